@@ -14,6 +14,7 @@ from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.history.journals import Journals
 from storage.history.runs import Runs
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
@@ -86,6 +87,7 @@ class Storage:
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
+        self.journals = Journals(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)

@@ -3,12 +3,13 @@
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.channels.contacts import Contact
 from storage.channels.messages import Channel, Message, MessageStatus
+from storage.history.journals import JournalFacts
 from storage.history.traces import Ending
 from storage.history.usage import UsageRecord
 from storage.model import Agent, NewSpan, Notification, Template, Trace
@@ -37,6 +38,8 @@ class StateStore(Protocol):
     def locked(self, agent_id: UUID, now: datetime) -> AbstractAsyncContextManager[LockedAgent]: ...
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None: ...
+
+    async def get_journal_facts(self, run_id: UUID) -> JournalFacts: ...
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -170,6 +173,13 @@ class SecretStore(Protocol):
 class SpanStore(Protocol):
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
     async def insert_note(self, note: NewSpan) -> None: ...
+
+
+class JournalStore(Protocol):
+    """The journals of runs that processes execute."""
+
+    async def get_facts(self, run_id: UUID) -> JournalFacts: ...
+    async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
 
 
 class UsageStore(Protocol):

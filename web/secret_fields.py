@@ -69,11 +69,7 @@ class SecretValue(Text):
 
 
 class SecretNames(ListOf[str]):
-    """Names of secrets, each at most once."""
-
-    default_error_messages = wording(
-        repeated="Each name may be given once.",
-    )
+    """Names of secrets; a repeated one counts once."""
 
     def __init__(self, **options: Any) -> None:
         most = "Ensure this field has no more than {max} elements."
@@ -81,10 +77,7 @@ class SecretNames(ListOf[str]):
         super().__init__(SecretName(), validate=length, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[str | None]:
-        names = super()._deserialize(value, attr, data, **options)
-        if len(set(names)) < len(names):
-            raise self.make_error("repeated")
-        return names
+        return list(dict.fromkeys(super()._deserialize(value, attr, data, **options)))
 
 
 class SecretHeaders(JsonObject):

@@ -25,14 +25,16 @@ from hostsvc.process_harness.removal import Removals, open_removals
 from hostsvc.process_harness.requirements import machine_errors
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
 from hostsvc.process_harness.users import TRUSTED, RunUsers, UnixUser, look_up_users
-from storage.errors import SecretUnreadable
+from storage.errors import SecretUnreadable, StorageError
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
+from supervisors.failure_log import log_failure
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.hidden_values import hide
-from supervisors.ports import AgentStore, SecretStore, SpanStore, TemplateStore
+from supervisors.policy.journal import late_entries_of
+from supervisors.ports import AgentStore, JournalStore, SecretStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
 from supervisors.timestamps import format_timestamp
 from web.ports import HarnessStatus
@@ -96,6 +98,7 @@ class ProcessHarness:
     templates: TemplateStore
     spans: SpanStore
     secrets: SecretStore
+    journals: JournalStore
     clock: Clock
     command: Sequence[str]
     run_settings: RunSettings
@@ -125,6 +128,16 @@ class ProcessHarness:
                 return await self._execute(run, agent, checkout, Inputs(context, secrets), span)
         finally:
             await recorder.flush()
+            if run.slept.is_set():  # its journal is stored already, but the process went on for a moment
+                await self._complete_journal(run)
+
+    async def _complete_journal(self, run: ActiveRun) -> None:
+        """Add to the journal what the process wrote after its sleep. A failure is only logged."""
+        try:
+            facts = await self.journals.get_facts(run.id)
+            await self.journals.update(run.id, late_entries_of(facts))
+        except StorageError as error:
+            log_failure(log, "journal not completed", error)
 
     async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
         span.metadata["harness.ref"] = ref

@@ -38,6 +38,23 @@ CROSS JOIN LATERAL (
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
 """
 
+# What one agent sees: its own, and those for all agents of its organization.
+PAGE_FOR_AGENT = """
+SELECT d.* FROM (
+    (SELECT d.* FROM document d
+     WHERE d.agent_id = $1 /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+    UNION ALL
+    (SELECT d.* FROM document d
+     WHERE d.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
+       AND d.agent_id IS NULL /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+) d
+ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
+"""
+
+ORDER = "d.created_at, d.id"
+
 UPDATE = "UPDATE document SET /* set */ WHERE id = $1"
 
 DELETE = "DELETE FROM document WHERE id = $1 RETURNING id"
@@ -63,12 +80,13 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
-    """The documents that a list shows."""
+    """The documents that a list shows: those of organizations, or those that one agent sees."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     project_id: UUID | None = None
     created: Period = ALWAYS
+    visible_to: UUID | None = None
 
 
 class Documents:
@@ -90,11 +108,14 @@ class Documents:
 
     async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        if filters.visible_to is None:
+            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
+        else:
+            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.project_id = $", filters.project_id)
         conditions.add_period("d.created_at", filters.created)
-        return await fetch_page(self._pool, Document, PAGE, conditions)
+        return await fetch_page(self._pool, Document, statement, conditions)
 
     async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:
         """Set the columns in `changes` and return the document; None if there is no such document.

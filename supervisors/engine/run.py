@@ -4,6 +4,7 @@ RunError                the run failed; the message is recorded in its trace
 ├── RunStopped          a client or the supervisor stopped the run
 ├── RunDrained          the service is shutting down, and the run has reached a turn boundary
 └── RunBudgetReached    the agent or its organization has spent its daily budget
+    └── RunModelUnpriced    a spending cap refuses the model, because its price is not known
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
 from storage.model import Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
+from supervisors.engine.run_log import RunLog
 from supervisors.errors import AgentGone
 from supervisors.failure_log import log_failure
 
@@ -43,10 +45,18 @@ class RunDrained(RunError):
 class RunBudgetReached(RunError):
     """Nothing is left to spend today."""
 
+    counts_as_failure = False  # the next day brings a new budget
+
+
+class RunModelUnpriced(RunBudgetReached):
+    """The model has no known price, and a spending cap allows no such call."""
+
+    counts_as_failure = True  # until a person changes something
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `counts_as_failure` is false if the agent is not to blame, as for a drain."""
+    """How a run ended. `counts_as_failure` is false for a drain and for a spent budget."""
 
     outcome: Outcome
     error: str = ""
@@ -74,6 +84,7 @@ class ActiveRun:
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
         self.cost_usd = Decimal(0)  # of its model calls so far
+        self.log: RunLog | None = None  # kept by a harness that sees all that the run does
         self.is_stopping = False
         self.is_draining = False
         self.is_notified = False  # the agent's queue has changed since the run read it
@@ -180,7 +191,7 @@ class ActiveRun:
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts_as_failure=False)
         except RunBudgetReached as error:
-            return RunResult(Outcome.BUDGET, str(error))
+            return RunResult(Outcome.BUDGET, str(error), counts_as_failure=error.counts_as_failure)
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except (RunError, SecretUnreadable) as error:

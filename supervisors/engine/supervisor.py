@@ -19,6 +19,7 @@ from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.engine.run import ActiveRun, unknown_end
+from supervisors.engine.run_journal import journal_of
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
@@ -355,7 +356,8 @@ class Supervisor:
         now = self.context.clock.now()
         result = run.result if run is not None and run.result else unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
-        end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
+        journal = await journal_of(self.context.store, run_id, run)
+        end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error, journal)
 
         def ended(seen: AgentFacts) -> AgentState | None:
             if seen.state.run_id != run_id:

@@ -8,6 +8,7 @@ from typing import Any
 from storage.model import Agent, Outcome
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
+from supervisors.engine.run_log import RunLog
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.conversation import (
     Conversation,
@@ -81,8 +82,10 @@ class BuiltinHarness:
     ) -> Conversation:
         template = await self.templates.get(agent.template_id) if agent.template_id else None
         provider_name, model = self._model_of(agent)
+        run.log = log = RunLog()
         return Conversation(
             run=run,
+            log=log,
             ask=ask,
             agent=agent,
             provider=self.providers[provider_name],
@@ -165,12 +168,13 @@ class BuiltinHarness:
             }
         )
         await conversation.usage_recorder.flush()
+        conversation.run.cost_usd = conversation.usage_recorder.cost_usd
         return answer
 
 
 async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
     await usage_recorder.close()
-    run.cost_usd += usage_recorder.cost_usd
+    run.cost_usd = usage_recorder.cost_usd
     await recorder.flush()
 
 

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from storage.model import Agent, ReasoningEffort, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask
+from supervisors.engine.run_log import RunLog
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
@@ -21,6 +22,7 @@ class Conversation:
     """
 
     run: ActiveRun
+    log: RunLog
     ask: Ask
     agent: Agent
     provider: Model

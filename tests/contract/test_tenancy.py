@@ -20,6 +20,7 @@ from tests.contract.requests_by_route import (
     Ref,
     for_each_route,
     key_of,
+    new,
     row_of,
 )
 from tests.contract.tenants import Request, RequestBuilder, Tenant, make, refs_in, refs_in_body, refs_in_path
@@ -61,6 +62,10 @@ LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"
 END = "UPDATE run SET ended_at = $2, outcome = $3 WHERE id = $1"
 
 
+SHARED_KINDS = ("contact", "document", "project")  # without an agent they are for all agents
+RESOURCES_OF_AGENT = RESOURCES | {kind: (RESOURCES[kind][0], new(kind, agent=AGENT)) for kind in SHARED_KINDS}
+KIND_OF_LIST = {path: kind for kind, (path, _) in RESOURCES.items()}
+
 FOR_CALLERS = [route for route in ROUTES if route.access is Access.CALLERS]
 each_caller_route = for_each_route(FOR_CALLERS)
 each_organization_route = for_each_route(
@@ -69,6 +74,9 @@ each_organization_route = for_each_route(
 each_guarded_route = for_each_route([route for route in ROUTES if route.access is not Access.ANYONE])
 each_public_route = for_each_route([route for route in ROUTES if route.access is Access.ANYONE])
 each_operator_route = for_each_route([route for route in ROUTES if route.access is Access.OPERATORS])
+LISTS_OF_RUN = [
+    route for route in FOR_CALLERS if route.run_access is not RunAccess.NEVER and not refs_in(row_of(route))
+]
 LISTS = [route for route in FOR_CALLERS if get_origin(route.answer) is list and "{" not in route.path]
 
 
@@ -93,11 +101,14 @@ async def end_run(tenant: Tenant, run: RunCaller, outcome: str) -> None:
 
 
 async def request_of_run(tenant: Tenant, route: Route, run: RunCaller) -> Request:
-    """Return a request about the run's own agent and trace."""
-    builder = RequestBuilder(tenant)
+    """Return a request about the run's own agent and trace, and about resources of that agent."""
+    builder = RequestBuilder(tenant, RESOURCES_OF_AGENT)
     builder.use(AGENT, run.agent)
     builder.use(TRACE, run.id)
-    return (await builder.request(route)).by(run.client)
+    request = (await builder.request(route)).by(run.client)
+    if key_of(route) == "POST /api/defaults/notifications/":
+        request = request.with_values(source="agent")  # it may name no other source
+    return request
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -267,11 +278,43 @@ async def test_run_reaches_nothing_of_another_agent(
     ours: Tenant, theirs: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
     for tenant in (ours, theirs):
-        request = await make(tenant, route)
+        request = await RequestBuilder(tenant, RESOURCES_OF_AGENT).request(route)
         for run in (running, asleep):
-            answer = await send_as_stranger(ours, request.by(run.client))
+            answer = await send(ours.service, request.by(run.client))
+            if run is running and route in LISTS_OF_RUN:
+                continue  # `test_run_lists_what_its_agent_may_see` tests it
             assert answer.status == 403
             assert answer.body in (DENIED, NOT_FOR_RUNS, NOT_AFTER_SLEEP)
+
+
+@for_each_route(LISTS_OF_RUN)
+async def test_run_lists_what_its_agent_may_see(
+    ours: Tenant, theirs: Tenant, running: RunCaller, route: Route
+) -> None:
+    kind = KIND_OF_LIST.get(route.path, "trace")
+    own = RequestBuilder(ours, RESOURCES_OF_AGENT)
+    own.use(AGENT, running.agent)
+    visible = {await own.resolve(Ref(kind)), await own.resolve(Ref(kind, which="second"))}
+    hidden = {await RequestBuilder(each, RESOURCES_OF_AGENT).resolve(Ref(kind)) for each in (ours, theirs)}
+    if kind in SHARED_KINDS:
+        visible.add(await RequestBuilder(ours).resolve(Ref(kind)))
+        hidden.add(await RequestBuilder(theirs).resolve(Ref(kind)))
+
+    path = f"{route.path}?limit=200"
+    everything, last = await running.client.get(path), min(visible)
+    assert everything.status == 200
+    assert all(each in text_of(everything) for each in visible)
+    assert not any(each in text_of(everything) for each in hidden)
+    of_agent = await running.client.get(f"{path}&agent={running.agent}")
+    assert of_agent.status == 200
+    assert not any(each in text_of(of_agent) for each in hidden)
+    for agent in (await RequestBuilder(ours).resolve(AGENT), str(new_id())):
+        assert (await running.client.get(f"{path}&agent={agent}")).status == 403
+    if kind != "trace":
+        following = await running.client.get(f"{path}&after={last}")
+        assert not any(each in text_of(following) for each in {*hidden, last})
+        hidden_cursor = await running.client.get(f"{path}&after={max(hidden)}")
+        assert not any(each in text_of(hidden_cursor) for each in hidden)
 
 
 @each_caller_route

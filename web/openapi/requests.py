@@ -32,7 +32,7 @@ from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.components import Components, Json, nullable
 from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
-from web.secret_fields import MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
+from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
@@ -181,8 +181,12 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
 def _object(field: JsonObject) -> Json:
     if not isinstance(field, SecretHeaders):
         return {"type": "object"}
-    name = {"type": "string", "pattern": f"^{NAME_TEXT.pattern}$"}
-    return {"type": "object", "additionalProperties": name, "maxProperties": MAX_HEADERS}
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{HEADER_TEXT.pattern}$"},
+        "additionalProperties": {"type": "string", "pattern": f"^{NAME_TEXT.pattern}$"},
+        "maxProperties": MAX_HEADERS,
+    }
 
 
 def _choice(field: Choice[Any], components: Components) -> Json:

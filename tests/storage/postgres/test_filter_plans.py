@@ -41,6 +41,18 @@ INSERT INTO contact (id, organization_id, agent_id, email, phone, created_at)
 SELECT gen_random_uuid(), organization_id, id, n || '@Example.org', '+43 (1) ' || n, $2
 FROM agent, generate_series(1, $1::integer) AS n
 """
+FILL_CONTACTS_OF_OTHERS = """
+WITH other AS (
+    INSERT INTO agent (id, organization_id, name, model, created_at)
+    SELECT gen_random_uuid(), organization_id, 'Other', 'm', $2 FROM agent RETURNING id, organization_id)
+INSERT INTO contact (id, organization_id, agent_id, email, phone, created_at)
+SELECT gen_random_uuid(), organization_id, id, 'hidden' || n || '@example.org', '+43 2 ' || n, $2
+FROM other, generate_series(1, $1::integer) AS n
+"""
+SHARE_CONTACT = """
+INSERT INTO contact (id, organization_id, email, created_at)
+SELECT gen_random_uuid(), organization_id, 'shared@example.org', created_at FROM agent LIMIT 1
+"""
 FILL_QUEUE = """
 INSERT INTO notification (organization_id, agent_id, title, created_at, scheduled_for)
 SELECT organization_id, id, 'n', $2::timestamptz - n * interval '1 s', CASE WHEN n = $1 THEN $2 END
@@ -114,6 +126,21 @@ async def test_contacts_are_found_by_address_along_an_index(explain: Any, scout:
         for agent_id in (None, scout.id):
             named = ContactFilters((scout.organization_id,), agent_id, **filters)
             assert len(await Contacts(pool).list_page(named, PAGE)) == (10 if "created" in filters else 1)
+    require_few(pool)
+
+
+async def test_contacts_that_an_agent_sees_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_CONTACTS, FILL_CONTACTS_OF_OTHERS, SHARE_CONTACT)
+    for filters, found in (
+        ({}, 10),
+        ({"email": "7@EXAMPLE.ORG"}, 1),
+        ({"phone": "431700"}, 1),
+        ({"created": Period(NOW, NOW + HOUR)}, 10),
+        ({"email": "shared@example.org"}, 1),
+        ({"email": "hidden7@example.org"}, 0),
+    ):
+        named = ContactFilters((scout.organization_id,), **filters, visible_to=scout.id)
+        assert len(await Contacts(pool).list_page(named, PAGE)) == found, filters
     require_few(pool)
 
 

@@ -116,6 +116,16 @@ async def recorded(usage: Usage, agent: Agent) -> tuple[ModelUsage, ...]:
     return (await usage.sum_by_model(agent.id, NOW, NOW + HOUR)).models
 
 
+async def test_cost_is_known_before_the_run_ends(pool: Pool) -> None:
+    run = new_run(await stored_agent(pool, model="gpt-4o", max_turns=3))
+    costs: list[Decimal] = []
+
+    await execute(pool, run, Parrot(LIST, lambda: costs.append(run.cost_usd)), Usage(pool))
+
+    assert costs == [0, run.cost_usd / 3, run.cost_usd * 2 / 3]
+    assert run.cost_usd > 0
+
+
 async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
     run = new_run(agent)
@@ -169,7 +179,7 @@ async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
 
     await execute(pool, new_run(agent), Parrot(()), usage)
 
-    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1),)
+    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1, priced=True),)
     assert await pool.fetchval("SELECT priced FROM usage_record") is True
 
 
