@@ -63,7 +63,7 @@ class SecretValue(Text):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
-        if len(text.encode()) > MAX_VALUE_BYTES:
+        if len(text) <= MAX_VALUE_BYTES < len(text.encode()):  # else it has too many characters
             raise self.make_error("long")
         return text
 
