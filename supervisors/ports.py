@@ -188,6 +188,14 @@ class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
+class SecretStore(Protocol):
+    """The secrets for code and tools."""
+
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]: ...
+
+
 class SpanStore(Protocol):
     """The spans of runs; `storage.history.traces.Traces` documents each operation."""
 
