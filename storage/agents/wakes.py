@@ -8,6 +8,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.agents.templates import template_of
+from storage.channels.memory_paths import CORE
 from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.journals import PastRun
@@ -17,8 +18,6 @@ from storage.postgres.json_values import decoded
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
-
-CORE_MEMORY_PATH = "/memories/core.md"
 
 BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
 MAX_PART_BYTES = 131_072  # of each part of the texts, whatever a template allows
@@ -251,7 +250,7 @@ class Wakes:
             *zip(*items, strict=True),
             MAX_PART_BYTES,
             BYTES_PER_TOKEN,
-            CORE_MEMORY_PATH,
+            CORE,
             MAX_RUNS,
             MAX_NOTIFICATIONS,
             MAX_CONTACTS,

@@ -1,6 +1,6 @@
 """The wake context: what an agent is told at the start of a run, within a number of tokens.
 
-Each part has a share of the tokens. The room that a part does not need goes to the others.
+The parts divide the tokens by weights. The room that a part does not need goes to the others.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,9 +31,9 @@ MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could 
 FRAME_BYTES = 1000  # for the head without its names, and for the headings of the parts
 LINE_BYTES = 150  # of a line beside its text, for the estimate of what a part needs
 
-# In hundredths of the tokens. In this order the parts get the room that others do not need; in the end the
-# conversations have what is left.
-SHARES = {"notifications": 30, "core_memory": 25, "conversations": 30, "journal": 15}
+# How the room is divided among the parts that need more than there is. A core memory of the maximum size fits
+# into the default number of tokens.
+WEIGHTS = {"core_memory": 70, "notifications": 12, "conversations": 12, "journal": 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,15 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
 
 
 def _rooms(facts: WakeFacts, total_bytes: int) -> dict[str, int]:
-    """Divide the bytes among the parts: first by their shares, then what is left by their order."""
-    needed = _needed_bytes(facts)
-    rooms = {part: min(needed[part], total_bytes * share // 100) for part, share in SHARES.items()}
-    left = total_bytes - sum(rooms.values())
-    for part in SHARES:
-        more = min(left, needed[part] - rooms[part])
-        rooms[part] += more
-        left -= more
+    """Divide the bytes among the parts by their weights; no part gets more than it needs."""
+    needed, left = _needed_bytes(facts), total_bytes
+    rooms: dict[str, int] = {}
+    while unsettled := WEIGHTS.keys() - rooms.keys():
+        shares = sum(WEIGHTS[part] for part in unsettled)
+        offers = {part: left * WEIGHTS[part] // shares for part in unsettled}
+        settled = {part: needed[part] for part in unsettled if needed[part] <= offers[part]}
+        rooms |= settled or offers
+        left -= sum(settled.values())
     return rooms
 
 

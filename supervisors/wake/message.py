@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from storage.agents.wakes import CORE_MEMORY_PATH
+from storage.channels.memory_paths import CORE
 from storage.model import Priority
 from supervisors.policy.explanations import describe_reason
 from supervisors.wake.context import Conversation, WakeContext
@@ -80,7 +80,7 @@ def _conversation(conversation: Conversation) -> Iterator[str]:
 
 def _core_memory(context: WakeContext) -> Iterator[str]:
     if context.facts.core_memory is None:
-        yield f"Your core memory, {CORE_MEMORY_PATH}, does not exist yet."
+        yield f"Your core memory, {CORE}, does not exist yet."
         return
-    yield f"Your core memory, {CORE_MEMORY_PATH}:"
+    yield f"Your core memory, {CORE}:"
     yield context.core_memory.text if context.core_memory else "It is too long to be shown here."

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from storage.agents.wakes import (
     BYTES_PER_TOKEN,
-    CORE_MEMORY_PATH,
     PastMessage,
     WaitingNotification,
 )
+from storage.channels.memory_paths import CORE
 from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.history.journals import PastRun
 from storage.model import Outcome, Priority, Source
@@ -211,7 +211,7 @@ def _memory(context: WakeContext) -> ContextMemoryResponse | None:
         return None
     content = context.core_memory.item if context.core_memory else ""
     is_cut = len(content.encode()) < memory.bytes
-    return {"path": CORE_MEMORY_PATH, "content": content, "is_cut": is_cut}
+    return {"path": CORE, "content": content, "is_cut": is_cut}
 
 
 def _run(run: PastRun, entry: str) -> ContextRunResponse:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from storage.agents.wakes import (
-    CORE_MEMORY_PATH,
     MAX_CONTACTS,
     MAX_NOTIFICATIONS,
     MAX_RUNS,
     WakeFacts,
 )
 from storage.channels.contacts import Contact, Contacts
+from storage.channels.memory_paths import CORE
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
 from storage.ids import new_id
 from storage.model import Agent, CarryOver, Outcome, Priority, Source
@@ -226,7 +226,7 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
     agent = await stored_agent(pool)
     content = "Ann likes tea.\n"
     place = (agent.organization_id, agent.id)
-    await pool.execute(INSERT_DOCUMENT, new_id(), *place, content, CORE_MEMORY_PATH, NOW)
+    await pool.execute(INSERT_DOCUMENT, new_id(), *place, content, CORE, NOW)
     await pool.execute(INSERT_DOCUMENT, new_id(), *place, "other", "/memories/other.md", NOW)
     for number in range(MAX_RUNS + 2):
         began = NOW - HOUR + timedelta(minutes=number)
