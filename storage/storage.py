@@ -83,7 +83,7 @@ class Storage:
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
-        self.documents = Documents(pool)
+        self.documents = Documents(pool, self.limits)
         self.document_versions = DocumentVersions(pool)
         self.memories = Memories(pool)
         self.projects = Projects(pool)
