@@ -32,11 +32,15 @@ SELECT count(*) FROM (
     WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
 """
 
-# A document counts 1 KiB beyond its text, so that empty ones cannot be stored without end. octet_length does
-# not decompress.
+# Each version of a document counts 1 KiB beyond its text, so that empty ones cannot be stored without end.
+# octet_length does not decompress.
 COUNT_DOCUMENT_BYTES = """
-SELECT coalesce(sum(1024 + octet_length(title) + octet_length(content)), 0)::bigint
-FROM document WHERE organization_id = $1
+SELECT coalesce(sum(bytes), 0)::bigint FROM (
+    SELECT 1024 + octet_length(title) + octet_length(content) AS bytes
+    FROM document WHERE organization_id = $1
+    UNION ALL
+    SELECT 1024 + octet_length(title) + octet_length(content)
+    FROM document_version WHERE organization_id = $1) AS version
 """
 
 BYTES_OF_DOCUMENT = 1024
@@ -236,5 +240,5 @@ def _rows_to_count(limit: int) -> int:
 
 
 def document_bytes(title: str, content: str) -> int:
-    """Return what a document counts for the limit `document_bytes`."""
+    """Return what a version of a document counts for the limit `document_bytes`."""
     return BYTES_OF_DOCUMENT + len(title.encode()) + len(content.encode())

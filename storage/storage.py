@@ -7,7 +7,9 @@ from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.channels.contacts import Contacts
+from storage.channels.document_versions import DocumentVersions
 from storage.channels.documents import Documents
+from storage.channels.memories import Memories
 from storage.channels.messages import Messages
 from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
@@ -82,6 +84,8 @@ class Storage:
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
         self.documents = Documents(pool)
+        self.document_versions = DocumentVersions(pool)
+        self.memories = Memories(pool)
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)

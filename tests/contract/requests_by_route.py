@@ -304,6 +304,10 @@ ROWS: dict[str, Row] = {
         {"id": DOCUMENT}, {"agent": AGENT, "project": PROJECT, "content": " MARK\n"}
     ),
     "DELETE /api/defaults/documents/{id}/": Row({"id": DOCUMENT}),
+    "GET /api/defaults/documents/search/": Row(),
+    "GET /api/defaults/documents/{id}/versions/": Row({"id": DOCUMENT}),
+    "GET /api/defaults/documents/{id}/versions/{number}/": Row({"id": DOCUMENT, "number": "1"}),
+    "POST /api/defaults/documents/{id}/versions/{number}/revert/": Row({"id": DOCUMENT, "number": "1"}),
     "GET /api/defaults/projects/": Row(),
     "POST /api/defaults/projects/": Row(body=new("project", agent=AGENT, status="done")),
     "GET /api/defaults/projects/{id}/": Row({"id": PROJECT}),

@@ -55,7 +55,10 @@ IDS = {  # by the part of the path before the parameter
     "traces": "The id of the trace.",
     "spans": "The id of the span.",
 }
-TOOL_NAME = "The name of the tool, as the list of the agent's tools shows it."
+NAMES = {  # of parameters that are no ids
+    "name": "The name of the tool, as the list of the agent's tools shows it.",
+    "number": "The number of the version; 1 is the first version of the document.",
+}
 
 
 def template(path: str) -> str:
@@ -92,6 +95,6 @@ def _path_parameter(name: str, collection: str) -> Json:
         "name": name,
         "in": "path",
         "required": True,
-        "description": IDS.get(collection, "") if is_id else TOOL_NAME,
+        "description": IDS.get(collection, "") if is_id else NAMES.get(name, ""),
         "schema": {"type": "string", **({"format": "uuid"} if is_id else {"minLength": 1})},
     }
