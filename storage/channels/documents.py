@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
+from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -201,6 +202,10 @@ class Documents:
         statement = UPDATE if WRITTEN.isdisjoint(changes) else WRITE
         sql = assign(statement, changes, CHANGEABLE, after=len(given))
         return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+
+    async def list_titles(self, agent_id: UUID, project_id: UUID | None, page: Page) -> Chunk[DocumentTitle]:
+        """List one page of what an agent sees, without contents; see `document_titles`."""
+        return await list_titles(self._pool, agent_id, project_id, page)
 
     async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]:
         """Find documents by their words, best first; see `search_documents`."""
