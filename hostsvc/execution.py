@@ -88,6 +88,7 @@ async def _open_harness(
                 agents=storage.agents,
                 templates=storage.templates,
                 spans=storage.traces,
+                secrets=storage.secrets,
                 journals=storage.journals,
                 clock=clock,
                 command=config.harness.command,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.channels.contacts import Contacts
@@ -72,6 +73,7 @@ class Storage:
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
         self.templates = Templates(pool, cipher)
+        self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)

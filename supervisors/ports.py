@@ -216,6 +216,14 @@ class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
+class SecretStore(Protocol):
+    """The secrets for code and tools."""
+
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]: ...
+
+
 class SpanStore(Protocol):
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
     async def insert_note(self, note: NewSpan) -> None: ...

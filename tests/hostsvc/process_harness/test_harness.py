@@ -1,7 +1,7 @@
 """The process harness: one run from checkout to result, and settings with which it cannot start."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +41,11 @@ class Stores:
     async def get(self, id_: UUID) -> Any:
         return next((each for each in (self.agent, self.template) if each and each.id == id_), None)
 
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]:
+        raise AssertionError("the template names no secrets")
+
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         self.spans += spans
 
@@ -76,6 +81,7 @@ class World:
                 agents=self.stores,
                 templates=self.stores,
                 spans=self.stores,
+                secrets=self.stores,
                 journals=self.stores,
                 clock=SystemClock(),
                 command=harness_settings.command,

@@ -10,6 +10,7 @@ from storage.channels.documents import Writer
 from storage.ids import new_id
 from tests.storage.factories import NOW
 from tests.web.conftest import Api, Service
+from tests.web.handlers.test_agent_tools import start_run
 from tests.web.handlers.unknown import UNKNOWN_ID
 
 DOCUMENTS = "/api/defaults/documents/"
@@ -152,6 +153,30 @@ async def test_document_deleted_by_its_agent_is_restored(service: Service, api: 
     restored = (await api.post(f"{path}versions/1/revert/")).body
     assert (restored["content"], restored["version"], restored["deleted_at"]) == (note["content"], 3, None)
     assert (await api.get(DOCUMENTS)).body == [restored]
+
+
+async def test_run_searches_what_its_agent_finds(api: Api) -> None:
+    agent, colleague = await api.create_agent(), await api.create_agent()
+    note = await remember(api, agent, "/memories/ada.md", "appointments")
+    await remember(api, colleague, "/memories/x", "appointments")
+    _, run = await start_run(api, agent)
+
+    found = await run.get(SEARCH, params={"query": "appointments"})
+    assert [hit["id"] for hit in found.body] == [note["id"]]
+    refused = await run.get(SEARCH, params={"query": "appointments", "agent": colleague["id"]})
+    assert refused.status == 403
+
+
+async def test_run_writes_as_its_agent(api: Api) -> None:
+    agent = await api.create_agent()
+    note = await remember(api, agent, "/memories/ada.md", "appointments")
+    run_id, run = await start_run(api, agent)
+
+    changed = await run.patch(f"{DOCUMENTS}{note['id']}/", {"content": "none"})
+    created = await run.post(DOCUMENTS, {"title": "x", "path": "/memories/x"})
+
+    for answer in (changed, created):
+        assert (answer.body["author"], answer.body["run"]) == (f"agent:{agent['id']}", run_id)
 
 
 async def test_search_finds_what_the_agent_finds(api: Api, other: Api) -> None:
