@@ -103,6 +103,7 @@ async def _open_harness(
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        shared_contents=storage.shared_contents,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),
         prices=prices,
@@ -110,5 +111,7 @@ async def _open_harness(
         providers={PROVIDER: InboxModel(), **models},
         clock=clock,
         settings=config.runs,
+        tracing=config.tracing,
+        max_content_bytes=config.limits.span_metadata_bytes,
     )
     yield builtin, lambda: HarnessStatus("builtin")

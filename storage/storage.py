@@ -18,6 +18,7 @@ from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.journals import Journals
 from storage.history.runs import Runs
+from storage.history.shared_contents import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
@@ -93,6 +94,7 @@ class Storage:
         self.runs = Runs(pool)
         self.journals = Journals(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
+        self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
         self.retention = Retention(pool)

@@ -225,8 +225,18 @@ class SecretStore(Protocol):
 
 
 class SpanStore(Protocol):
+    """The spans of runs; `storage.history.traces.Traces` documents each operation."""
+
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]: ...
     async def insert_note(self, note: NewSpan) -> None: ...
+
+
+class SharedContentStore(Protocol):
+    """System prompts and tool definitions, by digest."""
+
+    async def store(self, organization_id: UUID, text: bytes, now: datetime) -> bytes: ...
 
 
 class JournalStore(Protocol):

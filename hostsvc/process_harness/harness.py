@@ -127,7 +127,7 @@ class ProcessHarness:
                 context = orjson.dumps(self._context(run, agent, template) | code).decode()
                 return await self._execute(run, agent, checkout, Inputs(context, secrets), span)
         finally:
-            await recorder.flush()
+            run.has_open_spans = not await recorder.flush()
             if run.slept.is_set():  # its journal is stored already, but the process went on for a moment
                 await self._complete_journal(run)
 

@@ -32,6 +32,7 @@ _UNIQUE = {
     "span_pkey": ("id",),
     "span_metadata_pkey": ("id",),
     "trace_size_pkey": ("trace",),
+    "shared_content_pkey": ("organization", "digest"),
 }
 
 _REFERENCES = {

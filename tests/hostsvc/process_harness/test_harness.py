@@ -49,6 +49,13 @@ class Stores:
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         self.spans += spans
 
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None:
+        ended = {new.span.id: new for new in spans}
+        self.spans = [ended.get(new.span.id, new) for new in self.spans]
+
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
+        return {new.span.id for new in self.spans} & set(span_ids)
+
     async def get_facts(self, run_id: UUID) -> JournalFacts:
         return JournalFacts(tools=(ToolUse("report", 1, 0, ""),))
 
