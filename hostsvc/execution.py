@@ -88,6 +88,7 @@ async def _open_harness(
                 agents=storage.agents,
                 templates=storage.templates,
                 spans=storage.traces,
+                secrets=storage.secrets,
                 journals=storage.journals,
                 clock=clock,
                 command=config.harness.command,
@@ -102,6 +103,7 @@ async def _open_harness(
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        shared_contents=storage.shared_contents,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),
         prices=prices,
@@ -109,5 +111,7 @@ async def _open_harness(
         providers={PROVIDER: InboxModel(), **models},
         clock=clock,
         settings=config.runs,
+        tracing=config.tracing,
+        max_content_bytes=config.limits.span_metadata_bytes,
     )
     yield builtin, lambda: HarnessStatus("builtin")

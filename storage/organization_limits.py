@@ -43,6 +43,11 @@ SELECT coalesce(sum(bytes), 0)::bigint FROM (
     FROM document_version WHERE organization_id = $1) AS version
 """
 
+# At most $2 rows are counted.
+COUNT_SECRETS = """
+SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s
+"""
+
 BYTES_OF_DOCUMENT = 1024
 MIN_COUNTED_ROWS = (
     1_000_000  # how far rows are counted, at least: a use beyond that and the limit is not exact
@@ -61,6 +66,7 @@ class StorageLimits:
     agents: int = 0
     waiting_notifications: int = 0
     document_bytes: int = 0
+    secrets: int = 0
 
 
 @dataclass(slots=True)
@@ -226,9 +232,10 @@ class OrganizationLimits:
             _rows_to_count(limits.waiting_notifications),
         )
         self.document_bytes = limit("document_bytes", limits.document_bytes, COUNT_DOCUMENT_BYTES)
+        self.secrets = limit("secrets", limits.secrets, COUNT_SECRETS, _rows_to_count(limits.secrets))
 
     def all(self) -> tuple[OrganizationLimit, ...]:
-        return self.agents, self.waiting_notifications, self.document_bytes
+        return self.agents, self.waiting_notifications, self.document_bytes, self.secrets
 
     def refused(self) -> dict[str, int]:
         """Return the number of refusals by the name of the limit."""

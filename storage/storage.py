@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.channels.contacts import Contacts
@@ -17,6 +18,7 @@ from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.journals import Journals
 from storage.history.runs import Runs
+from storage.history.shared_contents import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
@@ -72,6 +74,7 @@ class Storage:
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
         self.templates = Templates(pool, cipher)
+        self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)
@@ -91,6 +94,7 @@ class Storage:
         self.runs = Runs(pool)
         self.journals = Journals(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
+        self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
         self.retention = Retention(pool)

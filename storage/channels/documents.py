@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
+from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
@@ -207,6 +208,10 @@ class Documents:
         sql = assign(WRITE, changes, CHANGEABLE, after=len(given))
         async with self._limit.reserved(document.organization_id, _bytes_of(replace(document, **changes))):
             return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+
+    async def list_titles(self, agent_id: UUID, project_id: UUID | None, page: Page) -> Chunk[DocumentTitle]:
+        """List one page of what an agent sees, without contents; see `document_titles`."""
+        return await list_titles(self._pool, agent_id, project_id, page)
 
     async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]:
         """Find documents by their words, best first; see `search_documents`."""

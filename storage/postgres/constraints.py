@@ -10,6 +10,8 @@ _UNIQUE = {
     "api_key_pkey": ("id",),
     "api_key_prefix_unique": ("prefix",),
     "template_pkey": ("id",),
+    "secret_pkey": ("id",),
+    "secret_name_unique": ("name",),
     "agent_pkey": ("id",),
     "agent_email_alias_unique": ("email_alias",),
     "agent_adapter_pkey": ("agent", "adapter"),
@@ -30,6 +32,7 @@ _UNIQUE = {
     "span_pkey": ("id",),
     "span_metadata_pkey": ("id",),
     "trace_size_pkey": ("trace",),
+    "shared_content_pkey": ("organization", "digest"),
 }
 
 _REFERENCES = {
@@ -40,6 +43,8 @@ _REFERENCES = {
     "api_key_organization_id_fkey": "organization",
     "adapter_organization_id_fkey": "organization",
     "template_organization_id_fkey": "organization",
+    "secret_organization_id_fkey": "organization",
+    "secret_template_id_fkey": "template",
     "agent_organization_id_fkey": "organization",
     "agent_template_id_fkey": "template",
     "agent_parent_id_fkey": "parent",
