@@ -102,6 +102,7 @@ async def _open_harness(
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),
         prices=prices,
