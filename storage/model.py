@@ -183,7 +183,7 @@ class Outcome(StrEnum):
     SLEPT = "slept"
     """The agent asked for sleep, and it was granted."""
     ENDED = "ended"
-    """The agent finished without asking for sleep."""
+    """The agent finished without asking for sleep. It is a failure if its queue is left as it was."""
     TURN_LIMIT = "turn_limit"
     """The agent used all turns of `max_turns`."""
     FAILED = "failed"

@@ -1,22 +1,24 @@
 """Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
-from storage.channels.contacts import Contact
-from storage.channels.messages import Channel, Message, MessageStatus
+from storage.channels.contacts import Contact, ContactFilters
+from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
+from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
+from storage.history.runs import RunFilters
 from storage.history.traces import Ending
 from storage.history.transcripts import TranscriptTurn
 from storage.history.usage import UsageRecord
-from storage.model import Agent, NewSpan, Notification, Template, Trace
+from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
-from storage.postgres.paging import Chunk
+from storage.postgres.paging import Chunk, Page
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
 
@@ -112,15 +114,33 @@ class AgentStore(Protocol):
 class ContactStore(Protocol):
     async def get(self, contact_id: UUID) -> Contact | None: ...
 
+    async def list_page(self, filters: ContactFilters, page: Page) -> Chunk[Contact]: ...
+
+    async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None: ...
+
 
 class MessageStore(Protocol):
     async def get(self, message_id: UUID) -> Message | None: ...
+
+    async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]: ...
 
     async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None: ...
 
     async def insert(self, message: Message) -> None: ...
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
+
+
+class ProjectStore(Protocol):
+    async def get(self, project_id: UUID) -> Project | None: ...
+
+    async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]: ...
+
+
+class RunStore(Protocol):
+    async def get(self, run_id: UUID) -> Run | None: ...
+
+    async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]: ...
 
 
 class AgentToolStore(Protocol):
@@ -151,6 +171,12 @@ class ToolStores(Protocol):
 
     @property
     def messages(self) -> MessageStore: ...
+
+    @property
+    def projects(self) -> ProjectStore: ...
+
+    @property
+    def runs(self) -> RunStore: ...
 
     @property
     def agent_tools(self) -> AgentToolStore: ...

@@ -14,7 +14,7 @@ from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of, tool_call
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all, from_row
 
-MAX_TOOLS = 120  # of one agent: model providers accept 128, and each agent has some built-in tools
+MAX_TOOLS = 100  # of the adapters of one agent: model providers accept 128 with the built-in tools
 MAX_SHOWN_CHARACTERS = 4096  # of a description
 MAX_SHOWN_BYTES = 32_768  # of parameters; longer ones are not shown, but still enforced
 MAX_ALL_SHOWN_BYTES = 524_288  # of all tools of an agent together; the later ones are shown by name only

@@ -4,6 +4,7 @@ RunError                the run failed; the message is recorded in its trace
 ├── RunStopped          a client or the supervisor stopped the run
 ├── RunDrained          the service is shutting down, and the run has reached a turn boundary
 └── RunBudgetReached    the agent or its organization has spent its daily budget
+    └── RunModelUnpriced    a spending cap refuses the model, because its price is not known
 """
 
 import asyncio
@@ -44,10 +45,18 @@ class RunDrained(RunError):
 class RunBudgetReached(RunError):
     """Nothing is left to spend today."""
 
+    counts_as_failure = False  # the next day brings a new budget
+
+
+class RunModelUnpriced(RunBudgetReached):
+    """The model has no known price, and a spending cap allows no such call."""
+
+    counts_as_failure = True  # until a person changes something
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `counts_as_failure` is false if the agent is not to blame, as for a drain."""
+    """How a run ended. `counts_as_failure` is false for a drain and for a spent budget."""
 
     outcome: Outcome
     error: str = ""
@@ -182,7 +191,7 @@ class ActiveRun:
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts_as_failure=False)
         except RunBudgetReached as error:
-            return RunResult(Outcome.BUDGET, str(error))
+            return RunResult(Outcome.BUDGET, str(error), counts_as_failure=error.counts_as_failure)
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except (RunError, SecretUnreadable) as error:

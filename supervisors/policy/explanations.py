@@ -4,7 +4,14 @@ from datetime import UTC, datetime
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
 from supervisors.policy.budgets import dollars, renewed_at
-from supervisors.policy.decisions import Decision, Wake, WakeCause, WakeReason, left_over_count
+from supervisors.policy.decisions import (
+    QUARANTINE_AFTER_FAILURES,
+    Decision,
+    Wake,
+    WakeCause,
+    WakeReason,
+    left_over_count,
+)
 from supervisors.policy.phases import Phase
 from supervisors.text import excerpt
 
@@ -264,12 +271,22 @@ def _why_backing_off(facts: AgentFacts) -> str:
         noun = "notification" if count == 1 else "notifications"
         return (
             f"Backing off until {when(state.retry_at)}: "
-            f"its last run left {count} high-priority {noun} uncleared."
+            f"its last run left {count} high-priority {noun} uncleared.{_failures_so_far(state)}"
         )
     if state.failures:
         failures = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
         return f"Backing off until {when(state.retry_at)} after {failures}: {_as_sentence(state.last_error)}"
     return f"About to start at {when(state.retry_at)}."
+
+
+def _failures_so_far(state: AgentState) -> str:
+    """Warn of the quarantine to come if the run, without an error, counts as a failure."""
+    if not state.failures:
+        return ""
+    return (
+        f" It cleared none of them, which counts as failure {state.failures} in a row; "
+        f"{QUARANTINE_AFTER_FAILURES} quarantine it."
+    )
 
 
 def _as_sentence(error: str) -> str:

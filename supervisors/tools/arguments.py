@@ -53,6 +53,13 @@ class Arguments:
             raise _invalid(name, "takes a text that is not blank")
         return value
 
+    def optional_line(self, name: str, max_length: int) -> str | None:
+        """Return a text without the blanks around it, which may be empty; None if it is left out."""
+        text = self._parsed(name, _parse_storable_text, "takes a text")
+        if text is not None and len(text.strip()) > max_length:
+            raise _invalid(name, f"takes a text of at most {max_length} characters")
+        return None if text is None else text.strip()
+
     def flag(self, name: str, default: bool) -> bool:
         flag = self._parsed(name, parse_boolean, "takes true or false")
         return default if flag is None else flag
@@ -80,7 +87,11 @@ class Arguments:
             raise _invalid(name, "takes a UUID") from None
 
     def choice(self, name: str, choices: type[Choice], default: Choice) -> Choice:
-        return self._parsed(name, choices, f"takes one of {', '.join(choices)}") or default
+        return self.optional_choice(name, choices) or default
+
+    def optional_choice(self, name: str, choices: type[Choice]) -> Choice | None:
+        """Return one of the choices, or None if it is left out."""
+        return self._parsed(name, choices, f"takes one of {', '.join(choices)}")
 
     def moment(self, name: str, timezone: str) -> datetime | None:
         """Return an ISO 8601 datetime in UTC, or None if it is left out; without an offset it is local."""

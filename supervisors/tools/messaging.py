@@ -12,6 +12,7 @@ from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.errors import ToolError
+from supervisors.tools.reach import reaches
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
 CONTACT_ID = {
@@ -110,11 +111,7 @@ async def _recipient(call: ToolInvocation) -> Contact | Agent:
     """Return a contact that the agent may write to, its parent, or one of its children."""
     recipient_id = call.arguments.id("contact_id")
     contact = await call.stores.contacts.get(recipient_id)
-    if (
-        contact is not None
-        and contact.organization_id == call.agent.organization_id
-        and contact.agent_id in {None, call.agent.id}
-    ):
+    if contact is not None and reaches(call.agent, contact):
         return contact
     agent = await call.stores.agents.get(recipient_id)
     if agent is not None and (agent.id == call.agent.parent_id or agent.parent_id == call.agent.id):

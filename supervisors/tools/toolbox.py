@@ -13,7 +13,17 @@ from supervisors.outbound import Outbound
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
+from supervisors.tools.contacts import (
+    GET_CONTACT,
+    LIST_CONTACTS,
+    UPDATE_CONTACT,
+    get_contact,
+    list_contacts,
+    update_contact,
+)
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.local_time import GET_TIME, get_time
+from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
 from supervisors.tools.messaging import (
     OPEN_SMS_ATTACHMENT,
     SEND_MESSAGE,
@@ -29,6 +39,8 @@ from supervisors.tools.notifications import (
     create_notification,
     list_notifications,
 )
+from supervisors.tools.projects import LIST_PROJECTS, list_projects
+from supervisors.tools.runs import LIST_RUNS, list_runs
 from supervisors.tools.sleep import SLEEP, sleep
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
@@ -85,6 +97,14 @@ def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
         (SEND_MESSAGE, messaging.send_message),
         (SEND_SMS, messaging.send_sms),
         (OPEN_SMS_ATTACHMENT, open_sms_attachment),
+        (LIST_MESSAGES, list_messages),
+        (GET_MESSAGE, get_message),
+        (LIST_CONTACTS, list_contacts),
+        (GET_CONTACT, get_contact),
+        (UPDATE_CONTACT, update_contact),
+        (LIST_PROJECTS, list_projects),
+        (LIST_RUNS, list_runs),
+        (GET_TIME, get_time),
         (SLEEP, sleep),
     )
     return {definition.name: AgentTool(definition, use) for definition, use in tools}

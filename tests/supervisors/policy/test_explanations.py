@@ -122,6 +122,19 @@ STORIES = [
         "A reminder falls due.",
     ),
     (
+        facts(
+            backing_off(WakeReason.UNCLEARED_NOTIFICATIONS, failures=3),
+            waiting(period=ActivationPeriod.BEFORE),
+        ),
+        Phase.BACKING_OFF,
+        (
+            "Backing off until 2126-11-21 09:01 UTC: "
+            "its last run left 1 high-priority notification uncleared. "
+            "It cleared none of them, which counts as failure 3 in a row; 5 quarantine it."
+        ),
+        "It tries again to clear the notifications that its last run left.",
+    ),
+    (
         facts(backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")),
         Phase.BACKING_OFF,
         "Backing off until 2126-11-21 09:01 UTC after a failure: The model is away.",

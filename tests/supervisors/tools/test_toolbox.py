@@ -63,6 +63,14 @@ async def test_agent_has_the_builtin_tools(world: World) -> None:
         "send_message",
         "send_sms",
         "open_sms_attachment",
+        "list_messages",
+        "get_message",
+        "list_contacts",
+        "get_contact",
+        "update_contact",
+        "list_projects",
+        "list_runs",
+        "get_time",
         "sleep",
     ]
     assert all(definition.parameters["additionalProperties"] is False for definition in definitions)
