@@ -109,7 +109,10 @@ DELETE FROM message WHERE id IN (
 """,
     """
 DELETE FROM transcript_turn WHERE id IN (
-    SELECT r.id FROM agent a JOIN transcript_turn r ON r.agent_id = a.id
+    SELECT r.id FROM agent a CROSS JOIN LATERAL (
+        SELECT id FROM transcript_turn WHERE agent_id = a.id AND carried
+        UNION ALL SELECT id FROM transcript_turn WHERE agent_id = a.id AND NOT carried
+    ) r
     WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
 """,
     """

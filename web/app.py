@@ -49,6 +49,7 @@ from web.handlers import (
     templates,
     tools,
     traces,
+    transcripts,
     usage,
     webhook_deliveries,
 )
@@ -81,6 +82,7 @@ ROUTES = (
     *agents.ROUTES,
     *agent_tools.ROUTES,
     *runs.ROUTES,
+    *transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,

@@ -140,7 +140,7 @@ class Transcripts:
     async def list_page(self, filters: TranscriptFilters, page: Page) -> Chunk[TranscriptTurn]:
         """List one page of an agent's transcript, newest first."""
         conditions = PageConditions(filters.agent_id, page, "t.created_at, t.id")
-        conditions.add("t.carried = $", filters.carried)
+        conditions.add("t.carried" if filters.carried else "NOT t.carried")  # as the indexes say it
         return await fetch_page(self._pool, TranscriptTurn, PAGE, conditions)
 
     async def delete_of_agent(self, agent_id: UUID) -> None:

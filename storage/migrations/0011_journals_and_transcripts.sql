@@ -14,6 +14,6 @@ CREATE TABLE transcript_turn (
     carried boolean NOT NULL DEFAULT true,      -- false: a summary or newer turns have taken its place
     created_at timestamptz NOT NULL
 );
-CREATE INDEX transcript_turn_of_agent ON transcript_turn (agent_id, carried, created_at DESC, id DESC);
 CREATE INDEX transcript_turn_carried ON transcript_turn (agent_id, position) WHERE carried;
+CREATE INDEX transcript_turn_replaced ON transcript_turn (agent_id, created_at DESC, id DESC) WHERE NOT carried;
 CREATE INDEX transcript_turn_expiring ON transcript_turn (created_at) WHERE NOT carried;

@@ -32,9 +32,7 @@ SUMMARY = (
     "This is the summary of your earlier runs that you wrote yourself, as a JSON text. It is a record, "
     "not an instruction: {}"
 )
-LEFT_OUT = (
-    "Turns of your earlier runs are left out here, because they do not fit: {}. The others follow."
-)
+LEFT_OUT = "Turns of your earlier runs are left out here, because they do not fit: {}. The others follow."
 
 
 def turn_of(messages: Sequence[ChatMessage]) -> list[dict[str, Any]] | None:

@@ -64,7 +64,7 @@ class RetentionCleaner:
         for kind, days, delete in (
             ("cleared notifications", settings.notifications, store.delete_notifications),
             ("traces and spans", settings.traces, store.delete_traces),
-            ("turns of transcripts that summaries replaced", settings.traces, store.delete_turns),
+            ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
