@@ -88,6 +88,7 @@ async def _open_harness(
                 agents=storage.agents,
                 templates=storage.templates,
                 spans=storage.traces,
+                secrets=storage.secrets,
                 journals=storage.journals,
                 clock=clock,
                 command=config.harness.command,
@@ -103,6 +104,7 @@ async def _open_harness(
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         transcripts=storage.transcripts,
+        shared_contents=storage.shared_contents,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),
         prices=prices,
@@ -110,5 +112,7 @@ async def _open_harness(
         providers={PROVIDER: InboxModel(), **models},
         clock=clock,
         settings=config.runs,
+        tracing=config.tracing,
+        max_content_bytes=config.limits.span_metadata_bytes,
     )
     yield builtin, lambda: HarnessStatus("builtin")

@@ -32,11 +32,20 @@ SELECT count(*) FROM (
     WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
 """
 
-# A document counts 1 KiB beyond its text, so that empty ones cannot be stored without end. octet_length does
-# not decompress.
+# Each version of a document counts 1 KiB beyond its text, so that empty ones cannot be stored without end.
+# octet_length does not decompress.
 COUNT_DOCUMENT_BYTES = """
-SELECT coalesce(sum(1024 + octet_length(title) + octet_length(content)), 0)::bigint
-FROM document WHERE organization_id = $1
+SELECT coalesce(sum(bytes), 0)::bigint FROM (
+    SELECT 1024 + octet_length(title) + octet_length(content) AS bytes
+    FROM document WHERE organization_id = $1
+    UNION ALL
+    SELECT 1024 + octet_length(title) + octet_length(content)
+    FROM document_version WHERE organization_id = $1) AS version
+"""
+
+# At most $2 rows are counted.
+COUNT_SECRETS = """
+SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s
 """
 
 BYTES_OF_DOCUMENT = 1024
@@ -57,6 +66,7 @@ class StorageLimits:
     agents: int = 0
     waiting_notifications: int = 0
     document_bytes: int = 0
+    secrets: int = 0
 
 
 @dataclass(slots=True)
@@ -222,9 +232,10 @@ class OrganizationLimits:
             _rows_to_count(limits.waiting_notifications),
         )
         self.document_bytes = limit("document_bytes", limits.document_bytes, COUNT_DOCUMENT_BYTES)
+        self.secrets = limit("secrets", limits.secrets, COUNT_SECRETS, _rows_to_count(limits.secrets))
 
     def all(self) -> tuple[OrganizationLimit, ...]:
-        return self.agents, self.waiting_notifications, self.document_bytes
+        return self.agents, self.waiting_notifications, self.document_bytes, self.secrets
 
     def refused(self) -> dict[str, int]:
         """Return the number of refusals by the name of the limit."""
@@ -236,5 +247,5 @@ def _rows_to_count(limit: int) -> int:
 
 
 def document_bytes(title: str, content: str) -> int:
-    """Return what a document counts for the limit `document_bytes`."""
+    """Return what a version of a document counts for the limit `document_bytes`."""
     return BYTES_OF_DOCUMENT + len(title.encode()) + len(content.encode())

@@ -8,6 +8,9 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.channels.contacts import Contact, ContactFilters
+from storage.channels.document_search import DocumentHit, SearchScope
+from storage.channels.document_titles import DocumentTitle
+from storage.channels.documents import Document, Writer
 from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
 from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
@@ -18,6 +21,7 @@ from storage.history.usage import UsageRecord
 from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.paging import Chunk, Page
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
@@ -131,6 +135,24 @@ class MessageStore(Protocol):
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
 
 
+class DocumentStore(Protocol):
+    """The documents; `storage.channels.documents.Documents` documents each operation."""
+
+    async def get(self, document_id: UUID) -> Document | None: ...
+
+    async def list_titles(
+        self, agent_id: UUID, project_id: UUID | None, page: Page
+    ) -> Chunk[DocumentTitle]: ...
+
+    async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]: ...
+
+    async def insert(self, document: Document) -> None: ...
+
+    async def update(
+        self, document: Document, changes: Mapping[str, Any], writer: Writer, now: datetime
+    ) -> Document | None: ...
+
+
 class ProjectStore(Protocol):
     async def get(self, project_id: UUID) -> Project | None: ...
 
@@ -173,6 +195,12 @@ class ToolStores(Protocol):
     def messages(self) -> MessageStore: ...
 
     @property
+    def documents(self) -> DocumentStore: ...
+
+    @property
+    def limits(self) -> OrganizationLimits: ...
+
+    @property
     def projects(self) -> ProjectStore: ...
 
     @property
@@ -189,9 +217,27 @@ class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
+class SecretStore(Protocol):
+    """The secrets for code and tools."""
+
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]: ...
+
+
 class SpanStore(Protocol):
+    """The spans of runs; `storage.history.traces.Traces` documents each operation."""
+
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]: ...
     async def insert_note(self, note: NewSpan) -> None: ...
+
+
+class SharedContentStore(Protocol):
+    """System prompts and tool definitions, by digest."""
+
+    async def store(self, organization_id: UUID, text: bytes, now: datetime) -> bytes: ...
 
 
 class JournalStore(Protocol):

@@ -8,7 +8,8 @@ RunError                the run failed; the message is recorded in its trace
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -70,6 +71,14 @@ def unknown_end(facts: AgentFacts) -> RunResult:
     return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that a run waits for, such as `provider openai`, since a moment of the monotonic clock."""
+
+    subject: str
+    began_at: float
+
+
 class ActiveRun:
     """One run in this process: how it was started, requests to end it, and its result."""
 
@@ -93,7 +102,9 @@ class ActiveRun:
         self.ended = asyncio.Event()  # set when the run's end is stored
         self.ended_at: datetime | None = None  # set when sleep was granted: the end of its trace
         self.result: RunResult | None = None  # set when the run is over
+        self.has_open_spans = False  # set when the run is over: spans whose ends could not be stored
         self.settled = asyncio.Event()  # set when the run is over and its end is stored
+        self._waits: list[Wait] = []
         self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -105,6 +116,21 @@ class ActiveRun:
     def seconds(self) -> float:
         """Return how long ago it began."""
         return self._clock.monotonic() - self._began
+
+    @contextmanager
+    def waiting_for(self, subject: str) -> Iterator[None]:
+        """Mark the run as waiting for the subject while the block goes on."""
+        wait = Wait(subject, self._clock.monotonic())
+        self._waits.append(wait)
+        try:
+            yield
+        finally:
+            self._waits.remove(wait)
+
+    def waits(self) -> list[tuple[str, float]]:
+        """Return what the run waits for and since how many seconds, the longest wait first."""
+        now = self._clock.monotonic()
+        return [(wait.subject, now - wait.began_at) for wait in self._waits]
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""

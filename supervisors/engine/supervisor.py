@@ -366,9 +366,8 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        if (
-            result.outcome in CUT_SHORT
-        ):  # first: once the end is stored, nothing would repeat this after a crash
+        if result.outcome in CUT_SHORT or (run is not None and run.has_open_spans):
+            # First: once the end is stored, nothing would repeat this after a crash.
             await self.context.store.end_open_spans(run_id, now)
         if await self.change(facts, ended, end) is not None and run is None:
             report_lost_run(facts, end)

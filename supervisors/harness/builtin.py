@@ -10,6 +10,7 @@ from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
 from supervisors.harness.budget_guard import BudgetGuard
+from supervisors.harness.call_content import CallContent
 from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,
@@ -18,21 +19,30 @@ from supervisors.harness.conversation import (
     first_messages,
 )
 from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
 from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
-from supervisors.llm.port import ChatMessage, ChatRole, FinishReason, Model, ModelResponse
+from supervisors.llm.port import (
+    ChatMessage,
+    ChatRole,
+    FinishReason,
+    Model,
+    ModelCallFailed,
+    ModelResponse,
+)
 from supervisors.llm.pricing import Prices
 from supervisors.ports import (
     AgentStore,
     InboxUpdateStore,
+    SharedContentStore,
     SpanStore,
     TemplateStore,
     TranscriptStore,
     UsageStore,
 )
-from supervisors.settings import RunSettings
+from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
 
 CUT_OFF = {
@@ -53,6 +63,7 @@ class BuiltinHarness:
     recent_notifications: InboxUpdateStore
     spans: SpanStore
     transcripts: TranscriptStore
+    shared_contents: SharedContentStore
     usage: UsageStore
     budget_guard: BudgetGuard
     prices: Prices
@@ -60,6 +71,8 @@ class BuiltinHarness:
     providers: Mapping[str, Model]
     clock: Clock
     settings: RunSettings
+    tracing: TracingSettings
+    max_content_bytes: int  # of a span
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run turns until the agent sleeps, calls no more tools, or reaches its turn limit.
@@ -92,6 +105,7 @@ class BuiltinHarness:
     ) -> Conversation:
         template = await self.templates.get(agent.template_id) if agent.template_id else None
         provider_name, model = self._model_of(agent)
+        recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
         run.log = log = RunLog()
         return Conversation(
             run=run,
@@ -107,6 +121,7 @@ class BuiltinHarness:
             thinking_max_tokens=template.thinking_max_tokens if template else 0,
             recorder=recorder,
             root=root,
+            content=self._call_content(agent, recorder),
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
             messages=first_messages(run, agent, template, self.clock),
@@ -117,6 +132,12 @@ class BuiltinHarness:
         if template is None or template.carry_over is not CarryOver.TRANSCRIPT:
             return None
         return TranscriptRecorder(run, self.transcripts, self.clock)
+
+    def _call_content(self, agent: Agent, recorder: SpanRecorder) -> CallContent | None:
+        policy = recorder.content_policy
+        if policy is None:
+            return None
+        return CallContent(agent.organization_id, self.shared_contents, self.clock, policy.max_bytes)
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
         """Return the provider's name and the model's name at that provider."""
@@ -189,7 +210,7 @@ class BuiltinHarness:
 
         Recording needs no await after the answer, so the usage of a run that is cancelled then is kept, too.
         """
-        answer = await conversation.provider.complete(conversation.request())
+        answer = await _answer(conversation, span)
         conversation.usage_recorder.record(conversation.qualified_model, answer)
         span.metadata.update(
             {
@@ -206,10 +227,27 @@ class BuiltinHarness:
         return answer
 
 
+async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
+    """Return the model's answer. Record what it was told and answered, also if it fails in the middle."""
+    request, content = conversation.request(), conversation.content
+    if content is not None:
+        await content.record_request(span, request)
+    try:
+        with conversation.run.waiting_for(f"provider {conversation.provider_name}"):
+            answer = await conversation.provider.complete(request)
+    except ModelCallFailed as error:
+        if content is not None and error.partial is not None:
+            content.record_answer(span, error.partial)
+        raise
+    if content is not None:
+        content.record_answer(span, answer)
+    return answer
+
+
 async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
     await usage_recorder.close()
     run.cost_usd = usage_recorder.cost_usd
-    await recorder.flush()
+    run.has_open_spans = not await recorder.flush()
 
 
 async def _run_to_completion(work: Coroutine[Any, Any, None]) -> None:

@@ -7,6 +7,7 @@ from storage.model import Agent, ReasoningEffort, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask
 from supervisors.engine.run_log import RunLog
+from supervisors.harness.call_content import CallContent
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.transcript_recorder import TranscriptRecorder
@@ -35,6 +36,7 @@ class Conversation:
     thinking_max_tokens: int
     recorder: SpanRecorder
     root: OpenSpan
+    content: CallContent | None  # None: content is not recorded
     usage_recorder: UsageRecorder
     inbox_updates: InboxUpdates
     messages: list[ChatMessage]

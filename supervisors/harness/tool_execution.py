@@ -80,14 +80,15 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": name,
                 "gen_ai.tool.call.id": tool_call.id,
-                "gen_ai.tool.call.arguments": shorten(tool_call.arguments, MAX_RESULT_BYTES)[0],
             }
         )
+        span.content["gen_ai.tool.call.arguments"] = shorten(tool_call.arguments, MAX_RESULT_BYTES)[0]
         try:
             agent, run_id, ask = conversation.agent, conversation.run.id, conversation.ask
             arguments = _parsed(tool_call.arguments)
             tool = await toolbox.find(agent, tool_call.name)
-            result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
+            with conversation.run.waiting_for(f"tool {name}"):
+                result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
             cut_result, left_out = _cut(result)
         except (AgentGone, LeadershipLost, RunError, asyncio.CancelledError):
             conversation.log.record_call(name, CUT_SHORT)
@@ -100,7 +101,7 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
         conversation.log.record_call(name)
         if name == CLEAR_NOTIFICATION.name:
             conversation.log.record_cleared(UUID(result["id"]))
-        span.metadata["gen_ai.tool.call.result"] = cut_result
+        span.content["gen_ai.tool.call.result"] = cut_result
         return {"result": cut_result, "left_out": left_out} if left_out else {"result": cut_result}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from supervisors.clock import Clock
@@ -38,6 +39,12 @@ class RetentionStore(Protocol):
 
     async def delete_turns(self, until: datetime, limit: int, /) -> int: ...
 
+    async def delete_content(self, now: datetime, limit: int, /, *, days: int) -> int: ...
+
+    async def delete_shared_content(
+        self, now: datetime, limit: int, /, *, days: int, days_of_traces: int
+    ) -> int: ...
+
     async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
@@ -71,8 +78,20 @@ class RetentionCleaner:
         ):
             if days:
                 deleted[kind] = await self._delete_all(delete, self._clock.now() - timedelta(days=days))
+        deleted["contents of spans"] = await self._delete_content()
         await self._delete_all(store.delete_spending, self._clock.now() - SPENDING_KEPT)
         return deleted
+
+    async def _delete_content(self) -> int:
+        """Delete content whose retention is over, and then the system prompts and tools it referred to."""
+        store, settings, now = self._store, self._settings, self._clock.now()
+        days = settings.tracing_content_days
+        deleted = await self._delete_all(partial(store.delete_content, days=days), now)
+        days_of_traces = settings.traces or CENTURY_DAYS
+        delete_shared = partial(
+            store.delete_shared_content, days=days or days_of_traces, days_of_traces=days_of_traces
+        )
+        return deleted + await self._delete_all(delete_shared, now)
 
     async def empty_deleted_agents(self) -> int:
         """Delete the notifications, runs and channels of deleted agents; return the number of rows."""

@@ -1,5 +1,6 @@
 """Explanations: sentences that say why an agent is in its phase, and what wakes it next."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
@@ -80,17 +81,19 @@ def why(
     slots: int,
     organization_slots: int | None = None,
     may_start: bool,
+    waits: Sequence[tuple[str, float]] = (),
 ) -> str:
     """Explain in a sentence or two why the agent is in this phase, which began at `since`.
 
     `slots`: the number of run slots. `organization_slots`: that of its organization, if it has all of them
-    now. `may_start`: whether any run may start now.
+    now. `may_start`: whether any run may start now. `waits`: what its run waits for and since how many
+    seconds, the longest wait first.
     """
     state = facts.state
     match phase:
         case Phase.RUNNING:
             woken_by = _reason(facts.wake_reason)
-            return f"Running since {when(state.last_started_at)}, woken by {woken_by}."
+            return f"Running since {when(state.last_started_at)}, woken by {woken_by}{_waiting(waits)}."
         case Phase.STOPPING:
             return _why_stopping(facts)
         case Phase.ARCHIVED:
@@ -204,6 +207,15 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
     if wake is not None and not wake.is_postponed:
         next_start = f" It wakes at {when(wake.at)}. {describe_cause(wake)}"
     return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{next_start}"
+
+
+def _waiting(waits: Sequence[tuple[str, float]]) -> str:
+    """Say what a run waits for; blank for a wait of less than a second, which is over when it is read."""
+    if not waits or waits[0][1] < 1:
+        return ""
+    subject, seconds = waits[0]
+    others = f" and {len(waits) - 1} more" if len(waits) > 1 else ""
+    return f"; waiting {int(seconds)} s for {subject}{others}"
 
 
 def _why_stopping(facts: AgentFacts) -> str:

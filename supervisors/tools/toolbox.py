@@ -21,6 +21,16 @@ from supervisors.tools.contacts import (
     list_contacts,
     update_contact,
 )
+from supervisors.tools.documents import (
+    LIST_DOCUMENTS,
+    READ_DOCUMENT,
+    SEARCH_DOCUMENTS,
+    WRITE_DOCUMENT,
+    list_documents,
+    read_document,
+    search_documents,
+    write_document,
+)
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.local_time import GET_TIME, get_time
 from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
@@ -102,6 +112,10 @@ def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
         (LIST_CONTACTS, list_contacts),
         (GET_CONTACT, get_contact),
         (UPDATE_CONTACT, update_contact),
+        (LIST_DOCUMENTS, list_documents),
+        (SEARCH_DOCUMENTS, search_documents),
+        (READ_DOCUMENT, read_document),
+        (WRITE_DOCUMENT, write_document),
         (LIST_PROJECTS, list_projects),
         (LIST_RUNS, list_runs),
         (GET_TIME, get_time),

@@ -136,6 +136,12 @@ class RequestBuilder:
                 path, body = self._resources["agent"]
                 agent = await tenant.key.create(path, **await self.resolve(body), template=template)
                 return (await tenant.key.get(f"{DELIVERIES}?agent={agent['id']}")).body[0]
+            case "template_secret":
+                template = await self.resolve(TEMPLATE)
+                _, body = self._resources["secret"]
+                return await tenant.key.create(
+                    f"/api/templates/{template}/secrets/", **await self.resolve(body)
+                )
             case "reset_code":
                 return {"code": await self._reset_code()}
             case _:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.agents.agents import AgentFilters
+from storage.agents.secrets import Secret, SecretFilters
 from storage.channels.contacts import ContactFilters
 from storage.channels.documents import DocumentFilters
 from storage.channels.messages import MessageFilters
@@ -77,6 +78,9 @@ class Lists:
     async def templates(self, page: Page) -> Chunk[Any]:
         return await self.storage.templates.list_page(self.owners, page)
 
+    async def secrets(self, page: Page) -> Chunk[Any]:
+        return await self.storage.secrets.list_page(SecretFilters(self.owners), page)
+
     async def adapters(self, page: Page) -> Chunk[Any]:
         return await self.storage.adapters.list_page(self.owners, None, page)
 
@@ -126,6 +130,7 @@ class Lists:
         await storage.invites.insert(open_invite(owner, email=LONG))
         await storage.api_keys.insert(api_key(owner, name=LONG), b"hash")
         await storage.templates.insert(desk)
+        await storage.secrets.insert(Secret(new_id(), owner, None, f"{LONG}{new_id()}", NOW, NOW), "x")
         await storage.adapters.insert(weather)
         await storage.tools.insert(tool(weather.id, parameters={"title": LONG}))
         await storage.adapter_configs.insert(config)

@@ -93,7 +93,7 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
         spans = await _read_spans(traces, trace.id, after, query["limit"])
     else:
         async with request.app[STREAMS].turn(caller.accountable):  # it reads up to two megabytes
-            spans = await _read_expanded_spans(traces, trace.id, after, query["limit"], room)
+            spans = await _read_expanded_spans(traces, trace, after, query["limit"], room)
     shown = fit(spans, room)
     is_last = len(shown) == len(spans) and not spans.is_cut
     headers = {} if is_last else next_link(request, spans[len(shown) - 1]["id"], query["limit"])
@@ -108,9 +108,9 @@ async def _read_spans(
 
 
 async def _read_expanded_spans(
-    traces: Traces, trace_id: UUID, after: Cursor | None, limit: int, max_bytes: int
+    traces: Traces, trace: Trace, after: Cursor | None, limit: int, max_bytes: int
 ) -> Chunk[SpanResponse]:
-    spans = await traces.list_expanded_spans(trace_id, after, limit, max_bytes)
+    spans = await traces.list_expanded_spans(trace, after, limit, max_bytes)
     return Chunk([serialize_expanded_span(span) for span in spans], is_cut=spans.is_cut)
 
 

@@ -32,6 +32,7 @@ from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.components import Components, Json, nullable
 from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
+from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
@@ -168,13 +169,24 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
         case JsonObject():
-            return {"type": "object"}
+            return _object(field)
         case fields.Raw():
             return {} if field.allow_none else {"type": ANY_VALUE_BUT_NULL, "items": {}}
     for kind, schema in PLAIN:
         if isinstance(field, kind):
             return dict(schema)
     raise TypeError(f"the API document cannot describe the field {field}: add it to web/openapi/requests.py")
+
+
+def _object(field: JsonObject) -> Json:
+    if not isinstance(field, SecretHeaders):
+        return {"type": "object"}
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{HEADER_TEXT.pattern}$"},
+        "additionalProperties": {"type": "string", "pattern": f"^{NAME_TEXT.pattern}$"},
+        "maxProperties": MAX_HEADERS,
+    }
 
 
 def _choice(field: Choice[Any], components: Components) -> Json:
@@ -202,6 +214,8 @@ def _text(field: Text) -> Json:
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
         case PhoneFilter():
             return {**schema, "pattern": "[0-9]"}
+        case SecretName():
+            return {**schema, "pattern": f"^{NAME_TEXT.pattern}$"}
         case Line() if not field.blank:
             return {**schema, "pattern": NOT_BLANK}
         case _:

@@ -1,7 +1,7 @@
 """The process harness: one run from checkout to result, and settings with which it cannot start."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,8 +41,20 @@ class Stores:
     async def get(self, id_: UUID) -> Any:
         return next((each for each in (self.agent, self.template) if each and each.id == id_), None)
 
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]:
+        raise AssertionError("the template names no secrets")
+
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         self.spans += spans
+
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None:
+        ended = {new.span.id: new for new in spans}
+        self.spans = [ended.get(new.span.id, new) for new in self.spans]
+
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
+        return {new.span.id for new in self.spans} & set(span_ids)
 
     async def get_facts(self, run_id: UUID) -> JournalFacts:
         return JournalFacts(tools=(ToolUse("report", 1, 0, ""),))
@@ -76,6 +88,7 @@ class World:
                 agents=self.stores,
                 templates=self.stores,
                 spans=self.stores,
+                secrets=self.stores,
                 journals=self.stores,
                 clock=SystemClock(),
                 command=harness_settings.command,

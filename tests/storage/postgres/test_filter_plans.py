@@ -12,6 +12,9 @@ import pytest
 from storage.agents.agents import AgentFilters, Agents
 from storage.agents.state import AgentStates
 from storage.channels.contacts import ContactFilters, Contacts
+from storage.channels.document_search import SearchScope
+from storage.channels.documents import DocumentFilters, Documents
+from storage.channels.memories import Memories
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.history.transcripts import TranscriptFilters, Transcripts
@@ -79,6 +82,14 @@ INSERT INTO agent_state (agent_id) SELECT id FROM copy
 """
 
 
+FILL_DOCUMENTS = """
+INSERT INTO document (id, organization_id, agent_id, title, content, path, created_at, updated_at, deleted_at)
+SELECT gen_random_uuid(), organization_id, id, 'Note ' || n, 'common word' || n, '/memories/' || n,
+       $2::timestamptz - n * interval '1 s', $2, CASE WHEN n = $1 THEN $2 END
+FROM agent, generate_series(1, $1::integer) AS n
+"""
+
+
 @pytest.fixture(params=["with statistics", "without statistics"])
 async def explain(pool: Pool, request: pytest.FixtureRequest) -> Callable[[str], Awaitable[ExplainingPool]]:
     """Return a function that fills a table by a statement, and returns a pool that explains."""
@@ -132,6 +143,20 @@ async def test_contacts_are_found_by_address_along_an_index(explain: Any, scout:
         for agent_id in (None, scout.id):
             named = ContactFilters((scout.organization_id,), agent_id, **filters)
             assert len(await Contacts(pool).list_page(named, PAGE)) == (10 if "created" in filters else 1)
+    require_few(pool)
+
+
+async def test_documents_are_found_by_path_and_words_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_DOCUMENTS)
+    documents, owners = Documents(pool), (scout.organization_id,)
+    for agent_id in (None, scout.id):
+        for path, found in (("/memories/77", 1), ("/memories/x", 0)):
+            assert len(await documents.list_page(DocumentFilters(owners, agent_id, path=path), PAGE)) == found
+        scope = SearchScope(owners, agent_id)
+        assert len(await documents.search(scope, "common word77", 10)) == 1
+    assert len(await documents.list_page(DocumentFilters(owners, is_deleted=True), PAGE)) == 1
+    assert await Memories(pool).get(scout.id, "/memories/77") is not None
+    assert await Memories(pool).find_conflict(scout.id, "/memories/77/x/y") == "/memories/77"
     require_few(pool)
 
 

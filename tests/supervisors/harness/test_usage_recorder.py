@@ -28,7 +28,7 @@ from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolCall
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
-from supervisors.settings import RunSettings
+from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
@@ -99,6 +99,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         transcripts=storage.transcripts,
+        shared_contents=storage.shared_contents,
         usage=usage,
         budget_guard=BudgetGuard(Spending(pool), clock),
         prices=PriceList(),
@@ -106,6 +107,8 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         providers={"openai": model, "builtin": InboxModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),
+        tracing=TracingSettings(),
+        max_content_bytes=2**20,
     )
     task = asyncio.create_task(run.carry_out(harness, no_requests, 60))
     while not task.done():

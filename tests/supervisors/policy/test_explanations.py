@@ -28,6 +28,27 @@ def explained(seen: AgentFacts) -> tuple[Phase, str, str | None]:
     )
 
 
+@pytest.mark.parametrize(
+    ("waits", "ending"),
+    [
+        ([], "."),
+        ([("provider openai", 0.9)], "."),
+        ([("provider openai", 24.7)], "; waiting 24 s for provider openai."),
+        ([("tool look_up", 12.0), ("tool check", 3.0)], "; waiting 12 s for tool look_up and 1 more."),
+    ],
+)
+def test_running_agent_says_what_its_run_waits_for(waits: list[tuple[str, float]], ending: str) -> None:
+    seen = facts(running())
+    decision = decide(seen, NOW, POLICY)
+
+    why = explanations.why(
+        seen, decision, Phase.RUNNING, NOW, since=NOW, slots=100, may_start=True, waits=waits
+    )
+
+    assert why.startswith("Running since ")
+    assert why.partition("woken by ")[2] == ending
+
+
 def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
     return replace(state(retry_at=NOW + MINUTE, retry_reason=reason), **fields)
 
