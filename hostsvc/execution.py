@@ -103,6 +103,7 @@ async def _open_harness(
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),

@@ -22,6 +22,7 @@ from storage.history.shared_contents import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
+from storage.history.transcripts import Transcripts
 from storage.history.usage import Usage
 from storage.identity.accounts import Accounts
 from storage.identity.api_keys import ApiKeys
@@ -93,6 +94,7 @@ class Storage:
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
         self.journals = Journals(pool)
+        self.transcripts = Transcripts(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
         self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)

@@ -17,6 +17,7 @@ from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
 from storage.history.runs import RunFilters
 from storage.history.traces import Ending
+from storage.history.transcripts import TranscriptTurn
 from storage.history.usage import UsageRecord
 from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
 from storage.notifications.inserts import NewNotification
@@ -265,6 +266,14 @@ class JournalStore(Protocol):
 
     async def get_facts(self, run_id: UUID) -> JournalFacts: ...
     async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
+
+
+class TranscriptStore(Protocol):
+    """What agents carry from run to run; see `storage.history.transcripts`."""
+
+    async def insert(self, turn: TranscriptTurn) -> None: ...
+    async def list_carried(self, agent_id: UUID, max_tokens: int) -> list[TranscriptTurn]: ...
+    async def replace(self, last_id: UUID, summary: TranscriptTurn) -> bool: ...
 
 
 class UsageStore(Protocol):

@@ -51,6 +51,7 @@ from web.handlers import (
     templates,
     tools,
     traces,
+    transcripts,
     usage,
     webhook_deliveries,
 )
@@ -84,6 +85,7 @@ ROUTES = (
     *agents.ROUTES,
     *agent_tools.ROUTES,
     *runs.ROUTES,
+    *transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,

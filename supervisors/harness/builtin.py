@@ -5,12 +5,13 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.model import Agent, Outcome
+from storage.model import Agent, CarryOver, Outcome, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.call_content import CallContent
+from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,
     effective_max_turns,
@@ -21,6 +22,7 @@ from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
+from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import (
     ChatMessage,
@@ -37,6 +39,7 @@ from supervisors.ports import (
     SharedContentStore,
     SpanStore,
     TemplateStore,
+    TranscriptStore,
     UsageStore,
 )
 from supervisors.settings import RunSettings, TracingSettings
@@ -59,6 +62,7 @@ class BuiltinHarness:
     templates: TemplateStore
     recent_notifications: InboxUpdateStore
     spans: SpanStore
+    transcripts: TranscriptStore
     shared_contents: SharedContentStore
     usage: UsageStore
     budget_guard: BudgetGuard
@@ -84,7 +88,7 @@ class BuiltinHarness:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                return await self._converse(
+                return await self._carry_on(
                     await self._begin(run, ask, agent, recorder, root, usage_recorder)
                 )
         finally:
@@ -121,7 +125,13 @@ class BuiltinHarness:
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
             messages=first_messages(run, agent, template, self.clock),
+            transcript=self._transcript_of(run, template),
         )
+
+    def _transcript_of(self, run: ActiveRun, template: Template | None) -> TranscriptRecorder | None:
+        if template is None or template.carry_over is not CarryOver.TRANSCRIPT:
+            return None
+        return TranscriptRecorder(run, self.transcripts, self.clock)
 
     def _call_content(self, agent: Agent, recorder: SpanRecorder) -> CallContent | None:
         policy = recorder.content_policy
@@ -139,9 +149,27 @@ class BuiltinHarness:
             raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
         return prefix, name
 
+    async def _carry_on(self, conversation: Conversation) -> RunResult:
+        """Converse after what earlier runs said, if the template carries the transcript over."""
+        recorder = conversation.transcript
+        if recorder is None:
+            return await self._converse(conversation)
+        max_tokens = self.settings.transcript_tokens
+        await carry_in(conversation, recorder, self.transcripts, max_tokens, self._ask_within_budget)
+        try:
+            return await self._converse(conversation)
+        finally:
+            await _run_to_completion(recorder.store(conversation.messages))
+
+    async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
+        await self.budget_guard.check(conversation.run)
+        return await self._ask_model(conversation)
+
     async def _converse(self, conversation: Conversation) -> RunResult:
         run, limit = conversation.run, conversation.max_turns
         while True:
+            if conversation.transcript is not None:
+                await conversation.transcript.store(conversation.messages)
             run.at_turn_boundary()
             if run.slept.is_set():  # granted before, but the tool did not learn of it
                 return RunResult(Outcome.SLEPT)

@@ -10,6 +10,7 @@ from supervisors.engine.run_log import RunLog
 from supervisors.harness.call_content import CallContent
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
+from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest
 from supervisors.tools.toolkit import ToolDefinition
@@ -39,6 +40,7 @@ class Conversation:
     usage_recorder: UsageRecorder
     inbox_updates: InboxUpdates
     messages: list[ChatMessage]
+    transcript: TranscriptRecorder | None = None  # None: nothing is carried from run to run
 
     @property
     def qualified_model(self) -> str:

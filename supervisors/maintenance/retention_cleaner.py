@@ -37,6 +37,8 @@ class RetentionStore(Protocol):
 
     async def delete_traces(self, until: datetime, limit: int, /) -> int: ...
 
+    async def delete_turns(self, until: datetime, limit: int, /) -> int: ...
+
     async def delete_content(self, now: datetime, limit: int, /, *, days: int) -> int: ...
 
     async def delete_shared_content(
@@ -69,6 +71,7 @@ class RetentionCleaner:
         for kind, days, delete in (
             ("cleared notifications", settings.notifications, store.delete_notifications),
             ("traces and spans", settings.traces, store.delete_traces),
+            ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),

@@ -428,6 +428,7 @@ class World:
             templates=self.storage.templates,
             recent_notifications=self.storage.recent_notifications,
             spans=self.storage.traces,
+            transcripts=self.storage.transcripts,
             shared_contents=self.storage.shared_contents,
             usage=self.storage.usage,
             budget_guard=BudgetGuard(self.storage.spending, self.clock),

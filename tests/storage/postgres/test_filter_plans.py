@@ -17,6 +17,7 @@ from storage.channels.documents import DocumentFilters, Documents
 from storage.channels.memories import Memories
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
+from storage.history.transcripts import TranscriptFilters, Transcripts
 from storage.model import Agent, Outcome
 from storage.notifications.notifications import NotificationFilters, Notifications
 from storage.postgres.paging import Page
@@ -65,6 +66,11 @@ FILL_TRACES = """
 INSERT INTO trace (id, organization_id, agent_id, name, started_at)
 SELECT gen_random_uuid(), organization_id, id, 'x', $2::timestamptz - n * interval '1 s'
 FROM agent, generate_series(1, $1::integer) AS n
+"""
+FILL_TRANSCRIPTS = """
+INSERT INTO transcript_turn (id, agent_id, run_id, kind, messages, tokens, carried, created_at)
+SELECT gen_random_uuid(), id, id, 'turn', '[]', 1, n % 4000 = 0, $2::timestamptz - n * interval '1 s'
+FROM agent, generate_series(1, 4 * $1::integer) AS n
 """
 FILL_AGENTS = """
 WITH copy AS (
@@ -188,6 +194,15 @@ async def test_traces_are_found_by_time_along_an_index(explain: Any, scout: Agen
     for agent_id in (None, scout.id):
         filters = TraceFilters(agent_id=agent_id, started=Period(NOW - 2 * HOUR, NOW - HOUR))
         assert len(await Traces(pool).list_page([scout.organization_id], filters, PAGE)) == 10
+    require_few(pool)
+
+
+async def test_transcripts_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_TRANSCRIPTS)
+    transcripts = Transcripts(pool)
+    for carried, found in ((True, 5), (False, 10)):
+        assert len(await transcripts.list_page(TranscriptFilters(scout.id, carried), PAGE)) == found
+    assert len(await transcripts.list_carried(scout.id, 1000)) == 5
     require_few(pool)
 
 

@@ -98,6 +98,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=usage,
         budget_guard=BudgetGuard(Spending(pool), clock),
