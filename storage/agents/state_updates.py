@@ -76,28 +76,31 @@ WITH item AS (
 ), ended_run AS (
     UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error,
         stop_reason = CASE WHEN i.end_outcome = 'stopped' THEN i.stop_reason ELSE '' END,
-        journal = (i.end_journal::jsonb || jsonb_build_object(
+        journal = CASE WHEN i.end_journal IS NOT NULL THEN json_build_object(
             'woken_by', (
-                SELECT coalesce(jsonb_agg(left(n.title, 100) ORDER BY w.place), '[]')
+                SELECT coalesce(json_agg(left(n.title, 100) ORDER BY w.place), '[]')
                 FROM unnest(r.notifications[1:10]) WITH ORDINALITY AS w (id, place)
                 JOIN notification n ON n.id = w.id
             ),
             'cleared', (
-                SELECT coalesce(jsonb_agg(left(n.title, 100) ORDER BY c.place), '[]')
-                FROM jsonb_array_elements_text(i.end_journal::jsonb -> 'cleared')
+                SELECT coalesce(json_agg(left(n.title, 100) ORDER BY c.place), '[]')
+                FROM json_array_elements_text(i.end_journal::json -> 'cleared')
                     WITH ORDINALITY AS c (id, place)
                 JOIN notification n ON n.id = c.id::uuid AND n.agent_id = r.agent_id
             ),
+            'cleared_count', i.end_journal::json -> 'cleared_count',
             'sent', (
-                SELECT coalesce(jsonb_agg(s.message ORDER BY s.created_at, s.id), '[]') FROM (
-                    SELECT m.created_at, m.id, jsonb_build_object('contact', m.contact_id,
+                SELECT coalesce(json_agg(s.message ORDER BY s.created_at, s.id), '[]') FROM (
+                    SELECT m.created_at, m.id, json_build_object('contact', m.contact_id,
                         'name', left(c.name, 100), 'channel', m.channel, 'status', m.status) AS message
                     FROM message m LEFT JOIN contact c ON c.id = m.contact_id
                     WHERE m.run_id = r.id ORDER BY m.created_at, m.id LIMIT 10
                 ) s
             ),
-            'sent_count', (SELECT count(*) FROM message m WHERE m.run_id = r.id)
-        ))::json
+            'sent_count', (SELECT count(*) FROM message m WHERE m.run_id = r.id),
+            'tools', i.end_journal::json -> 'tools',
+            'cost_usd', i.end_journal::json -> 'cost_usd'
+        ) END
     FROM updated JOIN item i USING (agent_id)
     WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
