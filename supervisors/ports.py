@@ -21,7 +21,6 @@ from storage.history.usage import UsageRecord
 from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
-from storage.organization_limits import OrganizationLimits
 from storage.postgres.paging import Chunk, Page
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
@@ -196,9 +195,6 @@ class ToolStores(Protocol):
 
     @property
     def documents(self) -> DocumentStore: ...
-
-    @property
-    def limits(self) -> OrganizationLimits: ...
 
     @property
     def projects(self) -> ProjectStore: ...

@@ -10,7 +10,6 @@ from storage.channels.documents import Document, Writer
 from storage.channels.memory_paths import core_refusal
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
-from storage.organization_limits import document_bytes
 from supervisors.timestamps import format_local
 from supervisors.tools.errors import ToolError
 from supervisors.tools.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
@@ -103,6 +102,8 @@ async def write_document(call: ToolInvocation) -> dict[str, Any]:
             return _serialize(call.agent.timezone, await _create(call, changes))
         return _serialize(call.agent.timezone, await _change(call, await _load(call), changes))
     except ReferenceMissing as error:
+        if error.field != "project":
+            raise
         raise ToolError("not_found", "The project was deleted.") from error
 
 
@@ -123,9 +124,7 @@ async def _create(call: ToolInvocation, changes: dict[str, Any]) -> Document:
         author=writer.author,
         run_id=writer.run_id,
     )
-    size = document_bytes(document.title, document.content)
-    async with call.stores.limits.document_bytes.reserved(call.agent.organization_id, size):
-        await call.stores.documents.insert(document)
+    await call.stores.documents.insert(document)
     return document
 
 
@@ -134,12 +133,9 @@ async def _change(call: ToolInvocation, document: Document, changes: dict[str, A
         raise ToolError("invalid", "Give at least one of title, content, project_id.")
     if changes.get("title") == "":
         raise ToolError("invalid", "title takes a text that is not blank.", parameter="title")
-    title, content = changes.get("title", document.title), changes.get("content", document.content)
-    if refusal := core_refusal(document.path, content):
+    if refusal := core_refusal(document.path, changes.get("content", document.content)):
         raise ToolError("invalid", refusal, parameter="content")
-    size = document_bytes(title, content) if changes.keys() & {"title", "content"} else 0
-    async with call.stores.limits.document_bytes.reserved(document.organization_id, size):
-        changed = await call.stores.documents.update(document, changes, _writer(call), call.now)
+    changed = await call.stores.documents.update(document, changes, _writer(call), call.now)
     if changed is None:
         raise ToolError("not_found", f"The document {document.id} was deleted.")
     return changed

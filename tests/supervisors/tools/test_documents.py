@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from storage.channels.documents import Documents
 from storage.channels.memory_paths import CORE
 from storage.ids import new_id
 from storage.organization_limits import OrganizationLimits, StorageLimits
@@ -179,7 +180,8 @@ async def test_documents_out_of_reach_are_not_found(world: World) -> None:
 
 
 async def test_documents_of_tools_count_against_the_limit(world: World) -> None:
-    world.storage.limits = OrganizationLimits(world.pool, StorageLimits(document_bytes=5000))
+    limits = OrganizationLimits(world.pool, StorageLimits(document_bytes=5000))
+    world.storage.documents = Documents(world.pool, limits)
     run = await world.start(await world.agent())
 
     written = await run.call("write_document", title="a", content="x" * 2000)
