@@ -134,6 +134,8 @@ class MessageStore(Protocol):
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
 
+    async def requeue(self, message_id: UUID) -> None: ...
+
 
 class DocumentStore(Protocol):
     """The documents; `storage.channels.documents.Documents` documents each operation."""

@@ -102,6 +102,8 @@ async def write_document(call: ToolInvocation) -> dict[str, Any]:
             return _serialize(call.agent.timezone, await _create(call, changes))
         return _serialize(call.agent.timezone, await _change(call, await _load(call), changes))
     except ReferenceMissing as error:
+        if error.field != "project":
+            raise
         raise ToolError("not_found", "The project was deleted.") from error
 
 
