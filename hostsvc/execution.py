@@ -101,6 +101,7 @@ async def _open_harness(
     builtin = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
+        notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         transcripts=storage.transcripts,

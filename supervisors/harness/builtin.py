@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.model import Agent, CarryOver, Outcome, Template
+from storage.model import Agent, CarryOver, Outcome, Reply, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
@@ -18,6 +18,7 @@ from supervisors.harness.conversation import (
     effective_reasoning_effort,
     first_messages,
 )
+from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
@@ -36,6 +37,7 @@ from supervisors.llm.pricing import Prices
 from supervisors.ports import (
     AgentStore,
     InboxUpdateStore,
+    QueueStore,
     SharedContentStore,
     SpanStore,
     TemplateStore,
@@ -60,6 +62,7 @@ class BuiltinHarness:
 
     agents: AgentStore
     templates: TemplateStore
+    notifications: QueueStore
     recent_notifications: InboxUpdateStore
     spans: SpanStore
     transcripts: TranscriptStore
@@ -124,6 +127,18 @@ class BuiltinHarness:
             content=self._call_content(agent, recorder),
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
+            final_answers=FinalAnswers(
+                run,
+                ask,
+                agent,
+                template.reply if template else Reply.TOOL,
+                self.notifications,
+                self.toolbox,
+                recorder,
+                root,
+                log,
+                self.clock,
+            ),
             messages=first_messages(run, agent, template, self.clock),
             transcript=self._transcript_of(run, template),
         )
@@ -176,17 +191,34 @@ class BuiltinHarness:
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
             await self.budget_guard.check(run)
-            if run.turns and conversation.inbox_updates.may_exist():
+            await conversation.final_answers.note_turn()
+            if (run.turns or conversation.final_answers.are_sent) and conversation.inbox_updates.may_exist():
                 await self._add_inbox_updates(conversation)
             run.turns += 1
             answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
-            if not answer.tool_calls:
-                if answer.finish_reason in CUT_OFF:
-                    raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
-                return RunResult(Outcome.ENDED)
+            result = await self._act_on(answer, conversation)
+            if result is not None:
+                return result
+
+    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
+        """Do what the model says; return how the run ends, or None if it goes on."""
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        if not answer.tool_calls and answer.finish_reason in CUT_OFF:
+            raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
+        await final_answers.take(answer)
+        if answer.tool_calls:
             if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
+            follow_up = final_answers.remarks()
+        else:
+            has_turns_left = limit is None or run.turns < limit
+            follow_up = await final_answers.follow_up() if has_turns_left else ""
+            if not follow_up:
+                return final_answers.result()
+        if follow_up:
+            conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
+        return None
 
     async def _add_inbox_updates(self, conversation: Conversation) -> None:
         """Add a message about the notifications that arrived since the last turn, if there are any."""

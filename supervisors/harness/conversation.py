@@ -8,6 +8,7 @@ from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask
 from supervisors.engine.run_log import RunLog
 from supervisors.harness.call_content import CallContent
+from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.transcript_recorder import TranscriptRecorder
@@ -39,6 +40,7 @@ class Conversation:
     content: CallContent | None  # None: content is not recorded
     usage_recorder: UsageRecorder
     inbox_updates: InboxUpdates
+    final_answers: FinalAnswers
     messages: list[ChatMessage]
     transcript: TranscriptRecorder | None = None  # None: nothing is carried from run to run
 

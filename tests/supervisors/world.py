@@ -426,6 +426,7 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
+            notifications=self.storage.notifications,
             recent_notifications=self.storage.recent_notifications,
             spans=self.storage.traces,
             transcripts=self.storage.transcripts,

@@ -94,6 +94,7 @@ def new_run(agent: Agent) -> ActiveRun:
 async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
     clock, storage = HeldClock(), Storage(pool, lambda _: None, sleep=SystemClock().sleep)
     harness = BuiltinHarness(
+        notifications=storage.notifications,
         agents=storage.agents,
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
