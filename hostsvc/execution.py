@@ -104,8 +104,10 @@ async def _open_harness(
         return
     builtin = BuiltinHarness(
         wakes=wakes,
+        notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),

@@ -32,6 +32,11 @@ DELETE FROM webhook_delivery WHERE id IN (
     ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
+DELETE_DOCUMENTS = """
+DELETE FROM document WHERE id IN (
+    SELECT id FROM document WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+"""
+
 DELETE_SPENDING = """
 DELETE FROM spending WHERE (owner_id, day) IN (
     SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
@@ -128,6 +133,12 @@ DELETE FROM usage_record WHERE id IN (
     SELECT u.id FROM agent a JOIN usage_record u ON u.agent_id = a.id WHERE a.deleted_at < $1 LIMIT $2)
 """
 
+DELETE_TURNS = """
+DELETE FROM transcript_turn WHERE id IN (
+    SELECT id FROM transcript_turn WHERE NOT carried AND created_at < $1
+    ORDER BY created_at LIMIT $2)
+"""
+
 DELETE_AGENTS = """
 DELETE FROM agent WHERE id IN (
     SELECT id FROM agent a WHERE deleted_at < $1 AND emptied_at IS NOT NULL
@@ -150,6 +161,14 @@ DELETE FROM run WHERE id IN (
     """
 DELETE FROM message WHERE id IN (
     SELECT r.id FROM agent a JOIN message r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
+DELETE FROM transcript_turn WHERE id IN (
+    SELECT r.id FROM agent a CROSS JOIN LATERAL (
+        SELECT id FROM transcript_turn WHERE agent_id = a.id AND carried
+        UNION ALL SELECT id FROM transcript_turn WHERE agent_id = a.id AND NOT carried
+    ) r
     WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
 """,
     """
@@ -188,6 +207,10 @@ class Retention:
         """Delete traces started before `until`, with their spans and runs, unless the run is still active."""
         return await self._delete_traces(LIST_TRACES, until, limit)
 
+    async def delete_turns(self, until: datetime, limit: int) -> int:
+        """Delete turns of transcripts from before `until` that are carried no longer."""
+        return await delete_rows(self._pool, DELETE_TURNS, until, limit)
+
     async def delete_content(self, now: datetime, limit: int, *, days: int) -> int:
         """Remove the content of spans that is too old by its template, or by `days`; keep the spans.
 
@@ -220,12 +243,19 @@ class Retention:
         """Delete webhook deliveries that were delivered or given up before `until`."""
         return await delete_rows(self._pool, DELETE_WEBHOOKS, until, limit)
 
+    async def delete_documents(self, until: datetime, limit: int) -> int:
+        """Delete documents that agents deleted before `until`, with their versions."""
+        return await delete_rows(self._pool, DELETE_DOCUMENTS, until, limit)
+
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""
         return await delete_rows(self._pool, DELETE_SPENDING, until, limit)
 
     async def delete_leftovers(self, now: datetime, limit: int) -> int:
-        """Delete queues, runs and channels of deleted agents. An agent found empty is not visited again."""
+        """Delete queues, runs, transcripts and channels of deleted agents.
+
+        An agent found empty is not visited again.
+        """
         count = 0
         for delete in DELETE_LEFTOVERS:
             if count < limit:

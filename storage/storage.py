@@ -23,6 +23,7 @@ from storage.history.shared_contents import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
+from storage.history.transcripts import Transcripts
 from storage.history.usage import Usage
 from storage.identity.accounts import Accounts
 from storage.identity.api_keys import ApiKeys
@@ -88,13 +89,14 @@ class Storage:
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
-        self.documents = Documents(pool)
+        self.documents = Documents(pool, self.limits)
         self.document_versions = DocumentVersions(pool)
         self.memories = Memories(pool)
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
         self.journals = Journals(pool)
+        self.transcripts = Transcripts(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
         self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)

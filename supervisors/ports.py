@@ -9,11 +9,16 @@ from uuid import UUID
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.agents.wakes import WakeFacts
 from storage.channels.contacts import Contact, ContactFilters
+from storage.channels.document_search import DocumentHit, SearchScope
+from storage.channels.document_titles import DocumentTitle
+from storage.channels.documents import Document, Writer
+from storage.channels.memories import DirectoryEntry, MemoryFile
 from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
 from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
 from storage.history.runs import RunFilters
 from storage.history.traces import Ending
+from storage.history.transcripts import TranscriptTurn
 from storage.history.usage import UsageRecord
 from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
 from storage.notifications.inserts import NewNotification
@@ -130,6 +135,47 @@ class MessageStore(Protocol):
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
 
+    async def requeue(self, message_id: UUID) -> None: ...
+
+
+class DocumentStore(Protocol):
+    """The documents; `storage.channels.documents.Documents` documents each operation."""
+
+    async def get(self, document_id: UUID) -> Document | None: ...
+
+    async def list_titles(
+        self, agent_id: UUID, project_id: UUID | None, page: Page
+    ) -> Chunk[DocumentTitle]: ...
+
+    async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]: ...
+
+    async def insert(self, document: Document) -> None: ...
+
+    async def update(
+        self,
+        document: Document,
+        changes: Mapping[str, Any],
+        writer: Writer,
+        now: datetime,
+        expected_version: int | None = None,
+    ) -> Document | None: ...
+
+
+class MemoryStore(Protocol):
+    """The documents of agents by their paths; see `storage.channels.memories.Memories`."""
+
+    async def get(self, agent_id: UUID, path: str) -> Document | None: ...
+
+    async def find_conflict(self, agent_id: UUID, path: str) -> str | None: ...
+
+    async def list_directory(self, agent_id: UUID, path: str, limit: int) -> list[DirectoryEntry]: ...
+
+    async def list_files(self, agent_id: UUID, path: str) -> list[MemoryFile]: ...
+
+    async def delete(self, files: Sequence[MemoryFile], writer: Writer, now: datetime) -> None: ...
+
+    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> None: ...
+
 
 class ProjectStore(Protocol):
     async def get(self, project_id: UUID) -> Project | None: ...
@@ -171,6 +217,12 @@ class ToolStores(Protocol):
 
     @property
     def messages(self) -> MessageStore: ...
+
+    @property
+    def documents(self) -> DocumentStore: ...
+
+    @property
+    def memories(self) -> MemoryStore: ...
 
     @property
     def projects(self) -> ProjectStore: ...
@@ -221,6 +273,14 @@ class JournalStore(Protocol):
 
     async def get_facts(self, run_id: UUID) -> JournalFacts: ...
     async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
+
+
+class TranscriptStore(Protocol):
+    """What agents carry from run to run; see `storage.history.transcripts`."""
+
+    async def insert(self, turn: TranscriptTurn) -> None: ...
+    async def list_carried(self, agent_id: UUID, max_tokens: int) -> list[TranscriptTurn]: ...
+    async def replace(self, last_id: UUID, summary: TranscriptTurn) -> bool: ...
 
 
 class UsageStore(Protocol):

@@ -53,6 +53,7 @@ from web.handlers import (
     templates,
     tools,
     traces,
+    transcripts,
     usage,
     webhook_deliveries,
 )
@@ -87,6 +88,7 @@ ROUTES = (
     *agent_tools.ROUTES,
     *agent_context.ROUTES,
     *runs.ROUTES,
+    *transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,

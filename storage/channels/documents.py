@@ -1,14 +1,16 @@
 """Documents: texts that agents write and look up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
+from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
+from storage.organization_limits import OrganizationLimits, document_bytes
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -151,16 +153,19 @@ class DocumentFilters:
 class Documents:
     """The table `document`. A deleted agent's documents are not found."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, limits: OrganizationLimits | None = None) -> None:
+        """Without `limits`, organizations may store as much as they like."""
         self._pool = pool
+        self._limit = (limits or OrganizationLimits(pool)).document_bytes
 
     async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
         """Store the document, in the language of its agent.
 
         Raise NotUnique for a path that the agent has already, ReferenceMissing for `agent` or `project`,
-        AnsweredBefore if the receipt exists already.
+        AnsweredBefore if the receipt exists already, LimitReached.
         """
-        await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
+        async with self._limit.reserved(document.organization_id, _bytes_of(document)):
+            await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
 
     async def get(self, document_id: UUID) -> Document | None:
         return await fetch_one(self._pool, Document, GET, document_id)
@@ -190,17 +195,23 @@ class Documents:
 
         A change of what the document says keeps the version before it. With `expected_version` the document
         is changed only if that is still its version; else None is returned. Raise NotUnique for a path that
-        the agent has already, ReferenceMissing for `agent` or `project`.
+        the agent has already, ReferenceMissing for `agent` or `project`, LimitReached.
         """
         if not changes:
             return await self.get(document.id)
         agent_id = changes.get("agent_id", document.agent_id)
         given: list[object] = [document.id, now, agent_id]
-        if not WRITTEN.isdisjoint(changes):
-            given += writer.author, writer.run_id, expected_version, MAX_VERSIONS
-        statement = UPDATE if WRITTEN.isdisjoint(changes) else WRITE
-        sql = assign(statement, changes, CHANGEABLE, after=len(given))
-        return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+        if WRITTEN.isdisjoint(changes):
+            sql = assign(UPDATE, changes, CHANGEABLE, after=len(given))
+            return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+        given += writer.author, writer.run_id, expected_version, MAX_VERSIONS
+        sql = assign(WRITE, changes, CHANGEABLE, after=len(given))
+        async with self._limit.reserved(document.organization_id, _bytes_of(replace(document, **changes))):
+            return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+
+    async def list_titles(self, agent_id: UUID, project_id: UUID | None, page: Page) -> Chunk[DocumentTitle]:
+        """List one page of what an agent sees, without contents; see `document_titles`."""
+        return await list_titles(self._pool, agent_id, project_id, page)
 
     async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]:
         """Find documents by their words, best first; see `search_documents`."""
@@ -209,6 +220,10 @@ class Documents:
     async def delete(self, document_id: UUID) -> bool:
         """Delete the document with its versions; return False if there is no such document."""
         return await self._pool.fetchval(DELETE, document_id) is not None
+
+
+def _bytes_of(document: Document) -> int:
+    return document_bytes(document.title, document.content)
 
 
 def _row(document: Document) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Outcome
-from storage.postgres.json_values import decoded, to_json
+from storage.postgres.json_values import decoded
 from storage.postgres.pool import Pool
 
 # Cleared notifications are looked for among those that were active at the start and the newest thousand,
@@ -42,7 +42,15 @@ FROM run r WHERE r.id = $1
 
 # A process may write usage and spans until shortly after its sleep, which ended the run.
 UPDATE = """
-UPDATE run SET journal = (journal::jsonb || $2::jsonb)::json WHERE id = $1 AND journal IS NOT NULL
+UPDATE run SET journal = json_build_object(
+    'woken_by', journal -> 'woken_by',
+    'cleared', journal -> 'cleared',
+    'cleared_count', journal -> 'cleared_count',
+    'sent', journal -> 'sent',
+    'sent_count', journal -> 'sent_count',
+    'tools', $2::json -> 'tools',
+    'cost_usd', $2::json -> 'cost_usd')
+WHERE id = $1 AND journal IS NOT NULL
 """
 
 MAX_TOOLS = 20  # of a run: those with the most calls
@@ -101,5 +109,5 @@ class Journals:
         return await get_journal_facts(self._pool, run_id)
 
     async def update(self, run_id: UUID, entries: dict[str, Any]) -> None:
-        """Replace these entries of the run's journal, if it has one."""
-        await self._pool.execute(UPDATE, run_id, to_json(entries).decode())
+        """Replace the tools and the cost in the run's journal, if it has one."""
+        await self._pool.execute(UPDATE, run_id, entries)

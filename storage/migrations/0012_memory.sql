@@ -30,7 +30,7 @@ ALTER TABLE document
         GENERATED ALWAYS AS (document_search(organization_id, agent_id, language, title, path, content)) STORED;
 
 DROP INDEX document_path_unique;
-CREATE UNIQUE INDEX document_path_unique ON document (agent_id, path) WHERE deleted_at IS NULL;
+CREATE UNIQUE INDEX document_path_unique ON document (agent_id, path) WHERE path IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX document_of_path ON document (organization_id, path) WHERE path IS NOT NULL;
 CREATE INDEX document_deleted ON document (organization_id, created_at DESC, id DESC) WHERE deleted_at IS NOT NULL;
 CREATE INDEX document_deleted_at ON document (deleted_at) WHERE deleted_at IS NOT NULL;

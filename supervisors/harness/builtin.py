@@ -5,22 +5,25 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.model import Agent, Outcome
+from storage.model import Agent, CarryOver, Outcome, Reply, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.call_content import CallContent
+from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,
     effective_max_turns,
     effective_reasoning_effort,
     first_messages,
 )
+from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
+from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import (
     ChatMessage,
@@ -33,8 +36,10 @@ from supervisors.llm.port import (
 from supervisors.llm.pricing import Prices
 from supervisors.ports import (
     InboxUpdateStore,
+    QueueStore,
     SharedContentStore,
     SpanStore,
+    TranscriptStore,
     UsageStore,
 )
 from supervisors.settings import RunSettings, TracingSettings
@@ -56,8 +61,10 @@ class BuiltinHarness:
     """Executes runs in this process."""
 
     wakes: WakeContexts
+    notifications: QueueStore
     recent_notifications: InboxUpdateStore
     spans: SpanStore
+    transcripts: TranscriptStore
     shared_contents: SharedContentStore
     usage: UsageStore
     budget_guard: BudgetGuard
@@ -84,7 +91,7 @@ class BuiltinHarness:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                return await self._converse(
+                return await self._carry_on(
                     await self._begin(run, ask, context, recorder, root, usage_recorder)
                 )
         finally:
@@ -120,8 +127,26 @@ class BuiltinHarness:
             content=self._call_content(agent, recorder),
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
+            final_answers=FinalAnswers(
+                run,
+                ask,
+                agent,
+                template.reply if template else Reply.TOOL,
+                self.notifications,
+                self.toolbox,
+                recorder,
+                root,
+                log,
+                self.clock,
+            ),
             messages=first_messages(context),
+            transcript=self._transcript_of(run, template),
         )
+
+    def _transcript_of(self, run: ActiveRun, template: Template | None) -> TranscriptRecorder | None:
+        if template is None or template.carry_over is not CarryOver.TRANSCRIPT:
+            return None
+        return TranscriptRecorder(run, self.transcripts, self.clock)
 
     def _call_content(self, agent: Agent, recorder: SpanRecorder) -> CallContent | None:
         policy = recorder.content_policy
@@ -139,26 +164,61 @@ class BuiltinHarness:
             raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
         return prefix, name
 
+    async def _carry_on(self, conversation: Conversation) -> RunResult:
+        """Converse after what earlier runs said, if the template carries the transcript over."""
+        recorder = conversation.transcript
+        if recorder is None:
+            return await self._converse(conversation)
+        max_tokens = self.settings.transcript_tokens
+        await carry_in(conversation, recorder, self.transcripts, max_tokens, self._ask_within_budget)
+        try:
+            return await self._converse(conversation)
+        finally:
+            await _run_to_completion(recorder.store(conversation.messages))
+
+    async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
+        await self.budget_guard.check(conversation.run)
+        return await self._ask_model(conversation)
+
     async def _converse(self, conversation: Conversation) -> RunResult:
         run, limit = conversation.run, conversation.max_turns
         while True:
+            if conversation.transcript is not None:
+                await conversation.transcript.store(conversation.messages)
             run.at_turn_boundary()
             if run.slept.is_set():  # granted before, but the tool did not learn of it
                 return RunResult(Outcome.SLEPT)
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
             await self.budget_guard.check(run)
-            if run.turns and conversation.inbox_updates.may_exist():
+            await conversation.final_answers.note_turn()
+            if (run.turns or conversation.final_answers.are_sent) and conversation.inbox_updates.may_exist():
                 await self._add_inbox_updates(conversation)
             run.turns += 1
             answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
-            if not answer.tool_calls:
-                if answer.finish_reason in CUT_OFF:
-                    raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
-                return RunResult(Outcome.ENDED)
+            result = await self._act_on(answer, conversation)
+            if result is not None:
+                return result
+
+    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
+        """Do what the model says; return how the run ends, or None if it goes on."""
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        if not answer.tool_calls and answer.finish_reason in CUT_OFF:
+            raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
+        await final_answers.take(answer)
+        if answer.tool_calls:
             if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
+            follow_up = final_answers.remarks()
+        else:
+            has_turns_left = limit is None or run.turns < limit
+            follow_up = await final_answers.follow_up() if has_turns_left else ""
+            if not follow_up:
+                return final_answers.result()
+        if follow_up:
+            conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
+        return None
 
     async def _add_inbox_updates(self, conversation: Conversation) -> None:
         """Add a message about the notifications that arrived since the last turn, if there are any."""

@@ -24,6 +24,7 @@ class RetentionSettings:
     usage: int = 0
     webhooks: int = 30
     deleted_agents: int = 30
+    deleted_documents: int = 30
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -37,6 +38,8 @@ class RetentionStore(Protocol):
 
     async def delete_traces(self, until: datetime, limit: int, /) -> int: ...
 
+    async def delete_turns(self, until: datetime, limit: int, /) -> int: ...
+
     async def delete_content(self, now: datetime, limit: int, /, *, days: int) -> int: ...
 
     async def delete_shared_content(
@@ -46,6 +49,8 @@ class RetentionStore(Protocol):
     async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
+
+    async def delete_documents(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_spending(self, until: datetime, limit: int, /) -> int: ...
 
@@ -69,8 +74,10 @@ class RetentionCleaner:
         for kind, days, delete in (
             ("cleared notifications", settings.notifications, store.delete_notifications),
             ("traces and spans", settings.traces, store.delete_traces),
+            ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
+            ("deleted documents", settings.deleted_documents, store.delete_documents),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):
             if days:

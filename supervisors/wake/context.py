@@ -6,6 +6,7 @@ The parts divide the tokens by weights. The room that a part does not need goes 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from storage.agents.wakes import (
@@ -73,26 +74,27 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
     timezone = ZoneInfo(facts.agent.timezone)
     tokens = (facts.template.context_tokens if facts.template else 0) or context_tokens
     names = quoted([facts.agent.name, facts.organization_name])
-    left = max(0, max(tokens, MIN_TOKENS) * BYTES_PER_TOKEN - FRAME_BYTES - len(names.encode()))
-    rooms = _rooms(facts, left)
-    notifications = _first_fitting(
-        facts.notifications[:MAX_NOTIFICATIONS],
-        lambda one, max_bytes: notification_line(one, timezone, max_bytes),
-        rooms["notifications"],
-    )
-    memory = facts.core_memory
-    core_memory = memory_line(memory.content, memory.bytes, rooms["core_memory"]) if memory else None
-    journal = _journal(facts.runs, timezone, rooms["journal"])
-    left -= sum(line.bytes for line in (*notifications, *journal)) + (core_memory.bytes if core_memory else 0)
+    total = max(0, max(tokens, MIN_TOKENS) * BYTES_PER_TOKEN - FRAME_BYTES - len(names.encode()))
+    rooms = _rooms(facts, total)
+    spare = total - sum(rooms.values())  # goes on to the next part with what each part leaves of its room
+
+    memory, room = facts.core_memory, rooms["core_memory"] + spare
+    core_memory = memory_line(memory.content, memory.bytes, room) if memory else None
+    spare = room - (core_memory.bytes if core_memory else 0)
+
+    room = rooms["notifications"] + spare
+    waiting = facts.notifications[:MAX_NOTIFICATIONS]
+    notifications = _first_fitting(waiting, partial(notification_line, timezone=timezone), room)
+    spare = room - sum(line.bytes for line in notifications)
+
+    room = rooms["journal"] + spare
+    journal = _journal(facts.runs, timezone, room)
+    spare = room - sum(line.bytes for line in journal)
+
+    left_out = len(facts.notifications) - len(notifications)
+    conversations = tuple(_conversations(facts.conversations, timezone, rooms["conversations"] + spare))
     return WakeContext(
-        facts,
-        now,
-        timezone,
-        tuple(notifications),
-        len(facts.notifications) - len(notifications),
-        tuple(_conversations(facts.conversations, timezone, left)),
-        core_memory,
-        tuple(journal),
+        facts, now, timezone, tuple(notifications), left_out, conversations, core_memory, tuple(journal)
     )
 
 
@@ -129,7 +131,7 @@ def _first_fitting(
     """Return the lines of the first items that fit; the last of them may be cut."""
     lines: list[Line] = []
     for item in items:
-        line = make(item, max_bytes)
+        line = make(item, max_bytes=max_bytes)
         if line is None:
             break
         lines.append(line)
@@ -148,11 +150,7 @@ def _conversations(
         heading = contact_text(talk)
         heading_bytes = len(heading.encode()) + LINE_BYTES
         room = max_bytes // (len(talks) - position) - heading_bytes
-        lines = _first_fitting(
-            talk.messages,
-            lambda one, max_bytes: message_line(one, timezone, max_bytes),
-            room,
-        )
+        lines = _first_fitting(talk.messages, partial(message_line, timezone=timezone), room)
         if lines:
             max_bytes -= sum(line.bytes for line in lines) + heading_bytes
             yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))

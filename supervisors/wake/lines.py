@@ -54,10 +54,13 @@ def fitting(make: Callable[[int], Line], text_bytes: int, max_bytes: int) -> Lin
 
     `make` returns the line with at most that many bytes of the text.
     """
+    if max_bytes < MIN_TEXT_BYTES:
+        return None
+    text_bytes = min(text_bytes, max_bytes)
     line = make(text_bytes)
     while line.bytes > max_bytes:
-        # Not in one step: characters that JSON escapes take more room than `text_bytes` says.
-        text_bytes = min(text_bytes, max_bytes) * 3 // 4
+        # Not in one step: the line has more than the text, and characters that JSON escapes take more room.
+        text_bytes = text_bytes * max_bytes // line.bytes - 8
         if text_bytes < MIN_TEXT_BYTES:
             return None
         line = make(text_bytes)

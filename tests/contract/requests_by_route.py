@@ -294,6 +294,8 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/agents/{id}/runs/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/runs/": Row(),
+    "GET /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
+    "DELETE /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),

@@ -13,6 +13,7 @@ from storage.channels.projects import ProjectFilters
 from storage.delivery.outbox import DeliveryFilters
 from storage.history.runs import RunFilters
 from storage.history.traces import TraceFilters
+from storage.history.transcripts import TranscriptFilters, TranscriptTurn, TurnKind
 from storage.ids import new_id
 from storage.model import Agent, Role, Trace
 from storage.notifications.notifications import NotificationFilters
@@ -113,6 +114,9 @@ class Lists:
     async def runs(self, page: Page) -> Chunk[Any]:
         return await self.storage.runs.list_page(RunFilters(self.owners), page)
 
+    async def transcripts(self, page: Page) -> Chunk[Any]:
+        return await self.storage.transcripts.list_page(TranscriptFilters(self.agent.id), page)
+
     async def traces(self, page: Page) -> Chunk[Any]:
         return await self.storage.traces.list_page(self.owners, TraceFilters(), page)
 
@@ -137,6 +141,10 @@ class Lists:
         await storage.documents.insert(document(scout, content=LONG))
         await storage.projects.insert(project(scout, description=LONG))
         await storage.traces.insert(Trace(new_id(), owner, scout.id, "x", NOW, None, "", {"title": LONG}))
+        turn = TranscriptTurn(
+            new_id(), scout.id, new_id(), TurnKind.TURN, [LONG], 1, carried=True, created_at=NOW
+        )
+        await storage.transcripts.insert(turn)
         await self.pool.execute(INSERT_RUN, new_id(), scout.id, owner, NOW, LONG)
         await self.pool.execute(INSERT_DELIVERY, new_id(), owner, scout.id, {"type": LONG}, NOW + HOUR)
         await self.pool.execute("UPDATE organization SET name = $1", LONG)

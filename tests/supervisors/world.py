@@ -426,8 +426,10 @@ class World:
     def _builtin_harness(self, model: Model) -> BuiltinHarness:
         return BuiltinHarness(
             wakes=WakeContexts(self.storage.wakes, self.clock, self._run_settings.context_tokens),
+            notifications=self.storage.notifications,
             recent_notifications=self.storage.recent_notifications,
             spans=self.storage.traces,
+            transcripts=self.storage.transcripts,
             shared_contents=self.storage.shared_contents,
             usage=self.storage.usage,
             budget_guard=BudgetGuard(self.storage.spending, self.clock),

@@ -7,10 +7,9 @@ from typing import Any
 from aiohttp import web
 
 from storage.channels.document_search import SearchScope
-from storage.channels.documents import WRITTEN, Document, DocumentFilters, Writer
+from storage.channels.documents import Document, DocumentFilters, Writer
 from storage.channels.memory_paths import core_refusal
 from storage.ids import new_id
-from storage.organization_limits import document_bytes
 from storage.storage import Storage
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
@@ -62,8 +61,7 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
     await refuse_misplaced(storage, document, body)
     answer = json_response(serialize_document(document), status=201)
     with refusing_constraint_errors(body):
-        async with storage.limits.document_bytes.reserved(organization_id, _bytes_of(document)):
-            await storage.documents.insert(document, receipt_of(request, answer))
+        await storage.documents.insert(document, receipt_of(request, answer))
     return answer
 
 
@@ -130,13 +128,10 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     document = await load(request, storage.documents.get)  # it may have changed while the body arrived
     if document.deleted_at is not None:
         raise Conflict("The agent has deleted this document; revert it to an earlier version first.")
-    after = replace(document, **changes)
-    await refuse_misplaced(storage, after, changes)
-    growth = 0 if WRITTEN.isdisjoint(changes) else _bytes_of(after)
+    await refuse_misplaced(storage, replace(document, **changes), changes)
     with refusing_constraint_errors(changes):
-        async with storage.limits.document_bytes.reserved(document.organization_id, growth):
-            now = request.app[CLOCK].now()
-            changed = await storage.documents.update(document, changes, writer_of(caller), now)
+        now = request.app[CLOCK].now()
+        changed = await storage.documents.update(document, changes, writer_of(caller), now)
     return json_response(serialize_document(require_found(changed)))
 
 
@@ -171,10 +166,6 @@ async def refuse_misplaced(storage: Storage, document: Document, changes: Mappin
         conflict = await storage.memories.find_conflict(agent_id, path)
         if conflict is not None:
             raise Invalid({"path": [f"The path does not go together with that of a document, {conflict}."]})
-
-
-def _bytes_of(document: Document) -> int:
-    return document_bytes(document.title, document.content)
 
 
 ROUTES = (

@@ -17,7 +17,10 @@ from tests.storage.history.test_runs import stored_run
 CLEAR_ALL = """
 UPDATE notification SET cleared = true, cleared_at = $1, activated_at = NULL WHERE NOT cleared
 """
-SET_JOURNAL = 'UPDATE run SET journal = \'{"cleared_count": 3, "cost_usd": 0}\' WHERE id = $1'
+SET_JOURNAL = """
+UPDATE run SET journal = '{"woken_by": ["Hello"], "cleared": [], "cleared_count": 3, "sent": [],
+    "sent_count": 0, "tools": ["look"], "cost_usd": 0}' WHERE id = $1
+"""
 
 
 async def test_facts_of_a_run_leave_out_other_runs(pool: Pool) -> None:
@@ -52,14 +55,16 @@ async def test_missing_run_has_no_facts(pool: Pool) -> None:
 async def test_late_entries_replace_those_of_the_journal(pool: Pool) -> None:
     run = await stored_run(pool, await stored_agent(pool), NOW - timedelta(minutes=1))
     journals, runs = Journals(pool), Runs(pool)
-    await journals.update(run.id, {"cost_usd": 0.5})
+    late = {"tools": [], "cost_usd": 0.5}
+    await journals.update(run.id, late)
     without = await runs.get(run.id)
     assert without is not None
     assert without.journal is None
 
     await pool.execute(SET_JOURNAL, run.id)
-    await journals.update(run.id, {"cost_usd": 0.5})
+    await journals.update(run.id, late)
 
     completed = await runs.get(run.id)
     assert completed is not None
-    assert completed.journal == {"cleared_count": 3, "cost_usd": 0.5}
+    kept = {"woken_by": ["Hello"], "cleared": [], "cleared_count": 3, "sent": [], "sent_count": 0}
+    assert completed.journal == kept | late

@@ -39,7 +39,9 @@ async def test_first_messages_hold_instruction_prompt_and_wake(pool: Pool) -> No
     script = Script([])
     async with open_world(pool, model=script) as world:
         shared = await world.template(system_prompt="Be kind, {{agent.name}}.")
-        agent = await world.agent(template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8)
+        agent = await world.agent(
+            template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8, max_turns=1
+        )
         sent = await world.notify(agent, body="Come here.")
 
         system, user = script.conversation

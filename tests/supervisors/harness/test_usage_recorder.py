@@ -96,8 +96,10 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
     clock, storage = HeldClock(), Storage(pool, lambda _: None, sleep=SystemClock().sleep)
     harness = BuiltinHarness(
         wakes=WakeContexts(storage.wakes, clock, 4000),
+        notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=usage,
         budget_guard=BudgetGuard(Spending(pool), clock),

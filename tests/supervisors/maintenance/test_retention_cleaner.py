@@ -38,6 +38,10 @@ WITH run AS (
 INSERT INTO trace (id, agent_id, organization_id, name, started_at, ended_at)
 VALUES ($1, $2, $3, 'invoke_agent Scout', $4, $5)
 """
+INSERT_TURN = """
+INSERT INTO transcript_turn (id, agent_id, run_id, kind, messages, tokens, carried, created_at)
+VALUES (gen_random_uuid(), $1, $1, 'turn', '[]', 1, $2, $3)
+"""
 WEBHOOK = """
 INSERT INTO webhook_delivery (
     id, organization_id, agent_id, template_id, url, payload, created_at, delivered_at, failed_at,
@@ -89,7 +93,15 @@ class Database:
     async def clean(self, now: datetime = NOW, **days: int) -> dict[str, int]:
         """Run the cleaner once and return what it deleted; kinds without `days` are kept for ever."""
         settings = RetentionSettings(
-            **{"traces": 0, "notifications": 0, "webhooks": 0, "deleted_agents": 0, **days}
+            **{
+                "traces": 0,
+                "notifications": 0,
+                "webhooks": 0,
+                "deleted_agents": 0,
+                "deleted_documents": 0,
+                "tracing_content_days": 0,
+                **days,
+            }
         )
         return dict(await RetentionCleaner(Retention(self.pool), settings, ClockAt(now)).run_once())
 
@@ -159,6 +171,27 @@ async def test_usage_is_kept_for_ever_unless_days_are_set(database: Database) ->
     assert "usage records" not in await database.clean(usage=RetentionSettings().usage)
     assert (await database.clean(usage=2))["usage records"] == 1
     assert await database.count("usage_record") == [1]
+
+
+async def test_turns_carried_no_longer_expire_with_recorded_content(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    for carried, days in ((True, 1000), (False, 3), (False, 1)):
+        await database.pool.execute(INSERT_TURN, agent.id, carried, NOW - days * DAY)
+
+    deleted = await database.clean(tracing_content_days=2)
+
+    assert deleted["turns no longer carried"] == 1
+    assert await database.count("transcript_turn") == [2]
+    assert (await database.clean(tracing_content_days=0, traces=1))["turns no longer carried"] == 0
+
+
+async def test_transcripts_of_deleted_agents_are_deleted(database: Database) -> None:
+    gone, kept = await stored_agent(database.pool), await stored_agent(database.pool)
+    for agent in (gone, kept):
+        await database.pool.execute(INSERT_TURN, agent.id, True, NOW)
+    await Agents(database.pool).delete(gone.id, NOW)
+    assert (await database.clean())["rows left by deleted agents"] == 1
+    assert await database.pool.fetchval("SELECT agent_id FROM transcript_turn") == kept.id
 
 
 async def test_finished_webhooks_expire_and_pending_ones_stay(database: Database) -> None:

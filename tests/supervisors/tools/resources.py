@@ -3,11 +3,13 @@
 from typing import Any
 
 from storage.channels.contacts import Contact
+from storage.channels.documents import Document, Writer
 from storage.channels.messages import Message
 from storage.channels.projects import Project
 from storage.model import Agent
 from supervisors.tools.errors import ToolError
 from tests.storage.channels import resources
+from tests.storage.factories import NOW
 from tests.supervisors.world import Puppet, World
 
 
@@ -21,6 +23,19 @@ async def stored_message(world: World, of: Agent, **fields: Any) -> Message:
     message = resources.message(of, **fields)
     await world.storage.messages.insert(message)
     return message
+
+
+async def stored_document(world: World, of: Agent, **fields: Any) -> Document:
+    document = resources.document(of, **fields)
+    await world.storage.documents.insert(document)
+    return document
+
+
+async def deleted_document(world: World, of: Agent) -> Document:
+    document = await stored_document(world, of)
+    deleted = await world.storage.documents.update(document, {"deleted_at": NOW}, Writer("agent:x"), NOW)
+    assert deleted is not None
+    return deleted
 
 
 async def stored_project(world: World, of: Agent, **fields: Any) -> Project:

@@ -1,5 +1,6 @@
 """What a run is told within its number of tokens, and what others wrote in it."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.agents.wakes import BYTES_PER_TOKEN, WakeFacts
+from storage.channels.memory_paths import MAX_CORE_BYTES
 from storage.ids import new_id
 from supervisors.wake.context import select
 from supervisors.wake.instruction import system_message
@@ -73,7 +75,7 @@ def test_room_of_a_short_part_goes_to_the_others() -> None:
     chat = talk(*(said("x" * 300) for _ in range(31)))
     alone = select(wake_facts(conversations=(chat,)), NOW, 4000).conversations[0]
     beside = select(
-        wake_facts(conversations=(chat,), core_memory=memory("y" * 9000)), NOW, 4000
+        wake_facts(conversations=(chat,), core_memory=memory("y" * 6000)), NOW, 4000
     ).conversations[0]
 
     assert len(alone.lines) > len(beside.lines) > 5
@@ -150,3 +152,19 @@ def test_each_text_comes_back_from_its_line(text: str) -> None:
     assert len(data) == 4
     assert [data[0]["title"], data[0].get("body", ""), data[1]["name"], data[2]["text"]] == [text] * 4
     assert data[3]["content"] == text
+
+
+def test_core_memory_of_maximum_size_leaves_room_by_default() -> None:
+    facts = full_facts()
+    largest = memory(("A line about somebody.\n" * 400)[:MAX_CORE_BYTES])
+    busy = replace(facts, core_memory=largest)
+    quiet = wake_facts(core_memory=largest, conversations=(talk(*(said("x" * 100) for _ in range(10))),))
+
+    context = select(busy, NOW, 4000)
+    assert context.core_memory is not None
+    assert len(context.core_memory.item) > 0.8 * MAX_CORE_BYTES
+    assert context.notifications
+    context = select(quiet, NOW, 4000)
+    assert context.core_memory is not None
+    assert context.core_memory.item == largest.content
+    assert len(context.conversations[0].lines) >= 3
