@@ -11,6 +11,7 @@ from storage.channels.contacts import Contact, ContactFilters
 from storage.channels.document_search import DocumentHit, SearchScope
 from storage.channels.document_titles import DocumentTitle
 from storage.channels.documents import Document, Writer
+from storage.channels.memories import DirectoryEntry, MemoryFile
 from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
 from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
@@ -150,8 +151,29 @@ class DocumentStore(Protocol):
     async def insert(self, document: Document) -> None: ...
 
     async def update(
-        self, document: Document, changes: Mapping[str, Any], writer: Writer, now: datetime
+        self,
+        document: Document,
+        changes: Mapping[str, Any],
+        writer: Writer,
+        now: datetime,
+        expected_version: int | None = None,
     ) -> Document | None: ...
+
+
+class MemoryStore(Protocol):
+    """The documents of agents by their paths; see `storage.channels.memories.Memories`."""
+
+    async def get(self, agent_id: UUID, path: str) -> Document | None: ...
+
+    async def find_conflict(self, agent_id: UUID, path: str) -> str | None: ...
+
+    async def list_directory(self, agent_id: UUID, path: str, limit: int) -> list[DirectoryEntry]: ...
+
+    async def list_files(self, agent_id: UUID, path: str) -> list[MemoryFile]: ...
+
+    async def delete(self, files: Sequence[MemoryFile], writer: Writer, now: datetime) -> None: ...
+
+    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> None: ...
 
 
 class ProjectStore(Protocol):
@@ -197,6 +219,9 @@ class ToolStores(Protocol):
 
     @property
     def documents(self) -> DocumentStore: ...
+
+    @property
+    def memories(self) -> MemoryStore: ...
 
     @property
     def projects(self) -> ProjectStore: ...

@@ -34,6 +34,7 @@ from supervisors.tools.documents import (
 )
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.local_time import GET_TIME, get_time
+from supervisors.tools.memory import MEMORY, use_memory
 from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
 from supervisors.tools.messaging import (
     OPEN_SMS_ATTACHMENT,
@@ -138,6 +139,7 @@ def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
         (SEARCH_DOCUMENTS, search_documents),
         (READ_DOCUMENT, read_document),
         (WRITE_DOCUMENT, write_document),
+        (MEMORY, use_memory),
         (LIST_PROJECTS, list_projects),
         (LIST_RUNS, list_runs),
         (GET_TIME, get_time),
