@@ -61,6 +61,8 @@ async def test_model_looks_up_a_conversation_and_keeps_a_note(
         assert [hit["id"] for hit in hits] == [document["id"]]
         assert (await client.get(f"{CONTACTS}{ada['id']}/"))["name"] == changed["name"] == "Ada Byron"
         assert time["timezone"] == "Europe/Vienna"
+        for message in endpoint.calls[-1].body["messages"]:
+            assert message["role"] != "system" or "vegetarian" not in message["content"]
         [entry] = runs
         assert (entry["id"], entry["outcome"]) == (document["run"], None)
 
