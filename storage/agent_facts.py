@@ -119,6 +119,7 @@ class RunEnd:
     turns: int
     error: str
     journal: str = ""
+    output: str = ""  # the text of the final answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ DELETE FROM webhook_delivery WHERE id IN (
     ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
+DELETE_DOCUMENTS = """
+DELETE FROM document WHERE id IN (
+    SELECT id FROM document WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+"""
+
 DELETE_SPENDING = """
 DELETE FROM spending WHERE (owner_id, day) IN (
     SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
@@ -237,6 +242,10 @@ class Retention:
     async def delete_webhooks(self, until: datetime, limit: int) -> int:
         """Delete webhook deliveries that were delivered or given up before `until`."""
         return await delete_rows(self._pool, DELETE_WEBHOOKS, until, limit)
+
+    async def delete_documents(self, until: datetime, limit: int) -> int:
+        """Delete documents that agents deleted before `until`, with their versions."""
+        return await delete_rows(self._pool, DELETE_DOCUMENTS, until, limit)
 
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""

@@ -7,10 +7,12 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
+from storage.agents.wakes import WakeFacts
 from storage.channels.contacts import Contact, ContactFilters
 from storage.channels.document_search import DocumentHit, SearchScope
 from storage.channels.document_titles import DocumentTitle
 from storage.channels.documents import Document, Writer
+from storage.channels.memories import DirectoryEntry, MemoryFile
 from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
 from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
@@ -133,6 +135,8 @@ class MessageStore(Protocol):
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
 
+    async def requeue(self, message_id: UUID) -> None: ...
+
 
 class DocumentStore(Protocol):
     """The documents; `storage.channels.documents.Documents` documents each operation."""
@@ -148,8 +152,29 @@ class DocumentStore(Protocol):
     async def insert(self, document: Document) -> None: ...
 
     async def update(
-        self, document: Document, changes: Mapping[str, Any], writer: Writer, now: datetime
+        self,
+        document: Document,
+        changes: Mapping[str, Any],
+        writer: Writer,
+        now: datetime,
+        expected_version: int | None = None,
     ) -> Document | None: ...
+
+
+class MemoryStore(Protocol):
+    """The documents of agents by their paths; see `storage.channels.memories.Memories`."""
+
+    async def get(self, agent_id: UUID, path: str) -> Document | None: ...
+
+    async def find_conflict(self, agent_id: UUID, path: str) -> str | None: ...
+
+    async def list_directory(self, agent_id: UUID, path: str, limit: int) -> list[DirectoryEntry]: ...
+
+    async def list_files(self, agent_id: UUID, path: str) -> list[MemoryFile]: ...
+
+    async def delete(self, files: Sequence[MemoryFile], writer: Writer, now: datetime) -> None: ...
+
+    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> None: ...
 
 
 class ProjectStore(Protocol):
@@ -197,6 +222,9 @@ class ToolStores(Protocol):
     def documents(self) -> DocumentStore: ...
 
     @property
+    def memories(self) -> MemoryStore: ...
+
+    @property
     def projects(self) -> ProjectStore: ...
 
     @property
@@ -211,6 +239,10 @@ class ToolStores(Protocol):
 
 class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
+
+
+class WakeStore(Protocol):
+    async def get(self, agent_id: UUID, now: datetime, context_tokens: int) -> WakeFacts | None: ...
 
 
 class SecretStore(Protocol):

@@ -12,6 +12,7 @@ from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
@@ -28,6 +29,7 @@ from web.handlers import (
     adapter_configs,
     adapters,
     addresses,
+    agent_context,
     agent_tools,
     agents,
     api_keys,
@@ -85,6 +87,7 @@ ROUTES = (
     *adapter_configs.ROUTES,
     *agents.ROUTES,
     *agent_tools.ROUTES,
+    *agent_context.ROUTES,
     *runs.ROUTES,
     *trace_transcripts.ROUTES,
     *usage.ROUTES,
@@ -111,6 +114,7 @@ def build_app(
     registry: Registry,
     status_reader: StatusReader,
     toolbox: Toolbox,
+    wakes: WakeContexts,
     clock: Clock,
     prices: Prices,
     schema_checker: SchemaChecker,
@@ -129,6 +133,7 @@ def build_app(
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
     app[app_keys.TOOLBOX] = toolbox
+    app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
     app[app_keys.PRICES] = prices
     app[app_keys.SCHEMA_CHECKER] = schema_checker

@@ -24,7 +24,8 @@ WITH item AS (
         $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
-        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[]
+        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
+        $54::text[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -32,7 +33,8 @@ WITH item AS (
         run_requested_at, queued_at, failures, retries, left_over,
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
-        end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason
+        end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
+        end_output
     )
 ), locked AS MATERIALIZED (
     SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
@@ -75,6 +77,7 @@ WITH item AS (
     FROM started_run r JOIN item i USING (agent_id)
 ), ended_run AS (
     UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error,
+        output = i.end_output,
         stop_reason = CASE WHEN i.end_outcome = 'stopped' THEN i.stop_reason ELSE '' END,
         journal = CASE WHEN i.end_journal IS NOT NULL THEN json_build_object(
             'woken_by', (
@@ -106,9 +109,12 @@ WITH item AS (
 ), ended_trace AS (
     UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),
         error = coalesce(nullif(i.end_error, ''), t.error),
-        metadata = CASE WHEN i.end_outcome = 'stopped' AND i.stop_reason <> ''
-                             AND json_typeof(t.metadata) = 'object'
-                        THEN (t.metadata::jsonb || jsonb_build_object('stop_reason', i.stop_reason))::json
+        metadata = CASE WHEN json_typeof(t.metadata) = 'object'
+                             AND (i.end_output <> '' OR (i.end_outcome = 'stopped' AND i.stop_reason <> ''))
+                        THEN (t.metadata::jsonb || jsonb_strip_nulls(jsonb_build_object(
+                            'output', nullif(i.end_output, ''),
+                            'stop_reason', CASE WHEN i.end_outcome = 'stopped'
+                                                THEN nullif(i.stop_reason, '') END)))::json
                         ELSE t.metadata END
     FROM updated JOIN item i USING (agent_id)
     WHERE t.id = i.end_id AND t.ended_at IS NULL
@@ -164,6 +170,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         *_notice_columns(notices.values()),
         MAX_RUN_NOTIFICATIONS,
         [update.after.stop_reason for update in updates],
+        [update.end.output if update.end else "" for update in updates],
     )
 
 

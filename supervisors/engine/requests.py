@@ -188,7 +188,8 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
     if supervisor.learns_of_sleep(facts):  # the answer to an earlier request was lost
         return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
     journal = await journal_of(context.store, request.run_id, run)
-    end = RunEnd(request.run_id, Outcome.SLEPT, now, run.turns if run else 0, "", journal)
+    turns, output = (run.turns, run.output) if run else (0, "")
+    end = RunEnd(request.run_id, Outcome.SLEPT, now, turns, "", journal, output)
 
     def slept(seen: AgentFacts) -> AgentState | None:
         if seen.state.run_id != request.run_id or seen.state.stopped_at is not None:

@@ -92,6 +92,7 @@ class ActiveRun:
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
+        self.output = ""  # the text of the final answer, once there is one
         self.cost_usd = Decimal(0)  # of its model calls so far
         self.log: RunLog | None = None  # kept by a harness that sees all that the run does
         self.is_stopping = False

@@ -357,7 +357,8 @@ class Supervisor:
         result = run.result if run is not None and run.result else unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
         journal = await journal_of(self.context.store, run_id, run)
-        end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error, journal)
+        turns, output = (run.turns, run.output) if run else (0, "")
+        end = RunEnd(run_id, result.outcome, now, turns, result.error, journal, output)
 
         def ended(seen: AgentFacts) -> AgentState | None:
             if seen.state.run_id != run_id:

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.model import Agent, CarryOver, Outcome, Template
+from storage.model import Agent, CarryOver, Outcome, Reply, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
@@ -18,6 +18,7 @@ from supervisors.harness.conversation import (
     effective_reasoning_effort,
     first_messages,
 )
+from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
@@ -34,16 +35,17 @@ from supervisors.llm.port import (
 )
 from supervisors.llm.pricing import Prices
 from supervisors.ports import (
-    AgentStore,
     InboxUpdateStore,
+    QueueStore,
     SharedContentStore,
     SpanStore,
-    TemplateStore,
     TranscriptStore,
     UsageStore,
 )
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.context import WakeContext
+from supervisors.wake.contexts import WakeContexts
 
 CUT_OFF = {
     FinishReason.LENGTH: (
@@ -58,8 +60,8 @@ CUT_OFF = {
 class BuiltinHarness:
     """Executes runs in this process."""
 
-    agents: AgentStore
-    templates: TemplateStore
+    wakes: WakeContexts
+    notifications: QueueStore
     recent_notifications: InboxUpdateStore
     spans: SpanStore
     transcripts: TranscriptStore
@@ -80,16 +82,17 @@ class BuiltinHarness:
         Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
         """
         recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
-        agent = await self.agents.get(run.agent_id)
-        if agent is None:
+        context = await self.wakes.get(run.agent_id)
+        if context is None:
             raise RunError("The agent was deleted.")
+        agent = context.facts.agent
         usage_recorder = UsageRecorder(agent, run.id, self.usage, self.prices, self.clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
                 return await self._carry_on(
-                    await self._begin(run, ask, agent, recorder, root, usage_recorder)
+                    await self._begin(run, ask, context, recorder, root, usage_recorder)
                 )
         finally:
             await _run_to_completion(_store_all(run, usage_recorder, recorder))
@@ -98,12 +101,12 @@ class BuiltinHarness:
         self,
         run: ActiveRun,
         ask: Ask,
-        agent: Agent,
+        context: WakeContext,
         recorder: SpanRecorder,
         root: OpenSpan,
         usage_recorder: UsageRecorder,
     ) -> Conversation:
-        template = await self.templates.get(agent.template_id) if agent.template_id else None
+        agent, template = context.facts.agent, context.facts.template
         provider_name, model = self._model_of(agent)
         recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
         run.log = log = RunLog()
@@ -124,7 +127,19 @@ class BuiltinHarness:
             content=self._call_content(agent, recorder),
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
-            messages=first_messages(run, agent, template, self.clock),
+            final_answers=FinalAnswers(
+                run,
+                ask,
+                agent,
+                template.reply if template else Reply.TOOL,
+                self.notifications,
+                self.toolbox,
+                recorder,
+                root,
+                log,
+                self.clock,
+            ),
+            messages=first_messages(context),
             transcript=self._transcript_of(run, template),
         )
 
@@ -176,17 +191,34 @@ class BuiltinHarness:
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
             await self.budget_guard.check(run)
-            if run.turns and conversation.inbox_updates.may_exist():
+            await conversation.final_answers.note_turn()
+            if (run.turns or conversation.final_answers.are_sent) and conversation.inbox_updates.may_exist():
                 await self._add_inbox_updates(conversation)
             run.turns += 1
             answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
-            if not answer.tool_calls:
-                if answer.finish_reason in CUT_OFF:
-                    raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
-                return RunResult(Outcome.ENDED)
+            result = await self._act_on(answer, conversation)
+            if result is not None:
+                return result
+
+    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
+        """Do what the model says; return how the run ends, or None if it goes on."""
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        if not answer.tool_calls and answer.finish_reason in CUT_OFF:
+            raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
+        await final_answers.take(answer)
+        if answer.tool_calls:
             if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
+            follow_up = final_answers.remarks()
+        else:
+            has_turns_left = limit is None or run.turns < limit
+            follow_up = await final_answers.follow_up() if has_turns_left else ""
+            if not follow_up:
+                return final_answers.result()
+        if follow_up:
+            conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
+        return None
 
     async def _add_inbox_updates(self, conversation: Conversation) -> None:
         """Add a message about the notifications that arrived since the last turn, if there are any."""

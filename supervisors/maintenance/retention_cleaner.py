@@ -24,6 +24,7 @@ class RetentionSettings:
     usage: int = 0
     webhooks: int = 30
     deleted_agents: int = 30
+    deleted_documents: int = 30
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -48,6 +49,8 @@ class RetentionStore(Protocol):
     async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
+
+    async def delete_documents(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_spending(self, until: datetime, limit: int, /) -> int: ...
 
@@ -74,6 +77,7 @@ class RetentionCleaner:
             ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
+            ("deleted documents", settings.deleted_documents, store.delete_documents),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):
             if days:

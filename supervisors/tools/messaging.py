@@ -10,6 +10,7 @@ from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
+from storage.toolbox.agent_tools import CallableTool
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.errors import ToolError
 from supervisors.tools.reach import reaches
@@ -79,19 +80,40 @@ class Messaging:
         self, call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str
     ) -> dict[str, Any]:
         """Store the message, then call the tool of its channel; the call id is the message's id."""
+        earlier = await _earlier(call)
+        if earlier is not None:
+            return await self._repeat(call, earlier, contact)
         tool = await self._adapters.channel(call.agent, channel)
         message = _message(call, contact, channel, subject, body)
         if tool is None:
             await _insert(call, replace(message, status=MessageStatus.FAILED))
             raise _no_channel(message)
         await _insert(call, message)
+        return await self._post(call, tool, message, contact)
+
+    async def _repeat(self, call: ToolInvocation, message: Message, contact: Contact) -> dict[str, Any]:
+        """Send a message that an earlier run stored as it is stored, unless it is known to be sent.
+
+        The tool of the channel gets the same id again, by which it knows a message that it has sent already.
+        """
+        if message.status is MessageStatus.SENT:
+            return _result(message, message.status)
+        tool = await self._adapters.channel(call.agent, message.channel)
+        if tool is None:
+            raise _no_channel(message)
+        await call.stores.messages.requeue(message.id)
+        return await self._post(call, tool, message, contact)
+
+    async def _post(
+        self, call: ToolInvocation, tool: CallableTool, message: Message, contact: Contact
+    ) -> dict[str, Any]:
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
             status = await call.stores.messages.update_queued(message.id, MessageStatus.FAILED)
             raise _not_sent(message, status, error) from error
         status = await call.stores.messages.update_queued(message.id, MessageStatus.SENT)
-        return {"message_id": str(message.id), "channel": channel, "status": status}
+        return _result(message, status)
 
 
 async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
@@ -144,7 +166,7 @@ async def _notify_relative(call: ToolInvocation, relative: Agent, subject: str, 
 
 def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
     return Message(
-        id=new_id(),
+        id=call.message_id or new_id(),
         organization_id=call.agent.organization_id,
         agent_id=call.agent.id,
         contact_id=contact.id,
@@ -157,6 +179,15 @@ def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: 
         created_at=call.now,
         run_id=call.run_id,
     )
+
+
+def _result(message: Message, status: MessageStatus) -> dict[str, Any]:
+    return {"message_id": str(message.id), "channel": message.channel, "status": status}
+
+
+async def _earlier(call: ToolInvocation) -> Message | None:
+    """Return the message that an earlier call stored under the chosen id, if there is one."""
+    return None if call.message_id is None else await call.stores.messages.get(call.message_id)
 
 
 async def _insert(call: ToolInvocation, message: Message) -> None:

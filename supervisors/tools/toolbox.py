@@ -10,6 +10,7 @@ from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import Outbound
+from supervisors.policy.replies import WaitingContact
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
@@ -33,6 +34,7 @@ from supervisors.tools.documents import (
 )
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.local_time import GET_TIME, get_time
+from supervisors.tools.memory import MEMORY, use_memory
 from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
 from supervisors.tools.messaging import (
     OPEN_SMS_ATTACHMENT,
@@ -62,7 +64,8 @@ class Toolbox:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
-        self._builtin = _builtin(Messaging(self._adapters))
+        self._messaging = Messaging(self._adapters)
+        self._builtin = _builtin(self._messaging)
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:
         """Return the tools that the agent has now: the built-in ones, then those of its adapters."""
@@ -97,6 +100,26 @@ class Toolbox:
         except LimitReached as error:
             raise ToolError("limit_reached", str(error), limit=error.name) from error
 
+    async def send_reply(
+        self,
+        agent: Agent,
+        run_id: UUID,
+        ask: Ask,
+        contact: WaitingContact,
+        text: str,
+        span_id: UUID,
+    ) -> dict[str, Any]:
+        """Send the text to the contact like `send_message`, but never twice as an answer to the same message.
+
+        Raise ToolError if it is not sent.
+        """
+        arguments = Arguments({"contact_id": str(contact.contact_id), "body": text})
+        return await self._messaging.send_message(
+            ToolInvocation(
+                agent, run_id, span_id, arguments, self._stores, ask, self._clock.now(), contact.message_id
+            )
+        )
+
 
 def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
     """Return the tools that every agent has."""
@@ -116,6 +139,7 @@ def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
         (SEARCH_DOCUMENTS, search_documents),
         (READ_DOCUMENT, read_document),
         (WRITE_DOCUMENT, write_document),
+        (MEMORY, use_memory),
         (LIST_PROJECTS, list_projects),
         (LIST_RUNS, list_runs),
         (GET_TIME, get_time),

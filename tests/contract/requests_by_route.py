@@ -285,6 +285,7 @@ ROWS: dict[str, Row] = {
     "POST /api/cloud/agents/{id}/untag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),
     "DELETE /api/cloud/agents/{id}/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/tools/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/context/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/tools/{name}/": Row(
         {"id": AGENT, "name": "create_notification"}, {"title": "MARK", "priority": "low"}
     ),

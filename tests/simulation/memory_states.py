@@ -303,6 +303,7 @@ def _write_update(
                 turns=end.turns,
                 error=end.error,
                 stop_reason=after.stop_reason if end.outcome is Outcome.STOPPED else "",
+                output=end.output,
             )
     if update.notice is not None and update.notice.id not in tables.notifications:
         tables.notifications[update.notice.id] = _left(update.notice, agent)

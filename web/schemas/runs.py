@@ -168,7 +168,8 @@ class RunResponse(TypedDict):
     stop_reason: str
     """The reason given with the stop that ended it; "" without one."""
     output: str
-    """The text of the final answer; "" if there is none."""
+    """The text of the model's final answer, cut with a note if it has more than 20,000 characters; "" if
+    there is none, as for a process harness."""
     journal: JournalResponse | None
     """What it did; null while it is active, and for runs from before there were journals."""
     max_sleep_until: datetime | None

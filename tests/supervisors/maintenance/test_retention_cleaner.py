@@ -98,6 +98,7 @@ class Database:
                 "notifications": 0,
                 "webhooks": 0,
                 "deleted_agents": 0,
+                "deleted_documents": 0,
                 "tracing_content_days": 0,
                 **days,
             }

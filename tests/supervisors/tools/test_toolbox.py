@@ -72,6 +72,7 @@ async def test_agent_has_the_builtin_tools(world: World) -> None:
         "search_documents",
         "read_document",
         "write_document",
+        "memory",
         "list_projects",
         "list_runs",
         "get_time",
