@@ -256,6 +256,9 @@ class BuiltinHarness:
         )
         await conversation.usage_recorder.flush()
         conversation.run.cost_usd = conversation.usage_recorder.cost_usd
+        cost = conversation.usage_recorder.cost_of_latest
+        if cost is not None:
+            span.metadata["hostsvc.usage.cost_usd"] = float(cost)
         return answer
 
 
