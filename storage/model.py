@@ -97,7 +97,8 @@ class CarryOver(StrEnum):
     JOURNAL = "journal"
     """The last entries of its journal, which the service writes at the end of each run; the default."""
     TRANSCRIPT = "transcript"
-    """The conversation of its earlier runs with the model, which is compacted when it grows too long."""
+    """The conversation of its earlier runs with the model, which is compacted when it grows too long, and the
+    journal of the last run."""
 
 
 class Reply(StrEnum):
