@@ -194,7 +194,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
     """The run took longer than `runs.max_seconds`; it is retried after a backoff."""
     BUDGET = "budget"
-    """A spending cap of the agent or its organization was reached."""
+    """A spending cap was reached, or refuses the model because its price is not known."""
     INTERRUPTED = "interrupted"
     """The service ended during the run; it is retried after the restart."""
 
