@@ -10,6 +10,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.contexts import WakeContexts
@@ -52,6 +53,7 @@ from web.handlers import (
     status,
     templates,
     tools,
+    trace_transcripts,
     traces,
     transcripts,
     usage,
@@ -88,7 +90,7 @@ ROUTES = (
     *agent_tools.ROUTES,
     *agent_context.ROUTES,
     *runs.ROUTES,
-    *transcripts.ROUTES,
+    *trace_transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,
@@ -97,6 +99,7 @@ ROUTES = (
     *document_versions.ROUTES,
     *projects.ROUTES,
     *traces.ROUTES,
+    *transcripts.ROUTES,
     *spans.ROUTES,
     *addresses.ROUTES,
     *health.ROUTES,
@@ -115,6 +118,7 @@ def build_app(
     wakes: WakeContexts,
     clock: Clock,
     prices: Prices,
+    models: ModelCatalog | None,
     schema_checker: SchemaChecker,
     settings: WebSettings,
     health: Health,
@@ -134,6 +138,7 @@ def build_app(
     app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
     app[app_keys.PRICES] = prices
+    app[app_keys.MODELS] = models
     app[app_keys.SCHEMA_CHECKER] = schema_checker
     app[app_keys.SETTINGS] = settings
     app[app_keys.HEALTH] = health

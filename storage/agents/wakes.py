@@ -51,7 +51,8 @@ SELECT item.ordinal, a.*,
            )
            FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL
            ORDER BY e.started_at DESC, e.id DESC
-           LIMIT CASE WHEN coalesce(t.carry_over, 'journal') <> 'none' THEN (SELECT $7::integer) ELSE 0 END
+           LIMIT CASE coalesce(t.carry_over, 'journal')
+                     WHEN 'journal' THEN (SELECT $7::integer) WHEN 'transcript' THEN 1 ELSE 0 END
        ) AS runs
 FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[]), (SELECT $3::integer[]))
      WITH ORDINALITY AS item (agent_id, now, tokens, ordinal)
