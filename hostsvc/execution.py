@@ -16,11 +16,13 @@ from supervisors.engine.run import Harness
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
 from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from web.credentials.formats import RunTokens
 from web.ports import HarnessStatus
 
@@ -32,8 +34,10 @@ class Execution:
     """The parts that execute runs."""
 
     toolbox: Toolbox
+    wakes: WakeContexts
     schema_checker: SchemaChecker
     prices: Prices
+    models: ModelCatalog | None  # None: the agents' own code calls the models
     harness: Harness
     harness_status: Callable[[], HarnessStatus]
 
@@ -48,11 +52,13 @@ async def open_execution(
         open_models(config.models, config.model_keys) as models,
     ):
         toolbox, prices = Toolbox(storage, clock, outbound, checker), price_list(config)
-        async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as (
+        wakes = WakeContexts(storage.wakes, clock, config.runs.context_tokens)
+        async with _open_harness(config, storage, toolbox, wakes, models, prices, clock, credentials) as (
             harness,
             harness_status,
         ):
-            yield Execution(toolbox, checker, prices, harness, harness_status)
+            catalog = _catalog(config, prices)
+            yield Execution(toolbox, wakes, checker, prices, catalog, harness, harness_status)
 
 
 def price_list(config: Config) -> PriceList:
@@ -72,11 +78,18 @@ def run_credentials(config: Config, token_secret: str, address: str, clock: Cloc
     )
 
 
+def _catalog(config: Config, prices: Prices) -> ModelCatalog | None:
+    if config.harness.kind == "process":
+        return None
+    return ModelCatalog(frozenset({PROVIDER, *config.models}), config.runs.default_provider, prices)
+
+
 @asynccontextmanager
 async def _open_harness(
     config: Config,
     storage: Storage,
     toolbox: Toolbox,
+    wakes: WakeContexts,
     models: Mapping[str, Model],
     prices: Prices,
     clock: Clock,
@@ -99,15 +112,14 @@ async def _open_harness(
             yield harness, workspace.status
         return
     builtin = BuiltinHarness(
-        agents=storage.agents,
-        templates=storage.templates,
+        wakes=wakes,
         notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=storage.usage,
-        budget_guard=BudgetGuard(storage.spending, clock),
+        budget_guard=BudgetGuard(storage.spending, prices, clock),
         prices=prices,
         toolbox=toolbox,
         providers={PROVIDER: InboxModel(), **models},

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
+from storage.agents.wakes import WakeFacts
 from storage.channels.contacts import Contact, ContactFilters
 from storage.channels.document_search import DocumentHit, SearchScope
 from storage.channels.document_titles import DocumentTitle
@@ -240,6 +241,10 @@ class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
+class WakeStore(Protocol):
+    async def get(self, agent_id: UUID, now: datetime, context_tokens: int) -> WakeFacts | None: ...
+
+
 class SecretStore(Protocol):
     """The secrets for code and tools."""
 
@@ -282,6 +287,14 @@ class UsageStore(Protocol):
     """The store of model usage. Inserting the same record again has no effect."""
 
     async def insert(self, record: UsageRecord) -> None: ...
+
+
+class KnownPrices(Protocol):
+    """The models whose prices are known; `supervisors.llm.catalog.ModelCatalog` documents the operations."""
+
+    def qualify(self, model: str) -> str: ...
+
+    async def is_priced(self, model: str, now: datetime) -> bool: ...
 
 
 class SpendingStore(Protocol):

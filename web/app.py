@@ -10,8 +10,10 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
@@ -28,6 +30,7 @@ from web.handlers import (
     adapter_configs,
     adapters,
     addresses,
+    agent_context,
     agent_tools,
     agents,
     api_keys,
@@ -50,6 +53,7 @@ from web.handlers import (
     status,
     templates,
     tools,
+    trace_transcripts,
     traces,
     transcripts,
     usage,
@@ -84,8 +88,9 @@ ROUTES = (
     *adapter_configs.ROUTES,
     *agents.ROUTES,
     *agent_tools.ROUTES,
+    *agent_context.ROUTES,
     *runs.ROUTES,
-    *transcripts.ROUTES,
+    *trace_transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,
@@ -94,6 +99,7 @@ ROUTES = (
     *document_versions.ROUTES,
     *projects.ROUTES,
     *traces.ROUTES,
+    *transcripts.ROUTES,
     *spans.ROUTES,
     *addresses.ROUTES,
     *health.ROUTES,
@@ -109,8 +115,10 @@ def build_app(
     registry: Registry,
     status_reader: StatusReader,
     toolbox: Toolbox,
+    wakes: WakeContexts,
     clock: Clock,
     prices: Prices,
+    models: ModelCatalog | None,
     schema_checker: SchemaChecker,
     settings: WebSettings,
     health: Health,
@@ -127,8 +135,10 @@ def build_app(
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
     app[app_keys.TOOLBOX] = toolbox
+    app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
     app[app_keys.PRICES] = prices
+    app[app_keys.MODELS] = models
     app[app_keys.SCHEMA_CHECKER] = schema_checker
     app[app_keys.SETTINGS] = settings
     app[app_keys.HEALTH] = health

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
-from supervisors.policy.budgets import dollars, renewed_at
+from supervisors.policy.budgets import dollars, name_of, renewed_at
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
     Decision,
@@ -18,13 +18,14 @@ from supervisors.text import excerpt
 
 QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
+UNPRICED = "A model without a known price"
 MAX_REASON_LENGTH = 200  # of the text by the user that a sentence quotes
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 
 REASONS: dict[str, str] = {
     WakeReason.RUN_REQUESTED: "a run request",
     WakeReason.REMINDER: "a reminder",
-    WakeReason.SLEEP_ELAPSED: "the end of its sleep",
+    WakeReason.SLEEP_ELAPSED: "the end of the sleep",
     WakeReason.RESTART_RECOVERY: "the recovery after a restart",
     WakeReason.RETRY_AFTER_FAILURE: "a retry after a failure",
     WakeReason.UNCLEARED_NOTIFICATIONS: "notifications that an earlier run left uncleared",
@@ -92,7 +93,7 @@ def why(
     state = facts.state
     match phase:
         case Phase.RUNNING:
-            woken_by = _reason(facts.wake_reason)
+            woken_by = describe_reason(facts.wake_reason)
             return f"Running since {when(state.last_started_at)}, woken by {woken_by}{_waiting(waits)}."
         case Phase.STOPPING:
             return _why_stopping(facts)
@@ -123,10 +124,22 @@ def why_quarantined(state: AgentState) -> str:
 
 def why_over_budget(budget: Budget, now: datetime) -> str:
     """Explain a spent budget. The same sentence is a notification when a budget ends or delays a run."""
-    name = "its organization's budget" if budget.of_organization else "its budget"
     spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
     moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
-    return f"Over {name}: {spent}; it starts no run {moment}, unless the cap is raised."
+    return f"Over {name_of(budget)}: {spent}; it starts no run {moment}, unless the cap is raised."
+
+
+def why_unpriced(qualified_model: str) -> str:
+    """Say that the spending of an agent with this model is not known."""
+    return f"The price of its model {qualified_model} is not known, so its calls count as 0 USD."
+
+
+def why_refused(error: str) -> str:
+    """Explain why a budget has ended a run that had money left."""
+    return (
+        f"A run was ended: {error}. Set the price in the service's configuration, or let the cap allow such "
+        "models with unpriced, or change the model."
+    )
 
 
 def next_wake(decision: Decision) -> Wake | None:
@@ -159,7 +172,7 @@ def _cause_of(wake: Wake) -> str:
         case WakeCause.RUN_REQUEST:
             return "A run was requested."
         case WakeCause.NOTIFICATION:
-            return f"It is woken by {_reason(wake.reason)}."
+            return f"It is woken by {describe_reason(wake.reason)}."
         case WakeCause.HOLD:
             return "The debounce window over its messages ends."
         case WakeCause.REMINDER:
@@ -305,7 +318,8 @@ def _as_sentence(error: str) -> str:
     return error if error.endswith((".", "!", "?")) else f"{error}."
 
 
-def _reason(wake_reason: str) -> str:
+def describe_reason(wake_reason: str) -> str:
+    """Return a phrase that says why a run started, such as "a reminder"."""
     if wake_reason.startswith("notification:"):
         return f"a high-priority notification from {wake_reason.removeprefix('notification:')}"
     return REASONS.get(wake_reason, wake_reason)

@@ -70,6 +70,9 @@ async def test_killed_run_is_told_by_its_journal_before_the_next(
         assert journal["woken_by"] == journal["cleared"] == ["New sms from Ada"]
         assert journal["tools"] == [{"name": "clear_notification", "calls": 1, "errors": 0, "last_error": ""}]
         assert second["journal"]["cleared"] == []
+        [told_first] = [message["content"] for message in told(endpoint) if message["role"] == "user"]
+        assert 'woken by notification:api ("New sms from Ada"). Cleared "New sms from Ada".' in told_first
+        assert "It was interrupted and may have done more than this journal says" in told_first
 
 
 async def _has_spans(client: Client, agent: str) -> None:
@@ -102,6 +105,7 @@ async def test_transcript_is_carried_over_kill_9_and_deleted(
         require_valid(messages)
         calls = [call["function"]["name"] for one in messages for call in one.get("tool_calls") or ()]
         assert calls == ["list_notifications"]
+        assert "It was interrupted" in messages[-1]["content"]
         path = f"/api/cloud/agents/{agent}/transcript/"
         assert [turn["kind"] for turn in await client.get(path)] == ["turn", "turn"]
 
