@@ -19,7 +19,7 @@ from storage.organization_limits import StorageLimits
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
-from supervisors.settings import RunSettings, SupervisorSettings, require_between
+from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings, require_between
 from web.settings import MIN_SECRET_BYTES, SPAN_BODY_BYTES
 
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
@@ -180,6 +180,7 @@ class Config:
     runs: RunSettings = field(default_factory=RunSettings)
     harness: HarnessSettings = field(default_factory=HarnessSettings)
     outbound: OutboundSettings = field(default_factory=OutboundSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)

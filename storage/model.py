@@ -56,6 +56,77 @@ class ReasoningEffort(StrEnum):
     XHIGH = "xhigh"
 
 
+class Language(StrEnum):
+    """A language whose words full-text search reduces to stems, by PostgreSQL's configuration for it."""
+
+    ARABIC = "arabic"
+    ARMENIAN = "armenian"
+    BASQUE = "basque"
+    CATALAN = "catalan"
+    DANISH = "danish"
+    DUTCH = "dutch"
+    ENGLISH = "english"
+    FINNISH = "finnish"
+    FRENCH = "french"
+    GERMAN = "german"
+    GREEK = "greek"
+    HINDI = "hindi"
+    HUNGARIAN = "hungarian"
+    INDONESIAN = "indonesian"
+    IRISH = "irish"
+    ITALIAN = "italian"
+    LITHUANIAN = "lithuanian"
+    NEPALI = "nepali"
+    NORWEGIAN = "norwegian"
+    PORTUGUESE = "portuguese"
+    ROMANIAN = "romanian"
+    RUSSIAN = "russian"
+    SERBIAN = "serbian"
+    SPANISH = "spanish"
+    SWEDISH = "swedish"
+    TAMIL = "tamil"
+    TURKISH = "turkish"
+    YIDDISH = "yiddish"
+
+
+class CarryOver(StrEnum):
+    """How much of its earlier runs an agent is told when it wakes."""
+
+    NONE = "none"
+    """Nothing but its core memory and the messages of the contacts concerned."""
+    JOURNAL = "journal"
+    """The last entries of its journal, which the service writes at the end of each run; the default."""
+    TRANSCRIPT = "transcript"
+    """The conversation of its earlier runs with the model, which is compacted when it grows too long."""
+
+
+class Reply(StrEnum):
+    """How an agent answers the contact that woke it."""
+
+    TOOL = "tool"
+    """By a tool such as `send_message`; the text of a final answer goes to nobody. The default."""
+    TEXT = "text"
+    """By the text of its final answer, which the service sends to the contact that woke the agent."""
+
+
+class Content(StrEnum):
+    """Whether traces keep the texts that a model was told and answered."""
+
+    FULL = "full"
+    """All of them, without the secrets of providers and tools."""
+    NONE = "none"
+    """None of them: a trace keeps times, token counts and errors."""
+
+
+class Unpriced(StrEnum):
+    """Whether a spending cap allows calls of a model whose price is not known."""
+
+    REFUSE = "refuse"
+    """No: such a call could cost any amount. The default."""
+    ALLOW = "allow"
+    """Yes: such a call counts as free."""
+
+
 class Priority(StrEnum):
     """Whether a notification wakes its agent."""
 
@@ -134,6 +205,7 @@ class Organization:
     created_at: datetime
     paused: bool = False
     max_cost_usd_per_day: Decimal | None = None
+    unpriced: Unpriced = Unpriced.REFUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +246,13 @@ class Template:
     tool_call_secret: str | None = field(repr=False)  # None: it cannot be decrypted
     created_at: datetime
     max_cost_usd_per_day: Decimal | None = None
+    context_tokens: int = 0
+    carry_over: CarryOver = CarryOver.JOURNAL
+    reply: Reply = Reply.TOOL
+    content: str = ""
+    content_days: int | None = None
+    environment_secrets: tuple[str, ...] = ()
+    unpriced: Unpriced = Unpriced.REFUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +286,8 @@ class Agent:
     last_wake_reason: str
     last_wake_interrupted_sleep_until: datetime | None
     max_cost_usd_per_day: Decimal | None = None
+    language: str = ""
+    unpriced: Unpriced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +346,7 @@ class Run:
     outcome: Outcome | None
     error: str
     stop_reason: str = ""  # of the stop that ended it
+    output: str = ""  # the text of the final answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The settings of supervisors and runs."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from storage.model import Source
 
@@ -35,6 +36,13 @@ class SupervisorSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """The settings of traces: whether they keep what models were told and answered."""
+
+    content: Literal["full", "none"] = "full"
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """The settings of runs: how many at once, how long each may take, how one is stopped."""
 
@@ -44,6 +52,7 @@ class RunSettings:
     stop_grace_seconds: float = 5.0
     min_interval_seconds: float = 1.0
     default_provider: str = "builtin"
+    context_tokens: int = 4000
 
     def __post_init__(self) -> None:
         require_between("max_concurrent", self.max_concurrent, 1, 1_000_000)
@@ -51,6 +60,7 @@ class RunSettings:
         require_between("max_turns", self.max_turns, 1, 2**31 - 1)
         require_between("stop_grace_seconds", self.stop_grace_seconds, 0, 3600)
         require_between("min_interval_seconds", self.min_interval_seconds, 0.01, 3600)
+        require_between("context_tokens", self.context_tokens, 500, 1_000_000)
         if not self.default_provider.strip() or "/" in self.default_provider:
             raise ValueError(
                 f"default_provider must be the name of a model provider, got {self.default_provider!r}"

@@ -23,8 +23,9 @@ INSERT = """
 INSERT INTO agent (
     id, organization_id, template_id, parent_id, name, model, timezone, system_prompt, email_alias, tags,
     max_turns, max_sleep_hours, harness_git_ref, reasoning_effort, debounce_window_seconds, call_voice_id,
-    purpose, created_at, max_cost_usd_per_day)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+    purpose, created_at, max_cost_usd_per_day, language, unpriced)
+VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 """
 
 INSERT_STATE = """
@@ -171,6 +172,8 @@ CHANGEABLE = frozenset(
         "call_voice_id",
         "purpose",
         "max_cost_usd_per_day",
+        "language",
+        "unpriced",
     }
 )
 

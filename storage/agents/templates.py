@@ -21,8 +21,10 @@ INSERT = """
 INSERT INTO template (
     id, organization_id, name, description, system_prompt, default_model, default_reasoning_effort,
     thinking_max_tokens, max_turns, debounce_window_seconds, harness_git_ref,
-    agent_created_webhook_url, tool_call_secret, created_at, max_cost_usd_per_day)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    agent_created_webhook_url, tool_call_secret, created_at, max_cost_usd_per_day, context_tokens,
+    carry_over, reply, content, content_days, environment_secrets, unpriced)
+VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 """
 
 GET = "SELECT * FROM template WHERE id = $1"
@@ -63,7 +65,8 @@ WITH detached AS (
         max_turns = CASE a.max_turns WHEN 0 THEN t.max_turns ELSE a.max_turns END,
         debounce_window_seconds = coalesce(a.debounce_window_seconds, t.debounce_window_seconds),
         harness_git_ref = coalesce(a.harness_git_ref, nullif(t.harness_git_ref, '')),
-        max_cost_usd_per_day = coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day)
+        max_cost_usd_per_day = coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day),
+        unpriced = coalesce(a.unpriced, t.unpriced)
     FROM template t WHERE t.id = $1 AND a.template_id = t.id
 )
 DELETE FROM template WHERE id = $1
@@ -83,6 +86,13 @@ CHANGEABLE = frozenset(
         "agent_created_webhook_url",
         "tool_call_secret",
         "max_cost_usd_per_day",
+        "context_tokens",
+        "carry_over",
+        "reply",
+        "content",
+        "content_days",
+        "environment_secrets",
+        "unpriced",
     }
 )
 

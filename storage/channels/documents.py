@@ -16,8 +16,9 @@ from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO document (
-    id, organization_id, agent_id, project_id, title, content, content_type, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    id, organization_id, agent_id, project_id, title, content, content_type, created_at, updated_at,
+    path)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 
 GET = """
@@ -57,6 +58,7 @@ class Document:
     content_type: str
     created_at: datetime
     updated_at: datetime
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

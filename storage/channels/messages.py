@@ -23,8 +23,8 @@ from storage.postgres.rows import from_row, to_row
 INSERT = """
 INSERT INTO message (
     id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
-    created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    created_at, run_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 """
 
 GET = """
@@ -128,6 +128,7 @@ class Message:
     attachments: tuple[Attachment, ...]
     status: MessageStatus
     created_at: datetime
+    run_id: UUID | None = None  # the run that sent it
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ _UNIQUE = {
     "contact_pkey": ("id",),
     "message_pkey": ("id",),
     "document_pkey": ("id",),
+    "document_path_unique": ("agent", "path"),
     "project_pkey": ("id",),
     "run_pkey": ("id",),
     "trace_pkey": ("id",),

@@ -18,6 +18,7 @@ class RetentionSettings:
     """The number of days that rows are kept after their end; 0 means for ever."""
 
     traces: int = 90
+    tracing_content_days: int = 30
     notifications: int = 90
     usage: int = 0
     webhooks: int = 30

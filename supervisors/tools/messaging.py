@@ -158,6 +158,7 @@ def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: 
         attachments=(),
         status=MessageStatus.QUEUED,
         created_at=call.now,
+        run_id=call.run_id,
     )
 
 

@@ -70,6 +70,7 @@ ANSWERS: dict[str, object] = {
             "outcome": "slept",
             "error": "",
             "stop_reason": "",
+            "output": "",
             "max_sleep_until": "2026-11-20T18:28:36.013826Z",
         }
     ],

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from marshmallow import ValidationError
 
-from storage.model import Agent, AgentStatus, Purpose, ReasoningEffort
+from storage.model import Agent, AgentStatus, Language, Purpose, ReasoningEffort, Unpriced
 from web.fields import (
     MAX_INT32,
     MIN_INT32,
@@ -55,6 +55,8 @@ class AgentBody(Body):
     call_voice_id = Line(load_default="", max_length=255)
     purpose = Choice(Purpose, load_default=Purpose.PRODUCTION)
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
+    language = Choice(Language, blank=True, load_default="")
+    unpriced = Choice(Unpriced, allow_none=True, load_default=None)
 
     status = Choice(AgentStatus)
     """A message to the supervisor: `running` requests a run, `sleeping` stops a run or restores an archived
@@ -192,6 +194,11 @@ class AgentResponse(TypedDict):
     max_cost_usd_per_day: Decimal | None
     """What the agent may spend in a UTC day, in US dollars with at most six decimals; null: as much as the
     template allows. 0 allows no run."""
+    language: str
+    """The language of the agent's documents, by which they are searched; "": words are found only as they are
+    written."""
+    unpriced: Unpriced | None
+    """Whether the agent's cap allows calls of models whose price is not known; null: the template says."""
 
 
 def serialize_agent(agent: Agent) -> AgentResponse:
@@ -223,4 +230,6 @@ def serialize_agent(agent: Agent) -> AgentResponse:
         "purpose": agent.purpose,
         "parent": agent.parent_id,
         "max_cost_usd_per_day": agent.max_cost_usd_per_day,
+        "language": agent.language,
+        "unpriced": agent.unpriced,
     }

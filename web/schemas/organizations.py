@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import TypedDict
 from uuid import UUID
 
-from storage.model import Organization
-from web.fields import Boolean, Line, Money
+from storage.model import Organization, Unpriced
+from web.fields import Boolean, Choice, Line, Money
 from web.request.parsing import Body
 
 
@@ -22,6 +22,7 @@ class OrganizationChangesBody(Body):
     name = Line(blank=False, max_length=255)
     paused = Boolean()
     max_cost_usd_per_day = Money(allow_none=True)
+    unpriced = Choice(Unpriced)
 
 
 class WholeOrganizationResponse(TypedDict):
@@ -36,6 +37,8 @@ class WholeOrganizationResponse(TypedDict):
     max_cost_usd_per_day: Decimal | None
     """What all its agents together may spend in a UTC day, in US dollars with at most six decimals; null: no
     cap. 0 allows no run."""
+    unpriced: Unpriced
+    """Whether the cap allows calls of models whose price is not known."""
     created_at: datetime
     """When the organization was created."""
 
@@ -46,5 +49,6 @@ def serialize_whole_organization(organization: Organization) -> WholeOrganizatio
         "name": organization.name,
         "paused": organization.paused,
         "max_cost_usd_per_day": organization.max_cost_usd_per_day,
+        "unpriced": organization.unpriced,
         "created_at": organization.created_at,
     }

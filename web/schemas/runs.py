@@ -118,6 +118,8 @@ class RunResponse(TypedDict):
     """What went wrong or ended it early, such as `stopped`; "" if nothing did."""
     stop_reason: str
     """The reason given with the stop that ended it; "" without one."""
+    output: str
+    """The text of the final answer; "" if there is none."""
     max_sleep_until: datetime | None
     """The latest moment that it may let the agent sleep until; null: no limit."""
 
@@ -137,5 +139,6 @@ def serialize_run(run: Run) -> RunResponse:
         "outcome": run.outcome,
         "error": run.error,
         "stop_reason": run.stop_reason,
+        "output": run.output,
         "max_sleep_until": run.max_sleep_until,
     }

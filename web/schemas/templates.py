@@ -1,13 +1,17 @@
 """Templates: request body, deletion query and response."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.model import ReasoningEffort, Template
-from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
+from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
+from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, ListOf, Money, Text, Url
 from web.request.parsing import Body
+
+MAX_CONTEXT_TOKENS = 1_000_000
+MAX_RETENTION_DAYS = 36_500
 
 
 class TemplateBody(Body):
@@ -27,6 +31,13 @@ class TemplateBody(Body):
     """Signs webhooks and tool calls; "" leaves them unsigned. null is like leaving the field out, so that a
     member can send back what it has read."""
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
+    context_tokens = Integer(min_value=0, max_value=MAX_CONTEXT_TOKENS, load_default=0)
+    carry_over = Choice(CarryOver, load_default=CarryOver.JOURNAL)
+    reply = Choice(Reply, load_default=Reply.TOOL)
+    content = Choice(Content, blank=True, load_default="")
+    content_days = Integer(min_value=0, max_value=MAX_RETENTION_DAYS, allow_none=True, load_default=None)
+    environment_secrets = ListOf(Line(blank=False, max_length=255), load_default=list)
+    unpriced = Choice(Unpriced, load_default=Unpriced.REFUSE)
 
 
 class TemplateDeletionQuery(Body):
@@ -77,6 +88,22 @@ class TemplateResponse(TypedDict):
     max_cost_usd_per_day: Decimal | None
     """What each agent without a cap of its own may spend in a UTC day, in US dollars with at most six
     decimals; null: no cap. 0 allows no run."""
+    context_tokens: int
+    """About how many tokens the first message of a run may have; 0: `runs.context_tokens` of the service."""
+    carry_over: CarryOver
+    """How much of its earlier runs an agent is told when it wakes."""
+    reply: Reply
+    """How an agent answers the contact that woke it."""
+    content: str
+    """Whether traces keep what the model was told and answered: `full` or `none`; "": `tracing.content` of
+    the service."""
+    content_days: int | None
+    """How many days these texts are kept; null: `retention.tracing_content_days` of the service. 0: as
+    long as their trace."""
+    environment_secrets: Sequence[str]
+    """The names of the secrets that a process harness gets as environment variables."""
+    unpriced: Unpriced
+    """Whether the cap allows calls of models whose price is not known."""
 
 
 def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
@@ -103,4 +130,11 @@ def serialize_template(template: Template, *, show_secret: bool) -> TemplateResp
         "agent_created_webhook_url": template.agent_created_webhook_url,
         "tool_call_secret": secret if show_secret or not secret else None,
         "max_cost_usd_per_day": template.max_cost_usd_per_day,
+        "context_tokens": template.context_tokens,
+        "carry_over": template.carry_over,
+        "reply": template.reply,
+        "content": template.content,
+        "content_days": template.content_days,
+        "environment_secrets": template.environment_secrets,
+        "unpriced": template.unpriced,
     }

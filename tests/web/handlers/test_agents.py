@@ -87,6 +87,8 @@ async def test_agent_has_defaults(api: Api) -> None:
         "purpose": "production",
         "parent": None,
         "max_cost_usd_per_day": None,
+        "language": "",
+        "unpriced": None,
     }
     assert (await api.get(path(created))).body == created
 

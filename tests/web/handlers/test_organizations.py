@@ -27,6 +27,7 @@ async def test_key_sees_its_organization(api: Api) -> None:
         "name": "Acme",
         "paused": False,
         "max_cost_usd_per_day": None,
+        "unpriced": "refuse",
         "created_at": organization["created_at"],
     }
     assert (await api.get(f"{ORGANIZATIONS}{organization['id']}/")).body == organization

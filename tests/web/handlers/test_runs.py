@@ -35,6 +35,7 @@ async def test_run_starts_once_and_is_listed(api: Api) -> None:
         "outcome": None,
         "error": "",
         "stop_reason": "",
+        "output": "",
         "max_sleep_until": run["max_sleep_until"],
     }
     shown = (await api.get(path(agent, ""))).body

@@ -50,6 +50,13 @@ async def test_template_needs_only_a_name(api: Api) -> None:
         "agent_created_webhook_url": "",
         "tool_call_secret": "",
         "max_cost_usd_per_day": None,
+        "context_tokens": 0,
+        "carry_over": "journal",
+        "reply": "tool",
+        "content": "",
+        "content_days": None,
+        "environment_secrets": [],
+        "unpriced": "refuse",
     }
     assert (await api.get(f"{TEMPLATES}{created['id']}/")).body == created
 
@@ -124,6 +131,7 @@ async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
         "debounce_window_seconds": 0,
         "harness_git_ref": "main",
         "max_cost_usd_per_day": 0,
+        "unpriced": "allow",
     }
     heir = await api.create_agent(template=template["id"])
     independent = await api.create_agent(template=template["id"], **own)
@@ -141,6 +149,7 @@ async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
         "debounce_window_seconds": 60,
         "harness_git_ref": "v1",
         "max_cost_usd_per_day": 2.5,
+        "unpriced": "refuse",
     }
     assert (await api.get(f"/api/cloud/agents/{independent['id']}/")).body == {**independent, **detached}
     assert (await api.get(f"/api/cloud/agents/{bystander['id']}/")).body == bystander

@@ -96,6 +96,7 @@ def test_response_of_a_fresh_agent_has_nulls() -> None:
         "harness_git_ref",
         "debounce_window_seconds",
         "max_cost_usd_per_day",
+        "unpriced",
     }
     assert (response["id"], response["organization"]) == (ID_TEXT, ORGANIZATION_ID_TEXT)
     assert (response["adapters"], response["tags"]) == ([OTHER_ID_TEXT], ["a"])

@@ -28,5 +28,6 @@ def test_response_has_every_field() -> None:
         "name": "Acme",
         "paused": True,
         "max_cost_usd_per_day": 12.5,
+        "unpriced": "refuse",
         "created_at": NOON_TEXT,
     }

@@ -81,5 +81,6 @@ def test_response_has_the_trace_under_the_id_of_the_run() -> None:
         "outcome": "slept",
         "error": "",
         "stop_reason": "Maintenance",
+        "output": "",
         "max_sleep_until": None,
     }

@@ -65,4 +65,11 @@ def test_response_has_every_field() -> None:
         "agent_created_webhook_url": "",
         "tool_call_secret": "s3cret",
         "max_cost_usd_per_day": None,
+        "context_tokens": 0,
+        "carry_over": "journal",
+        "reply": "tool",
+        "content": "",
+        "content_days": None,
+        "environment_secrets": [],
+        "unpriced": "refuse",
     }
