@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from uuid import UUID
@@ -32,11 +32,14 @@ SELECT count(*) FROM (
     WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
 """
 
-# A document counts 1 KiB beyond its text, so that empty ones cannot be stored without end. octet_length does
-# not decompress.
+# A document and an attachment count 1 KiB beyond their content, so that empty ones cannot be stored without
+# end. octet_length does not decompress.
 COUNT_DOCUMENT_BYTES = """
-SELECT coalesce(sum(1024 + octet_length(title) + octet_length(content)), 0)::bigint
-FROM document WHERE organization_id = $1
+SELECT coalesce((
+    SELECT sum(1024 + octet_length(title) + octet_length(content)) FROM document WHERE organization_id = $1
+), 0)::bigint + coalesce((
+    SELECT sum(1024 + size) FROM attachment WHERE organization_id = $1
+), 0)::bigint
 """
 
 BYTES_OF_DOCUMENT = 1024
@@ -238,3 +241,8 @@ def _rows_to_count(limit: int) -> int:
 def document_bytes(title: str, content: str) -> int:
     """Return what a document counts for the limit `document_bytes`."""
     return BYTES_OF_DOCUMENT + len(title.encode()) + len(content.encode())
+
+
+def attachment_bytes(sizes: Iterable[int]) -> int:
+    """Return what files of these sizes count for the limit `document_bytes`."""
+    return sum(BYTES_OF_DOCUMENT + size for size in sizes)

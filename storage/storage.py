@@ -6,6 +6,7 @@ from uuid import UUID
 from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
+from storage.channels.attachments import Attachments
 from storage.channels.contacts import Contacts
 from storage.channels.documents import Documents
 from storage.channels.messages import Messages
@@ -80,6 +81,7 @@ class Storage:
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
+        self.attachments = Attachments(pool)
         self.documents = Documents(pool)
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.channels.contacts import Contact
-from storage.channels.messages import Channel, Message, MessageStatus
+from storage.channels.messages import Message, MessageStatus, Origin
 from storage.history.traces import Ending
 from storage.history.usage import UsageRecord
 from storage.model import Agent, NewSpan, Notification, Template, Trace
@@ -112,11 +112,17 @@ class ContactStore(Protocol):
 class MessageStore(Protocol):
     async def get(self, message_id: UUID) -> Message | None: ...
 
-    async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None: ...
+    async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None: ...
 
     async def insert(self, message: Message) -> None: ...
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
+
+
+class AttachmentStore(Protocol):
+    """The files that were uploaded with messages."""
+
+    async def get_start(self, attachment_id: UUID, max_bytes: int) -> bytes: ...
 
 
 class AgentToolStore(Protocol):
@@ -147,6 +153,9 @@ class ToolStores(Protocol):
 
     @property
     def messages(self) -> MessageStore: ...
+
+    @property
+    def attachments(self) -> AttachmentStore: ...
 
     @property
     def agent_tools(self) -> AgentToolStore: ...

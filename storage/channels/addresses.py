@@ -6,6 +6,8 @@ show it in place of a number. No two of these forms look alike.
 """
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 
 import idna
 import phonenumbers
@@ -55,7 +57,6 @@ AMBIGUOUS = "This can be {one} or {other}. Enter the phone number with + and its
 BAD_ADDRESS = "Enter a valid phone number, such as +43 1 234567, or a valid email address."
 
 
-
 class BadAddress(ValueError):
     """A text is no address; the message says what to enter."""
 
@@ -71,7 +72,7 @@ def is_email(address: str) -> bool:
 
 def is_sender_name(address: str) -> bool:
     """Return whether the address is only the name of a sender, which nothing can be sent to."""
-    return not is_email(address) and NOT_DIGITS.search(address.removeprefix("+")) is not None
+    return not is_email(address) and any(map(str.isalpha, address))
 
 
 def needs_region(text: str) -> bool:
@@ -120,6 +121,16 @@ def normalize_phone(text: str, region: str) -> str:
             raise BadAddress(BAD_PHONE)
         return _e164(number)
     return _normalize_national(text, NOT_DIGITS.sub("", text), region)
+
+
+def phone_addresses(digits: str, regions: Iterable[str]) -> tuple[str, ...]:
+    """Return the addresses that digits to look for can mean: with a country code, or in one of `regions`."""
+    readings = [(f"+{digits}", ""), *((digits, region) for region in regions)]
+    addresses = [digits]
+    for text, region in readings:
+        with suppress(BadAddress):
+            addresses.append(normalize_phone(text, region))
+    return tuple(addresses)
 
 
 def _normalize_national(text: str, digits: str, region: str) -> str:

@@ -13,14 +13,9 @@ from supervisors.outbound import Outbound
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
+from supervisors.tools.attachments import OPEN_SMS_ATTACHMENT, open_sms_attachment
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
-from supervisors.tools.messaging import (
-    OPEN_SMS_ATTACHMENT,
-    SEND_MESSAGE,
-    SEND_SMS,
-    Messaging,
-    open_sms_attachment,
-)
+from supervisors.tools.messaging import SEND_MESSAGE, SEND_SMS, Messaging
 from supervisors.tools.notifications import (
     CLEAR_NOTIFICATION,
     CREATE_NOTIFICATION,

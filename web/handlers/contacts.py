@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from storage.channels.addresses import phone_addresses
 from storage.channels.contacts import Contact, ContactFilters
 from storage.ids import new_id
 from web.access.auth import Caller
@@ -24,14 +25,18 @@ QUERY = ContactQuery()
 async def create_contact(request: web.Request, caller: Caller) -> web.Response:
     """Create a contact, for one agent or for all agents of the organization.
 
-    Messages and the agents' messaging tools refer to it by its id.
+    Messages and the agents' messaging tools refer to it by its id. Each phone number and e-mail address
+    belongs to one contact of the organization: an address of another contact is refused with 400.
     """
     body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
-    contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    answer = json_response(serialize_contact(contact), status=201)
+    contacts = request.app[STORAGE].contacts
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].contacts.insert(contact, receipt_of(request, answer))
+        contact = await contacts.normalized(
+            Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
+        )
+        answer = json_response(serialize_contact(contact), status=201)
+        await contacts.insert(contact, receipt_of(request, answer))
     return answer
 
 
@@ -39,9 +44,13 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
     """List the contacts of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
-    contacts = request.app[STORAGE].contacts
+    storage, contacts = request.app[STORAGE], request.app[STORAGE].contacts
+    phones: tuple[str, ...] = ()
+    if query["phone"] is not None:
+        regions = await storage.organizations.list_phone_regions(caller.organizations)
+        phones = phone_addresses(query["phone"], regions)
     filters = ContactFilters(
-        caller.organizations, query["agent"], query["email"], query["phone"], period(query, "created")
+        caller.organizations, query["agent"], query["email"], query["phone"], phones, period(query, "created")
     )
     return await answer_owned_list(request, query, caller.organizations, contacts, filters, serialize_contact)
 

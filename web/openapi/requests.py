@@ -12,18 +12,19 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
 
+from storage.channels.addresses import EMAIL_TEXT
 from web.fields import (
-    EMAIL_TEXT,
     LOCAL_PART_TEXT,
-    MAX_ITEMS,
     MAX_MONEY,
     Choice,
     DayOrDatetime,
     Email,
     JsonObject,
     Line,
+    ListOf,
     LocalPart,
     Money,
+    Region,
     Text,
     Timezone,
     Url,
@@ -32,6 +33,7 @@ from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.components import Components, Json, nullable
 from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
+from web.request.file_fields import MAX_FILES, Files
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
@@ -46,6 +48,7 @@ PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
     (DayOrDatetime, {"anyOf": [INSTANT, {"type": "string", "format": "date"}]}),
     (fields.DateTime, INSTANT),
     (fields.Dict, {"type": "object"}),
+    (Files, {"type": "array", "items": {"type": "string", "format": "binary"}, "maxItems": MAX_FILES}),
 )
 MONEY: Json = {
     "type": "number",
@@ -162,9 +165,9 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
             return _text(field)
         case Money():
             return MONEY
-        case fields.List():
+        case ListOf():
             items = field_schema(field.inner, components, with_default=False)
-            return {"type": "array", "items": items, "maxItems": MAX_ITEMS}
+            return {"type": "array", "items": items, "maxItems": field.max_items}
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
         case JsonObject():
@@ -198,6 +201,8 @@ def _text(field: Text) -> Json:
             return {**schema, "pattern": _whole(LOCAL_PART_TEXT, field)}
         case Timezone():
             return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
+        case Region():
+            return {**schema, "pattern": "^([A-Z]{2})?$", "examples": ["AT", "US"]}
         case Url():
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
         case PhoneFilter():
