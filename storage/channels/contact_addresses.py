@@ -20,9 +20,9 @@ CLAIM = """
 INSERT INTO contact_address AS held (organization_id, address, contact_id)
 SELECT $1, address, $2 FROM unnest($3::text[]) AS address ORDER BY address
 ON CONFLICT ON CONSTRAINT contact_address_pkey DO UPDATE SET contact_id = excluded.contact_id
-WHERE held.contact_id = excluded.contact_id OR NOT EXISTS (
-    SELECT FROM contact c LEFT JOIN agent a ON a.id = c.agent_id
-    WHERE c.id = held.contact_id AND a.deleted_at IS NULL)
+WHERE held.contact_id = excluded.contact_id OR EXISTS (
+    SELECT FROM contact c JOIN agent a ON a.id = c.agent_id
+    WHERE c.id = held.contact_id AND a.deleted_at IS NOT NULL)
 RETURNING address
 """
 
@@ -59,7 +59,7 @@ def normalized(fields: Mapping[str, Any], region: str) -> dict[str, Any]:
         _checked("email", normalize_email, fields["email"])
     if fields.get("phone"):
         changed["phone"] = _checked("phone", normalize_phone, fields["phone"], region)
-    if fields.get("other_addresses"):
+    if "other_addresses" in fields:
         others = [_checked("other_addresses", normalize, text, region) for text in fields["other_addresses"]]
         changed["other_addresses"] = tuple(dict.fromkeys(others))
     return changed

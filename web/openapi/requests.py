@@ -12,7 +12,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
 
-from storage.channels.addresses import EMAIL_TEXT
+from storage.channels.addresses import EMAIL_TEXT, REGIONS
 from web.fields import (
     LOCAL_PART_TEXT,
     MAX_MONEY,
@@ -202,7 +202,7 @@ def _text(field: Text) -> Json:
         case Timezone():
             return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
         case Region():
-            return {**schema, "pattern": "^([A-Z]{2})?$", "examples": ["AT", "US"]}
+            return {**schema, "enum": ["", *sorted(REGIONS)]}
         case Url():
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
         case PhoneFilter():

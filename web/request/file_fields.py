@@ -20,7 +20,7 @@ class Files(fields.Field[Any]):
     )
 
     def __init__(self) -> None:
-        super().__init__(load_default=tuple)
+        super().__init__(load_default=list)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> tuple[FilePart, ...]:
         if not (isinstance(value, list) and value and all(isinstance(item, FilePart) for item in value)):

@@ -26,7 +26,7 @@ class ContactBody(Body):
     short code of three to six digits."""
     metadata = JsonValue(load_default=dict)
     other_addresses = ListOf(
-        Line(blank=False, max_length=MAX_ADDRESS_LENGTH), max_items=MAX_OTHER_ADDRESSES, load_default=tuple
+        Line(blank=False, max_length=MAX_ADDRESS_LENGTH), max_items=MAX_OTHER_ADDRESSES, load_default=list
     )
     """Phone numbers in the notations of `phone`, e-mail addresses, and names that carriers show."""
 

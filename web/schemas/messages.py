@@ -24,8 +24,11 @@ class AttachmentBody(Body):
     """A file elsewhere that belongs to a message; it stays where it is."""
 
     name = Line(max_length=255, load_default="")
+    """The file name; "" if it is not known."""
     content_type = Line(max_length=255, load_default="")
+    """A media type such as `image/png`; "" if it is not known."""
     url = Url(required=True, blank=False, max_length=2000)
+    """The http or https address of the file, which the agent's tool `open_sms_attachment` shows."""
 
 
 class _AnyAttachmentUrl(Url):
@@ -39,6 +42,7 @@ class AttachmentChangesBody(AttachmentBody):
     """A file of a message; uploaded files stay, whether they are in the list or not."""
 
     url = _AnyAttachmentUrl(required=True, blank=False, max_length=2000)
+    """The http or https address of a file elsewhere, or the path of an uploaded file of this message."""
 
 
 class _MessageBody(Body):
@@ -56,8 +60,8 @@ class NewMessageBody(_MessageBody):
     agent_id = Uuid(data_key="agent", required=True)
     contact_id = Uuid(data_key="contact", allow_none=True, load_default=None)
     sender = Line(data_key="from", max_length=MAX_ADDRESS_LENGTH, allow_none=True, load_default=None)
-    """The sender of an inbound message, whose contact is found or created: a phone number with country code,
-    a short code, the name that a carrier shows, or an e-mail address. "" or `anonymous`: it is withheld."""
+    """The sender of an inbound message, whose contact is found or created: a phone number, a short code, a
+    name that carriers show, or an e-mail address. "" or `anonymous`: it is withheld; null: see `contact`."""
     channel = Choice(Channel, required=True)
     direction = Choice(Direction, required=True)
     subject = Line(max_length=998, load_default="")

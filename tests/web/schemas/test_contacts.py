@@ -23,7 +23,7 @@ def test_contact_needs_no_field() -> None:
         "email": "",
         "phone": "",
         "metadata": {},
-        "other_addresses": (),
+        "other_addresses": [],
     }
     assert accept(ContactBody(), {}) == defaults
 
