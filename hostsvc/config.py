@@ -144,6 +144,7 @@ class LimitSettings:
     agents: int = 100_000
     waiting_notifications: int = 1_000_000
     document_bytes: int = 10 * 2**30
+    secrets: int = 1000
     concurrent_runs: int = 0
 
     def __post_init__(self) -> None:
@@ -158,13 +159,13 @@ class LimitSettings:
         require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
         for name in ("requests_per_minute", "anonymous_requests_per_minute"):
             require_between(name, getattr(self, name), 0, 10**6)
-        for name in ("agents", "waiting_notifications", "concurrent_runs"):
+        for name in ("agents", "waiting_notifications", "secrets", "concurrent_runs"):
             require_between(name, getattr(self, name), 0, 10**9)
         require_between("document_bytes", self.document_bytes, 0, 2**60)
 
     def of_storage(self) -> StorageLimits:
         """Return the limits on what each organization may store."""
-        return StorageLimits(self.agents, self.waiting_notifications, self.document_bytes)
+        return StorageLimits(self.agents, self.waiting_notifications, self.document_bytes, self.secrets)
 
 
 @dataclass(frozen=True, slots=True)

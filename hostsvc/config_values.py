@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
+from hostsvc import model_prices
 from storage.model import Source
 from supervisors.scalars import INTEGER_TEXT, NUMBER_TEXT
 
@@ -141,6 +142,9 @@ VALUE_PARSERS: Mapping[object, ValueParser] = {
     float: ValueParser("a number", _number, _number_from_text),
     Path: ValueParser("a path", _path, _path),
     tuple[str, ...]: _list_parser("a list of texts", tuple),
+    model_prices.ConfiguredPrices: ValueParser(
+        model_prices.TAKES, model_prices.parse_prices, model_prices.parse_prices_from_text
+    ),
     frozenset[Source]: _list_parser(
         f"a list of sources ({', '.join(Source)})", lambda items: frozenset(map(Source, items))
     ),

@@ -47,12 +47,17 @@ async def open_execution(
         open_schema_checker(clock) as checker,
         open_models(config.models, config.model_keys) as models,
     ):
-        toolbox, prices = Toolbox(storage, clock, outbound, checker), PriceList()
+        toolbox, prices = Toolbox(storage, clock, outbound, checker), price_list(config)
         async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as (
             harness,
             harness_status,
         ):
             yield Execution(toolbox, checker, prices, harness, harness_status)
+
+
+def price_list(config: Config) -> PriceList:
+    """Return the prices of the configured providers, and the bundled ones."""
+    return PriceList({name: provider.prices for name, provider in config.models.items()})
 
 
 def run_credentials(config: Config, token_secret: str, address: str, clock: Clock) -> RunCredentials:
@@ -83,6 +88,8 @@ async def _open_harness(
                 agents=storage.agents,
                 templates=storage.templates,
                 spans=storage.traces,
+                secrets=storage.secrets,
+                journals=storage.journals,
                 clock=clock,
                 command=config.harness.command,
                 run_settings=config.runs,
@@ -94,8 +101,11 @@ async def _open_harness(
     builtin = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
+        notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
+        shared_contents=storage.shared_contents,
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, clock),
         prices=prices,
@@ -103,5 +113,7 @@ async def _open_harness(
         providers={PROVIDER: InboxModel(), **models},
         clock=clock,
         settings=config.runs,
+        tracing=config.tracing,
+        max_content_bytes=config.limits.span_metadata_bytes,
     )
     yield builtin, lambda: HarnessStatus("builtin")

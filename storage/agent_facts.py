@@ -108,13 +108,18 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The run that a state update ends, and its trace with it."""
+    """The run that a state update ends, and its trace with it.
+
+    `journal` is a JSON object, to which the update adds titles and messages; blank: no journal is stored.
+    """
 
     run_id: UUID
     outcome: Outcome
     ended_at: datetime
     turns: int
     error: str
+    journal: str = ""
+    output: str = ""  # the text of the final answer
 
 
 @dataclass(frozen=True, slots=True)

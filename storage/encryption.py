@@ -48,6 +48,11 @@ def config_of(adapter_config_id: UUID) -> str:
     return f"adapter_config.config of {adapter_config_id}"
 
 
+def value_of_secret(secret_id: UUID) -> str:
+    """Return the place of the value of a secret for code and tools."""
+    return f"secret.value of {secret_id}"
+
+
 def parse_key(text: str) -> bytes:
     """Return the key that the text encodes in base64, URL-safe or plain, padded or not.
 

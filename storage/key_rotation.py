@@ -6,23 +6,33 @@ Each batch is a transaction of its own and skips values that are done, so a rota
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import orjson
 from asyncpg import Record
 
-from storage.encryption import OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher, config_of, tool_call_secret_of
+from storage.encryption import (
+    OPERATOR_TOKEN,
+    TOKEN_SECRET,
+    SecretCipher,
+    config_of,
+    tool_call_secret_of,
+    value_of_secret,
+)
 from storage.errors import SecretUnreadable
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
 
 BATCH_ROWS = 500  # of templates
+BATCH_SECRETS = 100  # each up to 64 KiB
 BATCH_CONFIGS = 16  # each up to a megabyte
 FIRST = UUID(int=0)  # comes before all ids
 
 INSTALLATION = "secrets of the installation"
 TEMPLATES = "secrets of templates"
 CONFIGS = "adapter configs"
+SECRETS = "secrets for code and tools"
 
 GET_INSTANCE = "SELECT token_secret, operator_token FROM instance"
 
@@ -54,6 +64,16 @@ RETURNING c.id
 """
 
 
+LIST_SECRETS = "SELECT id, value AS stored FROM secret WHERE id > $1 ORDER BY id LIMIT $2"
+
+REPLACE_SECRETS = """
+UPDATE secret s SET value = n.replacement
+FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
+WHERE s.id = n.id AND s.value = n.stored
+RETURNING s.id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class RotationResult:
     """The number of secrets of one kind, how many were encrypted, and why others could not be read."""
@@ -75,10 +95,21 @@ class KeyRotation:
         """Yield one result for each kind of secret, when all of this kind are done."""
         yield await self._rotate_instance()
         yield await self._rotate_table(
-            TEMPLATES, LIST_TEMPLATES, REPLACE_TEMPLATES, BATCH_ROWS, self._encrypt_secret
+            TEMPLATES,
+            LIST_TEMPLATES,
+            REPLACE_TEMPLATES,
+            BATCH_ROWS,
+            partial(self._encrypt_text, tool_call_secret_of),
         )
         yield await self._rotate_table(
             CONFIGS, LIST_CONFIGS, REPLACE_CONFIGS, BATCH_CONFIGS, self._encrypt_config
+        )
+        yield await self._rotate_table(
+            SECRETS,
+            LIST_SECRETS,
+            REPLACE_SECRETS,
+            BATCH_SECRETS,
+            partial(self._encrypt_text, value_of_secret),
         )
 
     async def _rotate_instance(self) -> RotationResult:
@@ -123,11 +154,11 @@ class KeyRotation:
                     is_complete = is_complete and len(replaced) == len(changes)
         return RotationResult(kind, total, encrypted, tuple(unreadable))
 
-    def _encrypt_secret(self, row: Record) -> str | None:
-        """Return the replacement for a template's secret; None if it needs none."""
+    def _encrypt_text(self, place_of: Callable[[UUID], str], row: Record) -> str | None:
+        """Return the replacement for a secret text; None if it needs none."""
         if self._cipher.is_current(row["stored"]):
             return None
-        place = tool_call_secret_of(row["id"])
+        place = place_of(row["id"])
         return self._cipher.encrypt(self._cipher.decrypt(row["stored"], place), place)
 
     def _encrypt_config(self, row: Record) -> str | None:

@@ -183,7 +183,7 @@ class Outcome(StrEnum):
     SLEPT = "slept"
     """The agent asked for sleep, and it was granted."""
     ENDED = "ended"
-    """The agent finished without asking for sleep."""
+    """The agent finished without asking for sleep. It is a failure if its queue is left as it was."""
     TURN_LIMIT = "turn_limit"
     """The agent used all turns of `max_turns`."""
     FAILED = "failed"
@@ -348,6 +348,7 @@ class Run:
     error: str
     stop_reason: str = ""  # of the stop that ended it
     output: str = ""  # the text of the final answer
+    journal: Any = None  # what it did; None while it is active
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +382,28 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanContent:
+    """What a model or a tool was told and answered: members of the span's metadata with their own retention.
+
+    `text` is a JSON object. `instructions` and `tools` are digests of the system prompt and of the tool
+    definitions. The template decides how long the content is kept.
+    """
+
+    text: str
+    template_id: UUID | None = None
+    instructions: bytes | None = None
+    tools: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NewSpan:
     """A span to be stored, with its metadata as JSON text."""
 
     span: Span
     metadata: str
+    content: SpanContent | None = None
+
+    @property
+    def length(self) -> int:
+        """Return the number of characters of its metadata and content."""
+        return len(self.metadata) + (len(self.content.text) if self.content else 0)

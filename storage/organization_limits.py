@@ -32,14 +32,22 @@ SELECT count(*) FROM (
     WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
 """
 
-# A document and an attachment count 1 KiB beyond their content, so that empty ones cannot be stored without
-# end. octet_length does not decompress.
+# Each version of a document, and each attachment, counts 1 KiB beyond its content, so that empty ones cannot
+# be stored without end. octet_length does not decompress.
 COUNT_DOCUMENT_BYTES = """
-SELECT coalesce((
-    SELECT sum(1024 + octet_length(title) + octet_length(content)) FROM document WHERE organization_id = $1
-), 0)::bigint + coalesce((
-    SELECT sum(1024 + size) FROM attachment WHERE organization_id = $1
-), 0)::bigint
+SELECT coalesce(sum(bytes), 0)::bigint FROM (
+    SELECT 1024 + octet_length(title) + octet_length(content) AS bytes
+    FROM document WHERE organization_id = $1
+    UNION ALL
+    SELECT 1024 + octet_length(title) + octet_length(content)
+    FROM document_version WHERE organization_id = $1
+    UNION ALL
+    SELECT 1024 + size FROM attachment WHERE organization_id = $1) AS stored
+"""
+
+# At most $2 rows are counted.
+COUNT_SECRETS = """
+SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s
 """
 
 BYTES_OF_DOCUMENT = 1024
@@ -60,6 +68,7 @@ class StorageLimits:
     agents: int = 0
     waiting_notifications: int = 0
     document_bytes: int = 0
+    secrets: int = 0
 
 
 @dataclass(slots=True)
@@ -225,9 +234,10 @@ class OrganizationLimits:
             _rows_to_count(limits.waiting_notifications),
         )
         self.document_bytes = limit("document_bytes", limits.document_bytes, COUNT_DOCUMENT_BYTES)
+        self.secrets = limit("secrets", limits.secrets, COUNT_SECRETS, _rows_to_count(limits.secrets))
 
     def all(self) -> tuple[OrganizationLimit, ...]:
-        return self.agents, self.waiting_notifications, self.document_bytes
+        return self.agents, self.waiting_notifications, self.document_bytes, self.secrets
 
     def refused(self) -> dict[str, int]:
         """Return the number of refusals by the name of the limit."""
@@ -239,7 +249,7 @@ def _rows_to_count(limit: int) -> int:
 
 
 def document_bytes(title: str, content: str) -> int:
-    """Return what a document counts for the limit `document_bytes`."""
+    """Return what a version of a document counts for the limit `document_bytes`."""
     return BYTES_OF_DOCUMENT + len(title.encode()) + len(content.encode())
 
 

@@ -32,6 +32,11 @@ DELETE FROM webhook_delivery WHERE id IN (
     ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
+DELETE_DOCUMENTS = """
+DELETE FROM document WHERE id IN (
+    SELECT id FROM document WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+"""
+
 DELETE_SPENDING = """
 DELETE FROM spending WHERE (owner_id, day) IN (
     SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
@@ -72,9 +77,66 @@ WITH deleted AS (
 SELECT count(*) FROM deleted
 """
 
+# The retention of a trace's content is that of the template it was recorded under, which may be deleted. The
+# templates are found by going from one to the next along the index.
+LIST_TRACES_WITH_CONTENT = """
+WITH RECURSIVE recorded AS (
+    (SELECT content_template AS id FROM trace_size WHERE content_at IS NOT NULL
+     ORDER BY content_template LIMIT 1)
+    UNION ALL
+    SELECT (SELECT content_template FROM trace_size WHERE content_at IS NOT NULL AND content_template > r.id
+            ORDER BY content_template LIMIT 1)
+    FROM recorded r WHERE r.id IS NOT NULL
+), kept AS (
+    SELECT r.id, coalesce(t.content_days, $2::integer) AS days FROM recorded r
+    LEFT JOIN template t ON t.id = r.id WHERE r.id IS NOT NULL
+)
+SELECT s.trace_id AS id FROM kept CROSS JOIN LATERAL (
+    SELECT trace_id FROM trace_size
+    WHERE content_template = kept.id AND content_at < $1::timestamptz - make_interval(days => kept.days)
+        AND NOT EXISTS (SELECT FROM run WHERE run.id = trace_id AND run.ended_at IS NULL)
+    ORDER BY content_at LIMIT $3
+) s
+WHERE kept.days > 0 LIMIT $3
+"""
+
+REMOVE_CONTENT = """
+UPDATE span_metadata SET content = NULL, instructions = NULL, tools = NULL WHERE span_id IN (
+    SELECT m.span_id FROM span s JOIN span_metadata m ON m.span_id = s.id
+    WHERE s.trace_id = ANY($1::uuid[]) AND m.content IS NOT NULL LIMIT $2)
+"""
+
+MARK_WITHOUT_CONTENT = """
+UPDATE trace_size SET content_at = NULL, content_template = NULL WHERE trace_id = ANY($1::uuid[])
+"""
+
+# Two days more than any content that refers to it: the last use is noted once a day.
+DELETE_SHARED_CONTENT = """
+DELETE FROM shared_content WHERE (organization_id, digest) IN (
+    SELECT c.organization_id, c.digest FROM organization o
+    CROSS JOIN LATERAL (
+        SELECT greatest(
+            $2::integer, max(CASE content_days WHEN 0 THEN $3::integer ELSE content_days END)
+        ) AS days
+        FROM template WHERE organization_id = o.id
+    ) kept
+    CROSS JOIN LATERAL (
+        SELECT organization_id, digest FROM shared_content
+        WHERE organization_id = o.id AND used_at < $1::timestamptz - make_interval(days => kept.days + 2)
+        ORDER BY used_at LIMIT $4
+    ) c
+    LIMIT $4)
+"""
+
 DELETE_USAGE_OF_DELETED = """
 DELETE FROM usage_record WHERE id IN (
     SELECT u.id FROM agent a JOIN usage_record u ON u.agent_id = a.id WHERE a.deleted_at < $1 LIMIT $2)
+"""
+
+DELETE_TURNS = """
+DELETE FROM transcript_turn WHERE id IN (
+    SELECT id FROM transcript_turn WHERE NOT carried AND created_at < $1
+    ORDER BY created_at LIMIT $2)
 """
 
 DELETE_AGENTS = """
@@ -118,6 +180,14 @@ DELETE FROM message WHERE id IN (
     WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
 """,
     """
+DELETE FROM transcript_turn WHERE id IN (
+    SELECT r.id FROM agent a CROSS JOIN LATERAL (
+        SELECT id FROM transcript_turn WHERE agent_id = a.id AND carried
+        UNION ALL SELECT id FROM transcript_turn WHERE agent_id = a.id AND NOT carried
+    ) r
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
 DELETE FROM contact WHERE id IN (
     SELECT r.id FROM agent a JOIN contact r ON r.agent_id = a.id
     WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
@@ -153,6 +223,34 @@ class Retention:
         """Delete traces started before `until`, with their spans and runs, unless the run is still active."""
         return await self._delete_traces(LIST_TRACES, until, limit)
 
+    async def delete_turns(self, until: datetime, limit: int) -> int:
+        """Delete turns of transcripts from before `until` that are carried no longer."""
+        return await delete_rows(self._pool, DELETE_TURNS, until, limit)
+
+    async def delete_content(self, now: datetime, limit: int, *, days: int) -> int:
+        """Remove the content of spans that is too old by its template, or by `days`; keep the spans.
+
+        0 days keep it as long as the trace. The content of an active run stays.
+        """
+        rows = await self._pool.fetch(LIST_TRACES_WITH_CONTENT, now, days, limit)
+        trace_ids = [row["id"] for row in rows]
+        if not trace_ids:
+            return 0
+        count = await delete_rows(self._pool, REMOVE_CONTENT, trace_ids, limit)
+        if count < limit:
+            count += await delete_rows(self._pool, MARK_WITHOUT_CONTENT, trace_ids)
+        return count
+
+    async def delete_shared_content(
+        self, now: datetime, limit: int, *, days: int, days_of_traces: int
+    ) -> int:
+        """Delete system prompts and tool definitions that no content refers to any more.
+
+        `days` is how long content is kept, unless a template says otherwise; 0 days of a template are those
+        of traces.
+        """
+        return await delete_rows(self._pool, DELETE_SHARED_CONTENT, now, days, days_of_traces, limit)
+
     async def delete_usage(self, until: datetime, limit: int) -> int:
         """Delete usage records from before `until`."""
         return await delete_rows(self._pool, DELETE_USAGE, until, limit)
@@ -161,12 +259,19 @@ class Retention:
         """Delete webhook deliveries that were delivered or given up before `until`."""
         return await delete_rows(self._pool, DELETE_WEBHOOKS, until, limit)
 
+    async def delete_documents(self, until: datetime, limit: int) -> int:
+        """Delete documents that agents deleted before `until`, with their versions."""
+        return await delete_rows(self._pool, DELETE_DOCUMENTS, until, limit)
+
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""
         return await delete_rows(self._pool, DELETE_SPENDING, until, limit)
 
     async def delete_leftovers(self, now: datetime, limit: int) -> int:
-        """Delete queues, runs and channels of deleted agents. An agent found empty is not visited again."""
+        """Delete queues, runs, transcripts and channels of deleted agents.
+
+        An agent found empty is not visited again.
+        """
         count = await delete_rows(self._pool, DELETE_ATTACHMENT_CHUNKS, max(1, limit // ROWS_PER_CHUNK))
         if count:
             return count

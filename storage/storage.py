@@ -4,20 +4,26 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.channels.attachments import Attachments
 from storage.channels.contacts import Contacts
+from storage.channels.document_versions import DocumentVersions
 from storage.channels.documents import Documents
+from storage.channels.memories import Memories
 from storage.channels.messages import Messages
 from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.history.journals import Journals
 from storage.history.runs import Runs
+from storage.history.shared_contents import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
+from storage.history.transcripts import Transcripts
 from storage.history.usage import Usage
 from storage.identity.accounts import Accounts
 from storage.identity.api_keys import ApiKeys
@@ -70,6 +76,7 @@ class Storage:
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
         self.templates = Templates(pool, cipher)
+        self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)
@@ -82,11 +89,16 @@ class Storage:
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
         self.attachments = Attachments(pool)
-        self.documents = Documents(pool)
+        self.documents = Documents(pool, self.limits)
+        self.document_versions = DocumentVersions(pool)
+        self.memories = Memories(pool)
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
+        self.journals = Journals(pool)
+        self.transcripts = Transcripts(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
+        self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
         self.retention = Retention(pool)

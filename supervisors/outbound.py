@@ -42,7 +42,7 @@ class OutboundCall:
     url: str
     body: bytes = field(repr=False)  # it may contain an adapter's config
     secret: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,28 @@
 """Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
-from storage.channels.contacts import Contact
-from storage.channels.messages import Message, MessageStatus, Origin
+from storage.channels.contacts import Contact, ContactFilters
+from storage.channels.document_search import DocumentHit, SearchScope
+from storage.channels.document_titles import DocumentTitle
+from storage.channels.documents import Document, Writer
+from storage.channels.memories import DirectoryEntry, MemoryFile
+from storage.channels.messages import Message, MessageFilters, MessageStatus, Origin
+from storage.channels.projects import Project, ProjectFilters
+from storage.history.journals import JournalFacts
+from storage.history.runs import RunFilters
 from storage.history.traces import Ending
+from storage.history.transcripts import TranscriptTurn
 from storage.history.usage import UsageRecord
-from storage.model import Agent, NewSpan, Notification, Template, Trace
+from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
-from storage.postgres.paging import Chunk
+from storage.postgres.paging import Chunk, Page
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
 
@@ -37,6 +45,8 @@ class StateStore(Protocol):
     def locked(self, agent_id: UUID, now: datetime) -> AbstractAsyncContextManager[LockedAgent]: ...
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None: ...
+
+    async def get_journal_facts(self, run_id: UUID) -> JournalFacts: ...
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -108,15 +118,74 @@ class AgentStore(Protocol):
 class ContactStore(Protocol):
     async def get(self, contact_id: UUID) -> Contact | None: ...
 
+    async def list_page(self, filters: ContactFilters, page: Page) -> Chunk[Contact]: ...
+
+    async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None: ...
+
 
 class MessageStore(Protocol):
     async def get(self, message_id: UUID) -> Message | None: ...
+
+    async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]: ...
 
     async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None: ...
 
     async def insert(self, message: Message) -> None: ...
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
+
+    async def requeue(self, message_id: UUID) -> None: ...
+
+
+class DocumentStore(Protocol):
+    """The documents; `storage.channels.documents.Documents` documents each operation."""
+
+    async def get(self, document_id: UUID) -> Document | None: ...
+
+    async def list_titles(
+        self, agent_id: UUID, project_id: UUID | None, page: Page
+    ) -> Chunk[DocumentTitle]: ...
+
+    async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]: ...
+
+    async def insert(self, document: Document) -> None: ...
+
+    async def update(
+        self,
+        document: Document,
+        changes: Mapping[str, Any],
+        writer: Writer,
+        now: datetime,
+        expected_version: int | None = None,
+    ) -> Document | None: ...
+
+
+class MemoryStore(Protocol):
+    """The documents of agents by their paths; see `storage.channels.memories.Memories`."""
+
+    async def get(self, agent_id: UUID, path: str) -> Document | None: ...
+
+    async def find_conflict(self, agent_id: UUID, path: str) -> str | None: ...
+
+    async def list_directory(self, agent_id: UUID, path: str, limit: int) -> list[DirectoryEntry]: ...
+
+    async def list_files(self, agent_id: UUID, path: str) -> list[MemoryFile]: ...
+
+    async def delete(self, files: Sequence[MemoryFile], writer: Writer, now: datetime) -> None: ...
+
+    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> None: ...
+
+
+class ProjectStore(Protocol):
+    async def get(self, project_id: UUID) -> Project | None: ...
+
+    async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]: ...
+
+
+class RunStore(Protocol):
+    async def get(self, run_id: UUID) -> Run | None: ...
+
+    async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]: ...
 
 
 class AttachmentStore(Protocol):
@@ -158,6 +227,18 @@ class ToolStores(Protocol):
     def attachments(self) -> AttachmentStore: ...
 
     @property
+    def documents(self) -> DocumentStore: ...
+
+    @property
+    def memories(self) -> MemoryStore: ...
+
+    @property
+    def projects(self) -> ProjectStore: ...
+
+    @property
+    def runs(self) -> RunStore: ...
+
+    @property
     def agent_tools(self) -> AgentToolStore: ...
 
     @property
@@ -168,9 +249,42 @@ class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
+class SecretStore(Protocol):
+    """The secrets for code and tools."""
+
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]: ...
+
+
 class SpanStore(Protocol):
+    """The spans of runs; `storage.history.traces.Traces` documents each operation."""
+
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]: ...
     async def insert_note(self, note: NewSpan) -> None: ...
+
+
+class SharedContentStore(Protocol):
+    """System prompts and tool definitions, by digest."""
+
+    async def store(self, organization_id: UUID, text: bytes, now: datetime) -> bytes: ...
+
+
+class JournalStore(Protocol):
+    """The journals of runs that processes execute."""
+
+    async def get_facts(self, run_id: UUID) -> JournalFacts: ...
+    async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
+
+
+class TranscriptStore(Protocol):
+    """What agents carry from run to run; see `storage.history.transcripts`."""
+
+    async def insert(self, turn: TranscriptTurn) -> None: ...
+    async def list_carried(self, agent_id: UUID, max_tokens: int) -> list[TranscriptTurn]: ...
+    async def replace(self, last_id: UUID, summary: TranscriptTurn) -> bool: ...
 
 
 class UsageStore(Protocol):

@@ -53,6 +53,7 @@ class RunSettings:
     min_interval_seconds: float = 1.0
     default_provider: str = "builtin"
     context_tokens: int = 4000
+    transcript_tokens: int = 16_000
 
     def __post_init__(self) -> None:
         require_between("max_concurrent", self.max_concurrent, 1, 1_000_000)
@@ -61,6 +62,7 @@ class RunSettings:
         require_between("stop_grace_seconds", self.stop_grace_seconds, 0, 3600)
         require_between("min_interval_seconds", self.min_interval_seconds, 0.01, 3600)
         require_between("context_tokens", self.context_tokens, 500, 1_000_000)
+        require_between("transcript_tokens", self.transcript_tokens, 1000, 1_000_000)
         if not self.default_provider.strip() or "/" in self.default_provider:
             raise ValueError(
                 f"default_provider must be the name of a model provider, got {self.default_provider!r}"

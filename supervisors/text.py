@@ -17,9 +17,9 @@ def shorten(value: Any, max_bytes: int) -> tuple[Any, str]:
     if len(text) <= max_bytes:
         return value, ""
     for limit in STRING_LIMITS:
-        cut = _with_short_strings(value, limit)
-        if len(to_json(cut)) <= max_bytes:
-            return cut, f"It was too long: texts of more than {limit} characters were cut."
+        shortened = _with_short_strings(value, limit)
+        if len(to_json(shortened)) <= max_bytes:
+            return shortened, f"It was too long: texts of more than {limit} characters were cut."
     beginning = text[:max_bytes].decode(errors="ignore")
     return beginning, f"It was too long: this is the beginning of its JSON, {max_bytes} of {len(text)} bytes."
 
@@ -30,6 +30,13 @@ def excerpt(text: str, max_characters: int) -> str:
     return line if len(line) <= max_characters else f"{line[:max_characters]}…"
 
 
+def cut(text: str, max_characters: int) -> str:
+    """Return the text; of a longer one the beginning, with a note on how much it is."""
+    if len(text) <= max_characters:
+        return text
+    return f"{text[:max_characters]}… (cut: {max_characters} of {len(text)} characters)"
+
+
 def storable(text: str) -> str:
     """Remove or replace what PostgreSQL and UTF-8 cannot store: NUL, and half a surrogate pair."""
     return text.replace("\0", "").encode(errors="replace").decode()
@@ -37,8 +44,8 @@ def storable(text: str) -> str:
 
 def _with_short_strings(value: Any, limit: int) -> Any:
     match value:
-        case str() if len(value) > limit:
-            return f"{value[:limit]}… (cut: {limit} of {len(value)} characters)"
+        case str():
+            return cut(value, limit)
         case dict():
             return {key: _with_short_strings(item, limit) for key, item in value.items()}
         case list() | tuple():

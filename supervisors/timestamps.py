@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import overload
+from zoneinfo import ZoneInfo
 
 
 @overload
@@ -15,3 +16,8 @@ def format_timestamp(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def format_local(moment: datetime, timezone: str) -> str:
+    """Format an aware datetime in a time zone to the second, such as 2026-11-21T10:00:00+01:00."""
+    return moment.astimezone(ZoneInfo(timezone)).isoformat(timespec="seconds")

@@ -26,6 +26,7 @@ class Says:
     cached_tokens: int = 0
     finish_reason: str = ""
     reports_usage: bool = True
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,14 @@ class Hangs:
 
 @dataclass(frozen=True, slots=True)
 class BreaksOff:
-    """A connection that is closed without an answer, or in the middle of one.
+    """A connection that is closed without an answer, or in the middle of one, after a text.
 
     `politely`: the stream ends in good order, but too early.
     """
 
     in_the_middle: bool = True
     politely: bool = False
+    after: str = ""
 
 
 Act: TypeAlias = Says | Refuses | Hangs | BreaksOff
@@ -134,9 +136,9 @@ class Endpoint:
                 if in_the_middle:
                     await self._begin(request, body)
                 await asyncio.Event().wait()
-            case BreaksOff(in_the_middle, politely):
+            case BreaksOff(in_the_middle, politely, after):
                 if in_the_middle:
-                    response = await self._begin(request, body)
+                    response = await self._begin(request, body, after)
                     if politely:
                         await response.write_eof()
                         return response
@@ -156,7 +158,7 @@ class Endpoint:
         await response.write_eof()
         return response
 
-    async def _begin(self, request: web.Request, body: Json) -> web.StreamResponse:
+    async def _begin(self, request: web.Request, body: Json, text: str = "") -> web.StreamResponse:
         """Send the first bytes of an answer."""
         streams = body.get("stream")
         response = web.StreamResponse()
@@ -165,7 +167,7 @@ class Endpoint:
         head = {
             "id": "chatcmpl-0",
             "model": _version_of(body),
-            "choices": [{"index": 0, "delta": {"content": ""}}],
+            "choices": [{"index": 0, "delta": {"content": text}}],
         }
         await response.write(
             b"data: " + orjson.dumps(head) + b"\n\n" if streams else b'{"id": "chatcmpl-0", '
@@ -174,6 +176,8 @@ class Endpoint:
 
     def _whole(self, body: Json, said: Says) -> Json:
         message: Json = {"role": "assistant", "content": said.text or None}
+        if said.reasoning:
+            message["reasoning_content"] = said.reasoning
         if said.calls:
             message["tool_calls"] = self._tool_calls(said)
         return {
@@ -186,7 +190,8 @@ class Endpoint:
 
     def _chunks(self, body: Json, said: Says) -> list[Json]:
         """Stream like OpenAI: the text in pieces, the arguments of a call in two, the usage at the end."""
-        deltas: list[Json] = [{"content": piece} for piece in said.text.split(" ") if piece]
+        deltas: list[Json] = [{"reasoning_content": said.reasoning}] if said.reasoning else []
+        deltas += [{"content": piece} for piece in said.text.split(" ") if piece]
         for index, call in enumerate(self._tool_calls(said)):
             arguments = call["function"]["arguments"]
             half = len(arguments) // 2

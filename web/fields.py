@@ -180,12 +180,14 @@ class Timezone(_Pattern):
 
 
 class Region(_Pattern):
-    """A region that has phone numbers, by its two letters of ISO 3166."""
+    """A region that has phone numbers, by its two letters of ISO 3166; blank for none."""
+
+    choices = ("", *sorted(REGIONS))
 
     default_error_messages = wording(pattern='"{input}" is not a valid choice.')
 
     def matches(self, text: str) -> bool:
-        return text in REGIONS
+        return text in self.choices
 
 
 class Url(_Pattern):

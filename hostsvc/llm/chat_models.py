@@ -22,7 +22,7 @@ from hostsvc.llm import chat_protocol
 from hostsvc.llm.chat_protocol import InvalidResponse, StreamedResponse
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ModelRequest, ModelResponse
+from supervisors.llm.port import ModelCallFailed, ModelRequest, ModelResponse
 
 log = structlog.get_logger()
 
@@ -48,11 +48,15 @@ class ChatModels:
         return f"<ChatModels of {self.name} at {self.settings.base_url}>"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """Return the response; the SDK retries 429, 5xx and lost connections. Raise RunError if it fails."""
+        """Return the response; the SDK retries 429, 5xx and lost connections. Raise ModelCallFailed."""
         stream, thinking_field = self.settings.stream, self.settings.thinking_field
         body = orjson.dumps(chat_protocol.request_body(request, thinking_field, stream=stream))
-        with self._as_run_error(request.model):
-            response = await (self._streamed(body) if stream else self._whole(body))
+        streamed = StreamedResponse()
+        try:
+            with self._as_run_error(request.model):
+                response = await (self._streamed(body, streamed) if stream else self._whole(body))
+        except RunError as error:
+            raise ModelCallFailed(str(error), streamed.partial()) from error
         if not response.input_tokens and not response.output_tokens:
             log.warning(
                 "a provider reports no usage, so the call costs nothing",
@@ -68,8 +72,7 @@ class ChatModels:
         )
         return chat_protocol.parse_response(response.content)
 
-    async def _streamed(self, body: bytes) -> ModelResponse:
-        response = StreamedResponse()
+    async def _streamed(self, body: bytes, response: StreamedResponse) -> ModelResponse:
         async with await self.client.post(
             PATH,
             content=body,

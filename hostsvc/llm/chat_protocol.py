@@ -54,6 +54,7 @@ def parse_response(body: bytes) -> ModelResponse:
         id=_name(payload.get("id")),
         model=_name(payload.get("model")),
         finish_reason=_name(choice.get("finish_reason")),
+        reasoning=_reasoning(message),
         **_usage(payload.get("usage")),
     )
 
@@ -63,6 +64,7 @@ class StreamedResponse:
     """Assembles a response from the chunks of a stream."""
 
     _texts: list[str] = field(default_factory=list)
+    _thoughts: list[str] = field(default_factory=list)
     _calls: list["_StreamedCall"] = field(default_factory=list)
     _by_index: dict[int, "_StreamedCall"] = field(default_factory=dict)  # the current call of each index
     _usage: dict[str, int] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class StreamedResponse:
         delta = choice.get("delta")
         if isinstance(delta, dict):
             self._texts.append(_text(delta.get("content")) or _text(delta.get("refusal")))
+            self._thoughts.append(_reasoning(delta))
             for position, call in enumerate(_dicts(delta.get("tool_calls"))):
                 self._add_to_call(position, call)
 
@@ -97,12 +100,20 @@ class StreamedResponse:
             raise InvalidResponse("it is not a stream")
         if not self._finish_reason:
             raise InvalidResponse("its stream ended in the middle of the answer")
+        return self._response()
+
+    def partial(self) -> ModelResponse | None:
+        """Return the part of the response that has arrived; None if nothing has."""
+        return self._response() if self._has_chunks else None
+
+    def _response(self) -> ModelResponse:
         return ModelResponse(
             text="".join(self._texts),
             tool_calls=_with_unique_ids(call.complete() for call in self._calls),
             id=self._id,
             model=self._model,
             finish_reason=self._finish_reason,
+            reasoning="".join(self._thoughts),
             **self._usage,
         )
 
@@ -239,6 +250,11 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in _dicts(value))
     return storable(value) if isinstance(value, str) else ""
+
+
+def _reasoning(message: Json) -> str:
+    """Return what the model thought, by the field of the server: the protocol itself defines none."""
+    return _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
 
 
 def _dicts(value: Any) -> Sequence[Json]:

@@ -1,38 +1,69 @@
-"""The prices of model calls, from the list bundled with genai-prices. Nothing is fetched."""
+"""The prices of model calls: those of the configuration, then the list bundled with genai-prices.
+
+Nothing is fetched.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from types import MappingProxyType
 
+from hostsvc.model_prices import ConfiguredPrices
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.llm.pricing import ModelCall
 
 MICRODOLLAR = Decimal("0.000001")
+NO_PRICES: Mapping[str, ConfiguredPrices] = MappingProxyType({})
 
 Lookup = Callable[[str, str | None, ModelCall], Decimal]
 
 
 class PriceList:
-    """The bundled prices, loaded at first use in a thread. Implements `supervisors.llm.pricing.Prices`."""
+    """The prices of models. The bundled ones are loaded at first use in a thread.
 
-    def __init__(self) -> None:
+    Implements `supervisors.llm.pricing.Prices`; `configured` are the prices of the configuration by provider.
+    """
+
+    def __init__(self, configured: Mapping[str, ConfiguredPrices] = NO_PRICES) -> None:
+        self._configured = configured
         self._lookup: Lookup | None = None
 
     async def cost_of(self, call: ModelCall) -> Decimal | None:
-        """Return the cost in US dollars, or None if this provider and model are not in the list.
+        """Return the cost in US dollars, or None if the price of the model is not known.
 
-        A model of the same name at another provider does not count.
+        A model that is priced neither by the configuration nor by the bundled list under its provider costs
+        as much as the one of its name in that list, whatever provider that is of.
         """
-        prefix, separator, name = call.model.partition("/")
-        if separator and prefix == PROVIDER:
+        provider, separator, name = call.model.partition("/")
+        if separator and provider == PROVIDER:
             return Decimal(0)
+        price = self._configured.get(provider, ConfiguredPrices()).of(name) if separator else None
+        cost = await self._bundled_cost(call) if price is None else price.cost_of(call)
+        return None if cost is None else cost.quantize(MICRODOLLAR, ROUND_HALF_UP)
+
+    async def _bundled_cost(self, call: ModelCall) -> Decimal | None:
         if self._lookup is None:
             self._lookup = await asyncio.to_thread(_load)
-        try:
-            price = self._lookup(name, prefix, call) if separator else self._lookup(prefix, None, call)
-        except (LookupError, ValueError):  # not in the list, or it has no price for these counts
-            return None
-        return price.quantize(MICRODOLLAR, ROUND_HALF_UP)
+        for provider, name in _candidates(call.model):
+            try:
+                return self._lookup(name, provider, call)
+            except (LookupError, ValueError):  # not in the list, or it has no price for these counts
+                continue
+        return None
+
+
+def _candidates(model: str) -> Iterator[tuple[str | None, str]]:
+    """Yield the provider (None: any) and the name by which the list may know the model, the best ones first.
+
+    A gateway such as LiteLLM is called with `<gateway>/<provider>/<name>`.
+    """
+    *providers, name = model.rsplit("/", 2)
+    first, separator, rest = model.partition("/")
+    if separator:
+        yield first, rest
+    if len(providers) == 2:
+        yield providers[1], name
+    yield None, name
 
 
 def _load() -> Lookup:

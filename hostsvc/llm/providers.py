@@ -1,9 +1,10 @@
 """The settings of a model provider."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hostsvc.config_values import is_base_url
+from hostsvc.model_prices import ConfiguredPrices
 from supervisors.settings import require_between
 
 # The field in which a server expects the limit of thinking tokens; the protocol itself defines none.
@@ -17,7 +18,7 @@ ThinkingField = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """The address of a model provider, and how it is called."""
+    """The address of a model provider, how it is called, and the prices of its models by their names."""
 
     base_url: str
     api_key_env: str = ""
@@ -25,6 +26,7 @@ class ProviderSettings:
     max_retries: int = 2
     stream: bool = False
     thinking_field: ThinkingField = "none"
+    prices: ConfiguredPrices = field(default_factory=ConfiguredPrices)
 
     def __post_init__(self) -> None:
         if not is_base_url(self.base_url):

@@ -25,12 +25,16 @@ from hostsvc.process_harness.removal import Removals, open_removals
 from hostsvc.process_harness.requirements import machine_errors
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
 from hostsvc.process_harness.users import TRUSTED, RunUsers, UnixUser, look_up_users
+from storage.errors import SecretUnreadable, StorageError
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
+from supervisors.failure_log import log_failure
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
-from supervisors.ports import AgentStore, SpanStore, TemplateStore
+from supervisors.hidden_values import hide
+from supervisors.policy.journal import late_entries_of
+from supervisors.ports import AgentStore, JournalStore, SecretStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
 from supervisors.timestamps import format_timestamp
 from web.ports import HarnessStatus
@@ -74,6 +78,18 @@ class Workspace:
         return HarnessStatus("process", self.containment.kind, self.containment.network, remaining)
 
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Inputs:
+    """The context of a run, which its process reads, and the secrets in its environment."""
+
+    context: str
+    secrets: Mapping[str, str]
+
+    def hide_in(self, output: str) -> str:
+        """Return the output without the secrets."""
+        return hide(output.encode(), self.secrets.values()).decode() if self.secrets else output
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ProcessHarness:
     """Executes each run in a process of its own."""
@@ -81,6 +97,8 @@ class ProcessHarness:
     agents: AgentStore
     templates: TemplateStore
     spans: SpanStore
+    secrets: SecretStore
+    journals: JournalStore
     clock: Clock
     command: Sequence[str]
     run_settings: RunSettings
@@ -103,12 +121,23 @@ class ProcessHarness:
                 span.metadata |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name}
                 ref = _ref_of(agent, template)
                 checkout = await self._check_out(run, lease, ref, span)
+                secrets = await self._secrets(agent, template)
                 run.at_turn_boundary()
                 code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
                 context = orjson.dumps(self._context(run, agent, template) | code).decode()
-                return await self._execute(run, agent, checkout, context, span)
+                return await self._execute(run, agent, checkout, Inputs(context, secrets), span)
         finally:
-            await recorder.flush()
+            run.has_open_spans = not await recorder.flush()
+            if run.slept.is_set():  # its journal is stored already, but the process went on for a moment
+                await self._complete_journal(run)
+
+    async def _complete_journal(self, run: ActiveRun) -> None:
+        """Add to the journal what the process wrote after its sleep. A failure is only logged."""
+        try:
+            facts = await self.journals.get_facts(run.id)
+            await self.journals.update(run.id, late_entries_of(facts))
+        except StorageError as error:
+            log_failure(log, "journal not completed", error)
 
     async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
         span.metadata["harness.ref"] = ref
@@ -140,14 +169,32 @@ class ProcessHarness:
             "max_turns": effective_max_turns(agent, template, self.run_settings.max_turns),
         }
 
+    async def _secrets(self, agent: Agent, template: Template | None) -> Mapping[str, str]:
+        """Return the secrets that the template names. Raise RunError if one of them cannot be read."""
+        names = template.environment_secrets if template else ()
+        if not names:
+            return {}
+        try:
+            values = await self.secrets.get_values(agent.organization_id, agent.template_id, names)
+        except SecretUnreadable as error:
+            raise RunError(
+                f"A secret of the run cannot be decrypted ({error.place}); set it again."
+            ) from error
+        if missing := sorted(set(names) - values.keys()):
+            raise RunError(
+                "environment_secrets of the template names a secret that does not exist: "
+                f"{', '.join(missing)}; create it, or remove the name."
+            )
+        return values
+
     async def _execute(
-        self, run: ActiveRun, agent: Agent, checkout: Checkout, context: str, span: OpenSpan
+        self, run: ActiveRun, agent: Agent, checkout: Checkout, inputs: Inputs, span: OpenSpan
     ) -> RunResult:
         token = self.credentials.issue_token(run.id)
         async with (
             self.workspace.users.lend() as user,
             self._home(run.id, user, agent.organization_id) as home,
-            open_kept_process(self._spec(run, user, checkout, home, token, context)) as process,
+            open_kept_process(self._spec(run, user, checkout, home, token, inputs)) as process,
         ):
             self.workspace.processes.add(process)
             try:
@@ -155,12 +202,12 @@ class ProcessHarness:
             finally:
                 end = await _kill(run, process)
                 self.workspace.processes.discard(process)
-                end = replace(end, output=end.output.replace(token, HIDDEN))
+                end = replace(end, output=inputs.hide_in(end.output.replace(token, HIDDEN)))
                 span.metadata |= {"process.exit.code": end.code, "output": end.output}
         return _result(run, end, span, self.workspace.limits)
 
     def _spec(
-        self, run: ActiveRun, user: UnixUser, checkout: Checkout, home: str, token: str, context: str
+        self, run: ActiveRun, user: UnixUser, checkout: Checkout, home: str, token: str, inputs: Inputs
     ) -> ProcessSpec:
         url, service = self.credentials.url, urlsplit(self.credentials.local_url)
         if self.workspace.containment.network == "service":
@@ -170,6 +217,7 @@ class ProcessHarness:
             directory=str(checkout.directory),
             home=home,
             environment={
+                **inputs.secrets,
                 "PATH": self.workspace.environment.get("PATH", os.defpath),
                 "HOME": home,
                 "LANG": self.workspace.environment.get("LANG", LANGUAGE),
@@ -178,7 +226,7 @@ class ProcessHarness:
                 "HOSTSVC_AGENT_ID": str(run.agent_id),
                 "HOSTSVC_RUN_ID": str(run.id),
             },
-            input=context,
+            input=inputs.context,
             uid=user.uid,
             gid=user.gid,
             groups=user.groups,

@@ -9,6 +9,7 @@ import asyncpg
 
 from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
+from storage.history.journals import JournalFacts, get_journal_facts
 from storage.history.spending import get_budgets
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
@@ -234,6 +235,10 @@ class AgentStates:
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
         """End the spans that a run which was cut short has left open in its trace."""
         await self._pool.execute(END_OPEN_SPANS, trace_id, ended_at)
+
+    async def get_journal_facts(self, run_id: UUID) -> JournalFacts:
+        """Return what the rows of other tables tell about the run."""
+        return await get_journal_facts(self._pool, run_id)
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:

@@ -13,7 +13,8 @@ from storage.postgres.pool import Connection, Pool
 # newest version of the row and nobody has updated the row since: an update that was given up because its
 # answer was lost may still be committed much later. SKIP LOCKED passes over rows that another transaction
 # holds, so that such a row delays no other agent; `update_states` reports them, and the caller makes those
-# updates one by one after locking the row.
+# updates one by one after locking the row. The journal of an ended run gets titles and messages here, along
+# primary keys and the index of the run's messages: the end of a run must not cost a statement more.
 UPDATE = """
 WITH item AS (
     SELECT * FROM unnest(
@@ -23,7 +24,8 @@ WITH item AS (
         $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
-        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $52::text[]
+        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
+        $54::text[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -31,7 +33,8 @@ WITH item AS (
         run_requested_at, queued_at, failures, retries, left_over,
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
-        end_id, end_outcome, end_at, end_turns, end_error, stop_reason
+        end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
+        end_output
     )
 ), locked AS MATERIALIZED (
     SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
@@ -58,7 +61,7 @@ WITH item AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
                      interrupted_sleep_until, max_sleep_until, started_at)
     SELECT i.start_id, a.id, a.organization_id, i.start_reason,
-           coalesce(active.ids[1:$51::integer], '{}'), greatest(active.count - $51::integer, 0),
+           coalesce(active.ids[1:$52::integer], '{}'), greatest(active.count - $52::integer, 0),
            i.start_interrupted, i.start_max_sleep_until, i.start_at
     FROM updated JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
     CROSS JOIN LATERAL (
@@ -74,15 +77,44 @@ WITH item AS (
     FROM started_run r JOIN item i USING (agent_id)
 ), ended_run AS (
     UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error,
-        stop_reason = CASE WHEN i.end_outcome = 'stopped' THEN i.stop_reason ELSE '' END
+        output = i.end_output,
+        stop_reason = CASE WHEN i.end_outcome = 'stopped' THEN i.stop_reason ELSE '' END,
+        journal = CASE WHEN i.end_journal IS NOT NULL THEN json_build_object(
+            'woken_by', (
+                SELECT coalesce(json_agg(left(n.title, 100) ORDER BY w.place), '[]')
+                FROM unnest(r.notifications[1:10]) WITH ORDINALITY AS w (id, place)
+                JOIN notification n ON n.id = w.id
+            ),
+            'cleared', (
+                SELECT coalesce(json_agg(left(n.title, 100) ORDER BY c.place), '[]')
+                FROM json_array_elements_text(i.end_journal::json -> 'cleared')
+                    WITH ORDINALITY AS c (id, place)
+                JOIN notification n ON n.id = c.id::uuid AND n.agent_id = r.agent_id
+            ),
+            'cleared_count', i.end_journal::json -> 'cleared_count',
+            'sent', (
+                SELECT coalesce(json_agg(s.message ORDER BY s.created_at, s.id), '[]') FROM (
+                    SELECT m.created_at, m.id, json_build_object('contact', m.contact_id,
+                        'name', left(c.name, 100), 'channel', m.channel, 'status', m.status) AS message
+                    FROM message m LEFT JOIN contact c ON c.id = m.contact_id
+                    WHERE m.run_id = r.id ORDER BY m.created_at, m.id LIMIT 10
+                ) s
+            ),
+            'sent_count', (SELECT count(*) FROM message m WHERE m.run_id = r.id),
+            'tools', i.end_journal::json -> 'tools',
+            'cost_usd', i.end_journal::json -> 'cost_usd'
+        ) END
     FROM updated JOIN item i USING (agent_id)
     WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
     UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),
         error = coalesce(nullif(i.end_error, ''), t.error),
-        metadata = CASE WHEN i.end_outcome = 'stopped' AND i.stop_reason <> ''
-                             AND json_typeof(t.metadata) = 'object'
-                        THEN (t.metadata::jsonb || jsonb_build_object('stop_reason', i.stop_reason))::json
+        metadata = CASE WHEN json_typeof(t.metadata) = 'object'
+                             AND (i.end_output <> '' OR (i.end_outcome = 'stopped' AND i.stop_reason <> ''))
+                        THEN (t.metadata::jsonb || jsonb_strip_nulls(jsonb_build_object(
+                            'output', nullif(i.end_output, ''),
+                            'stop_reason', CASE WHEN i.end_outcome = 'stopped'
+                                                THEN nullif(i.stop_reason, '') END)))::json
                         ELSE t.metadata END
     FROM updated JOIN item i USING (agent_id)
     WHERE t.id = i.end_id AND t.ended_at IS NULL
@@ -92,15 +124,15 @@ WITH item AS (
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            a.organization_id
     FROM unnest(
-        $37::uuid[],
-        $38::uuid[], $39::text[], $40::text[], $41::text[], $42::bytea[], $43::smallint[], $44::bytea[],
-        $45::timestamptz[]
+        $38::uuid[],
+        $39::uuid[], $40::text[], $41::text[], $42::text[], $43::bytea[], $44::smallint[], $45::bytea[],
+        $46::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
 ), inserted_notice AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, a.organization_id, a.id, 'system', r.title, r.body, r.created_at
-    FROM unnest($46::uuid[], $47::uuid[], $48::text[], $49::text[], $50::timestamptz[])
+    FROM unnest($47::uuid[], $48::uuid[], $49::text[], $50::text[], $51::timestamptz[])
         AS r (agent_id, id, title, body, created_at)
     JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
     ON CONFLICT (id) DO NOTHING
@@ -112,7 +144,7 @@ FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
 MAX_RUN_NOTIFICATIONS = 1000  # of those active when a run starts: the ids that its row keeps
 NOTICE_COLUMN_COUNT = 4
 NO_START = (None,) * 6
-NO_END = (None,) * 5
+NO_END = (None,) * 6
 
 
 async def update_states(
@@ -138,6 +170,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         *_notice_columns(notices.values()),
         MAX_RUN_NOTIFICATIONS,
         [update.after.stop_reason for update in updates],
+        [update.end.output if update.end else "" for update in updates],
     )
 
 
@@ -191,4 +224,4 @@ def _start_row(start: RunStart) -> tuple[Any, ...]:
 
 
 def _end_row(end: RunEnd) -> tuple[Any, ...]:
-    return end.run_id, end.outcome, end.ended_at, end.turns, end.error
+    return end.run_id, end.outcome, end.ended_at, end.turns, end.error, end.journal or None

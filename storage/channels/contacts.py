@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.channels.addresses import needs_region, normalize
+from storage.channels.addresses import needs_region, normalize, phone_addresses
 from storage.channels.contact_addresses import (
     ADDRESS_FIELDS,
     claim,
@@ -37,6 +37,10 @@ WHERE d.organization_id = $1 AND d.address = $2 AND a.deleted_at IS NULL
 """
 
 GET_REGION = "SELECT phone_region FROM organization WHERE id = $1"
+
+LIST_REGIONS = """
+SELECT DISTINCT phone_region FROM organization WHERE id = ANY($1::uuid[]) AND phone_region <> ''
+"""
 
 # The contacts with an address, also those whose fields hold it although another contact is found by it: an
 # earlier version stored them. Each half reads an index.
@@ -69,6 +73,24 @@ CROSS JOIN LATERAL (
 ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
 """
 
+# What one agent sees: its own, and those for all agents of its organization. To find one by its address, the
+# index on addresses of the organization is faster.
+PAGE_FOR_AGENT = """
+SELECT c.* FROM (
+    (SELECT c.* FROM contact c
+     WHERE c.agent_id = $1 /* and */
+     ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint)
+    UNION ALL
+    (SELECT c.* FROM contact c
+     WHERE c.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
+       AND c.agent_id IS NULL /* and */
+     ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint)
+) c
+ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
+"""
+
+ORDER = "c.created_at, c.id"
+
 UPDATE = "UPDATE contact SET /* set */ WHERE id = $1"
 
 DELETE = "DELETE FROM contact WHERE id = $1 RETURNING id"
@@ -97,18 +119,18 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class ContactFilters:
-    """The contacts that a list shows.
+    """The contacts that a list shows: those of organizations, or those that one agent sees.
 
-    The case of `email` does not matter. `phone` holds the digits of a telephone number alone; a contact that
-    is found by one of `phone_addresses` is shown as well.
+    The case of `email` does not matter. `phone` holds the digits of a telephone number alone, with its
+    country code or without that of the `phone_region` of the organizations.
     """
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     email: str | None = None
     phone: str | None = None
-    phone_addresses: tuple[str, ...] = ()
     created: Period = ALWAYS
+    visible_to: UUID | None = None
 
 
 class Contacts:
@@ -149,19 +171,18 @@ class Contacts:
 
     async def list_page(self, filters: ContactFilters, page: Page) -> Chunk[Contact]:
         """List one page of the contacts, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
+        if filters.visible_to is None or filters.email or filters.phone:
+            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
+            conditions.add_optional("(c.agent_id = $ OR c.agent_id IS NULL)", filters.visible_to)
+        else:
+            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
         conditions.add_optional("c.agent_id = $", filters.agent_id)
-        owners = filters.organization_ids
         if filters.email is not None:
-            rows = await self._pool.fetch(LIST_OF_EMAIL, owners, filters.email, MAX_FOUND)
-            conditions.add("c.id = ANY($::uuid[])", [row["id"] for row in rows])
+            conditions.add("c.id = ANY($::uuid[])", await self._list_of_email(filters))
         if filters.phone is not None:
-            rows = await self._pool.fetch(
-                LIST_OF_PHONE, owners, filters.phone, MAX_FOUND, filters.phone_addresses
-            )
-            conditions.add("c.id = ANY($::uuid[])", [row["id"] for row in rows])
+            conditions.add("c.id = ANY($::uuid[])", await self._list_of_phone(filters))
         conditions.add_period("c.created_at", filters.created)
-        return await fetch_page(self._pool, Contact, PAGE, conditions)
+        return await fetch_page(self._pool, Contact, statement, conditions)
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
         """Set the columns in `changes` and return the contact; None if there is no such contact.
@@ -185,6 +206,18 @@ class Contacts:
     async def delete(self, contact_id: UUID) -> bool:
         """Delete the contact; False if there is no such contact. Its messages stay, without a contact."""
         return await self._pool.fetchval(DELETE, contact_id) is not None
+
+    async def _list_of_email(self, filters: ContactFilters) -> list[UUID]:
+        owners = filters.organization_ids
+        rows = await self._pool.fetch(LIST_OF_EMAIL, owners, filters.email, MAX_FOUND)
+        return [row["id"] for row in rows]
+
+    async def _list_of_phone(self, filters: ContactFilters) -> list[UUID]:
+        owners, digits = filters.organization_ids, filters.phone or ""
+        regions = [row["phone_region"] for row in await self._pool.fetch(LIST_REGIONS, owners)]
+        addresses = phone_addresses(digits, regions)
+        rows = await self._pool.fetch(LIST_OF_PHONE, owners, digits, MAX_FOUND, addresses)
+        return [row["id"] for row in rows]
 
     async def _region_for(self, organization_id: UUID, fields: Mapping[str, Any]) -> str:
         """Return the region of the organization's phone numbers, "" if none of the fields depends on it."""

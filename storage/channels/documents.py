@@ -1,28 +1,36 @@
 """Documents: texts that agents write and look up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.channels.document_search import DocumentHit, SearchScope, search_documents
+from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
+from storage.organization_limits import OrganizationLimits, document_bytes
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import fetch_one
+
+MAX_VERSIONS = 50  # of one document, the current one among them
 
 INSERT = """
 INSERT INTO document (
-    id, organization_id, agent_id, project_id, title, content, content_type, created_at, updated_at,
-    path)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    id, organization_id, agent_id, project_id, title, content, content_type, created_at, updated_at, path,
+    author, run_id, language)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+        coalesce((SELECT language FROM agent WHERE id = $3), ''))
 """
 
 GET = """
-SELECT d.* FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $1 AND a.deleted_at IS NULL
+SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
+       d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $1 AND a.deleted_at IS NULL
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
@@ -30,7 +38,9 @@ SELECT d.* FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $
 PAGE = """
 SELECT d.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
-    SELECT d.* FROM document d
+    SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
+           d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+    FROM document d
     WHERE d.organization_id = o.id
       AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint
@@ -38,16 +48,75 @@ CROSS JOIN LATERAL (
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
 """
 
-UPDATE = "UPDATE document SET /* set */ WHERE id = $1"
+# What one agent sees: its own, and those for all agents of its organization.
+PAGE_FOR_AGENT = """
+SELECT d.* FROM (
+    (SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
+            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+     FROM document d
+     WHERE d.agent_id = $1 /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+    UNION ALL
+    (SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
+            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+     FROM document d
+     WHERE d.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
+       AND d.agent_id IS NULL /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+) d
+ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
+"""
+
+ORDER = "d.created_at, d.id"
+
+UPDATE = """
+UPDATE document d
+SET updated_at = $2, language = coalesce((SELECT a.language FROM agent a WHERE a.id = $3), ''), /* set */
+WHERE d.id = $1
+RETURNING d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
+          d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+"""
+
+# The lock makes `old` the row that the update replaces, whatever was written since the statement began.
+WRITE = """
+WITH old AS (
+    SELECT * FROM document WHERE id = $1 AND version = coalesce($6, version) FOR UPDATE
+), kept AS (
+    INSERT INTO document_version (
+        document_id, number, organization_id, title, content, content_type, author, run_id, created_at)
+    SELECT id, version, organization_id, title, content, content_type, author, run_id, updated_at FROM old
+), pruned AS (
+    DELETE FROM document_version v USING old WHERE v.document_id = old.id AND v.number <= old.version + 1 - $7
+)
+UPDATE document d
+SET updated_at = $2, language = coalesce((SELECT a.language FROM agent a WHERE a.id = $3), ''),
+    author = $4, run_id = $5, version = old.version + 1, /* set */
+FROM old WHERE d.id = old.id
+RETURNING d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
+          d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+"""
 
 DELETE = "DELETE FROM document WHERE id = $1 RETURNING id"
 
-CHANGEABLE = frozenset({"agent_id", "project_id", "title", "content", "content_type", "updated_at"})
+WRITTEN = frozenset({"title", "content", "content_type"})  # a change of them makes a new version
+CHANGEABLE = WRITTEN | {"agent_id", "project_id", "path", "deleted_at"}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The author of a version, `key:…`, `user:…` or `agent:…` with an id, and the run of an agent."""
+
+    author: str
+    run_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text; one without an agent belongs to all agents of the organization."""
+    """A text; one without an agent belongs to all agents of the organization.
+
+    `author` and `run_id` tell who wrote the current version. A document with `deleted_at` was deleted by an
+    agent, and is only found by its id.
+    """
 
     id: UUID
     organization_id: UUID
@@ -59,54 +128,116 @@ class Document:
     created_at: datetime
     updated_at: datetime
     path: str | None = None
+    version: int = 1
+    author: str = ""
+    run_id: UUID | None = None
+    deleted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
-    """The documents that a list shows."""
+    """The documents that a list shows: those of organizations, or those that one agent sees.
+
+    Either those that agents have deleted are listed, or the others.
+    """
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     project_id: UUID | None = None
     created: Period = ALWAYS
+    path: str | None = None
+    is_deleted: bool = False
+    visible_to: UUID | None = None
 
 
 class Documents:
     """The table `document`. A deleted agent's documents are not found."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, limits: OrganizationLimits | None = None) -> None:
+        """Without `limits`, organizations may store as much as they like."""
         self._pool = pool
+        self._limit = (limits or OrganizationLimits(pool)).document_bytes
 
     async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
-        """Store the document.
+        """Store the document, in the language of its agent.
 
-        Raise ReferenceMissing for `agent` or `project`, AnsweredBefore if the receipt exists already.
+        Raise NotUnique for a path that the agent has already, ReferenceMissing for `agent` or `project`,
+        AnsweredBefore if the receipt exists already, LimitReached.
         """
-        row = to_row(INSERT, document)
-        await insert_once(self._pool, receipt, document.organization_id, INSERT, *row)
+        async with self._limit.reserved(document.organization_id, _bytes_of(document)):
+            await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
 
     async def get(self, document_id: UUID) -> Document | None:
         return await fetch_one(self._pool, Document, GET, document_id)
 
     async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        if filters.visible_to is None:
+            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
+        else:
+            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
+        conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.project_id = $", filters.project_id)
         conditions.add_period("d.created_at", filters.created)
-        return await fetch_page(self._pool, Document, PAGE, conditions)
+        conditions.add_optional("d.path = $", filters.path)
+        return await fetch_page(self._pool, Document, statement, conditions)
 
-    async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:
+    async def update(
+        self,
+        document: Document,
+        changes: Mapping[str, Any],
+        writer: Writer,
+        now: datetime,
+        expected_version: int | None = None,
+    ) -> Document | None:
         """Set the columns in `changes` and return the document; None if there is no such document.
 
-        Raise ReferenceMissing for `agent` or `project`.
+        A change of what the document says keeps the version before it. With `expected_version` the document
+        is changed only if that is still its version; else None is returned. Raise NotUnique for a path that
+        the agent has already, ReferenceMissing for `agent` or `project`, LimitReached.
         """
-        if changes:
-            changes = {**changes, "updated_at": now}
-            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
-            await self._pool.execute(sql, document_id, *changes.values())
-        return await self.get(document_id)
+        if not changes:
+            return await self.get(document.id)
+        agent_id = changes.get("agent_id", document.agent_id)
+        given: list[object] = [document.id, now, agent_id]
+        if WRITTEN.isdisjoint(changes):
+            sql = assign(UPDATE, changes, CHANGEABLE, after=len(given))
+            return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+        given += writer.author, writer.run_id, expected_version, MAX_VERSIONS
+        sql = assign(WRITE, changes, CHANGEABLE, after=len(given))
+        async with self._limit.reserved(document.organization_id, _bytes_of(replace(document, **changes))):
+            return await fetch_one(self._pool, Document, sql, *given, *changes.values())
+
+    async def list_titles(self, agent_id: UUID, project_id: UUID | None, page: Page) -> Chunk[DocumentTitle]:
+        """List one page of what an agent sees, without contents; see `document_titles`."""
+        return await list_titles(self._pool, agent_id, project_id, page)
+
+    async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]:
+        """Find documents by their words, best first; see `search_documents`."""
+        return await search_documents(self._pool, scope, query, limit)
 
     async def delete(self, document_id: UUID) -> bool:
-        """Delete the document; return False if there is no such document."""
+        """Delete the document with its versions; return False if there is no such document."""
         return await self._pool.fetchval(DELETE, document_id) is not None
+
+
+def _bytes_of(document: Document) -> int:
+    return document_bytes(document.title, document.content)
+
+
+def _row(document: Document) -> tuple[Any, ...]:
+    return (
+        document.id,
+        document.organization_id,
+        document.agent_id,
+        document.project_id,
+        document.title,
+        document.content,
+        document.content_type,
+        document.created_at,
+        document.updated_at,
+        document.path,
+        document.author,
+        document.run_id,
+    )

@@ -62,6 +62,8 @@ UPDATE message SET status = CASE WHEN status = 'queued' THEN $2 ELSE status END 
 RETURNING status
 """
 
+REQUEUE = "UPDATE message SET status = 'queued' WHERE id = $1 AND status = 'failed'"
+
 DELETE = "DELETE FROM message WHERE id = $1 RETURNING id"
 
 CHANGEABLE = frozenset({"contact_id", "subject", "body", "attachments", "status"})
@@ -242,6 +244,10 @@ class Messages:
         """
         stored = await self._pool.fetchval(UPDATE_QUEUED, message_id, status)
         return status if stored is None else MessageStatus(stored)
+
+    async def requeue(self, message_id: UUID) -> None:
+        """Set a failed message back to queued, because it is sent again."""
+        await self._pool.execute(REQUEUE, message_id)
 
     async def delete(self, message_id: UUID) -> bool:
         """Delete the message; return False if there is no such message. Its notification stays."""

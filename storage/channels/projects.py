@@ -37,6 +37,23 @@ CROSS JOIN LATERAL (
 ORDER BY p.created_at DESC, p.id DESC LIMIT $2 OFFSET $3
 """
 
+# What one agent sees: its own, and those for all agents of its organization.
+PAGE_FOR_AGENT = """
+SELECT p.* FROM (
+    (SELECT p.* FROM project p
+     WHERE p.agent_id = $1 /* and */
+     ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint)
+    UNION ALL
+    (SELECT p.* FROM project p
+     WHERE p.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
+       AND p.agent_id IS NULL /* and */
+     ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint)
+) p
+ORDER BY p.created_at DESC, p.id DESC LIMIT $2 OFFSET $3
+"""
+
+ORDER = "p.created_at, p.id"
+
 UPDATE = "UPDATE project SET /* set */ WHERE id = $1"
 
 DELETE = "DELETE FROM project WHERE id = $1 RETURNING id"
@@ -71,12 +88,13 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFilters:
-    """The projects that a list shows."""
+    """The projects that a list shows: those of organizations, or those that one agent sees."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     status: ProjectStatus | None = None
     created: Period = ALWAYS
+    visible_to: UUID | None = None
 
 
 class Projects:
@@ -98,11 +116,14 @@ class Projects:
 
     async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]:
         """List one page of the projects, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
+        if filters.visible_to is None:
+            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
+        else:
+            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
         conditions.add_optional("p.agent_id = $", filters.agent_id)
         conditions.add_optional("p.status = $", filters.status)
         conditions.add_period("p.created_at", filters.created)
-        return await fetch_page(self._pool, Project, PAGE, conditions)
+        return await fetch_page(self._pool, Project, statement, conditions)
 
     async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:
         """Set the columns in `changes` and return the project; None if there is no such project."""

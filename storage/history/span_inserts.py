@@ -1,9 +1,9 @@
 """Inserts of spans: many share a statement, and no trace gets more of them than it may have."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
@@ -14,11 +14,11 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
 
 MAX_SPANS_PER_TRACE = 100_000
-MAX_SHARED_CHARACTERS = 65_536  # of metadata: spans with more are written in a transaction of their own
-MAX_STATEMENT_CHARACTERS = 524_288  # of metadata
+MAX_SHARED_CHARACTERS = 65_536  # of metadata and content: spans with more get a transaction of their own
+MAX_STATEMENT_CHARACTERS = 524_288  # of metadata and content
 MAX_SHARED_ITEMS = 100  # fewer than elsewhere: a long statement delays everyone who shares it
 
-SpanRow = tuple[Any, ...]
+NO_TEMPLATE = UUID(int=0)  # whose retention is that of the configuration
 
 # The metadata travels as text: asyncpg would read a list inside a json[] as another dimension of the array.
 # Sizes are locked in the order of the traces, so that two inserts cannot deadlock. The spans of a trace that
@@ -27,19 +27,24 @@ INSERT_SHARED = """
 WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::text[]
-    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
+        $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[]
+    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+            metadata, content, instructions, tools)
 ), counted AS (
-    INSERT INTO trace_size AS size (trace_id, span_count)
-    SELECT trace_id, span_count FROM unnest($10::uuid[], $11::bigint[]) AS i (trace_id, span_count)
-    WHERE span_count <= $12 ORDER BY trace_id
-    ON CONFLICT (trace_id) DO UPDATE SET span_count = size.span_count + excluded.span_count
-        WHERE size.span_count + excluded.span_count <= $12
+    INSERT INTO trace_size AS size (trace_id, span_count, content_at, content_template)
+    SELECT * FROM unnest($13::uuid[], $14::bigint[], $15::timestamptz[], $16::uuid[])
+        AS i (trace_id, span_count, content_at, content_template)
+    WHERE span_count <= $17 ORDER BY trace_id
+    ON CONFLICT (trace_id) DO UPDATE SET
+        span_count = size.span_count + excluded.span_count,
+        content_at = coalesce(size.content_at, excluded.content_at),
+        content_template = coalesce(size.content_template, excluded.content_template)
+        WHERE size.span_count + excluded.span_count <= $17
     RETURNING trace_id
 ), metadata AS (
-    INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, metadata::json FROM item
-    WHERE metadata <> '{}' AND trace_id IN (SELECT trace_id FROM counted)
+    INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
+    SELECT id, metadata::json, content::json, instructions, tools FROM item
+    WHERE (metadata <> '{}' OR content IS NOT NULL) AND trace_id IN (SELECT trace_id FROM counted)
 ), span AS (
     INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
     SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
@@ -52,30 +57,54 @@ INSERT = """
 WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::text[]
-    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
+        $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[]
+    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+            metadata, content, instructions, tools)
 ), metadata AS (
-    INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, metadata::json FROM item WHERE metadata <> '{}'
+    INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
+    SELECT id, metadata::json, content::json, instructions, tools FROM item
+    WHERE metadata <> '{}' OR content IS NOT NULL
 )
 INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
 """
 
 COUNT = """
-INSERT INTO trace_size AS size (trace_id, span_count)
-SELECT trace_id, span_count FROM unnest($1::uuid[], $2::bigint[]) AS i (trace_id, span_count)
+INSERT INTO trace_size AS size (trace_id, span_count, content_at, content_template)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::uuid[])
+    AS i (trace_id, span_count, content_at, content_template)
 ORDER BY trace_id
-ON CONFLICT (trace_id) DO UPDATE SET span_count = size.span_count + excluded.span_count
+ON CONFLICT (trace_id) DO UPDATE SET
+    span_count = size.span_count + excluded.span_count,
+    content_at = coalesce(size.content_at, excluded.content_at),
+    content_template = coalesce(size.content_template, excluded.content_template)
 RETURNING trace_id, span_count
 """
 
+# The end of a span that was stored while it was open. A client may have replaced its metadata since.
+END = """
+WITH item AS (
+    SELECT * FROM unnest(
+        $1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[],
+        $5::text[], $6::text[], $7::bytea[], $8::bytea[]
+    ) AS i (id, started_at, ended_at, error, metadata, content, instructions, tools)
+), ended AS (
+    UPDATE span s SET started_at = item.started_at, ended_at = item.ended_at, error = item.error
+    FROM item WHERE s.id = item.id
+    RETURNING s.id
+)
+INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
+SELECT id, metadata::json, content::json, instructions, tools FROM item JOIN ended USING (id)
+WHERE metadata <> '{}' OR content IS NOT NULL
+ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata, content = excluded.content,
+    instructions = excluded.instructions, tools = excluded.tools
+"""
 
 GET_ORGANIZATION = "SELECT organization_id FROM trace WHERE id = $1"
 
 
 class SpanInserts:
-    """Writes spans, their metadata and the number of spans of each trace."""
+    """Writes spans, their metadata and content, and the number of spans of each trace."""
 
     def __init__(self, pool: Pool, sleep: Sleep | None, max_spans: int) -> None:
         self._pool = pool
@@ -91,77 +120,107 @@ class SpanInserts:
         Those of a request with a receipt share no statement with others. Raise AnsweredBefore if the receipt
         exists already.
         """
-        rows = [_span_row(new) for new in spans]
-        if not rows:
+        if not spans:
             return
         if receipt is not None:
-            await self._insert_alone(rows, self._max_spans, receipt)
+            await self._insert_alone(spans, self._max_spans, receipt)
             return
-        is_long = sum(len(new.metadata) for new in spans) > MAX_SHARED_CHARACTERS
-        if is_long or len(_trace_ids(rows)) > 1 or not await self._shared.add(rows):
-            await self._insert_alone(rows, self._max_spans)
+        is_long = sum(new.length for new in spans) > MAX_SHARED_CHARACTERS
+        if is_long or len(_trace_ids(spans)) > 1 or not await self._shared.add(spans):
+            await self._insert_alone(spans, self._max_spans)
 
     async def insert_note(self, note: NewSpan) -> None:
         """Store the span even if it is one too many for its trace."""
-        await self._insert_alone([_span_row(note)], self._max_spans + 1)
+        await self._insert_alone([note], self._max_spans + 1)
 
-    async def _insert_shared(self, groups: list[list[SpanRow]]) -> list[bool]:
+    async def end(self, spans: Sequence[NewSpan]) -> None:
+        """Store the ends, metadata and content of spans that were stored while they were open."""
+        for chunk in _chunks(spans):
+            ends = [(new.span.id, new.span.started_at, new.span.ended_at, new.span.error) for new in chunk]
+            contents = [_content_row(new) for new in chunk]
+            await self._pool.execute(END, *zip(*ends, strict=True), *zip(*contents, strict=True))
+
+    async def _insert_shared(self, groups: list[Sequence[NewSpan]]) -> list[bool]:
         """Return for each group, all of one trace, whether it was stored.
 
         Of several groups of a trace none is stored if they do not fit together.
         """
-        rows = list(chain.from_iterable(groups))
-        added = Counter(trace_id for _, trace_id, *_ in rows)
-        columns = zip(*rows, strict=True)
+        spans = list(chain.from_iterable(groups))
+        sizes = _sizes(spans).values()
         counted = await self._pool.fetch(
-            INSERT_SHARED, *columns, list(added), list(added.values()), self._max_spans
+            INSERT_SHARED, *_columns(spans), *zip(*sizes, strict=True), self._max_spans
         )
         stored = {row["trace_id"] for row in counted}
-        return [stored.issuperset(_trace_ids(rows)) for rows in groups]
+        return [stored.issuperset(_trace_ids(group)) for group in groups]
 
     async def _insert_alone(
-        self, rows: list[SpanRow], max_spans: int, receipt: Receipt | None = None
+        self, spans: Sequence[NewSpan], max_spans: int, receipt: Receipt | None = None
     ) -> None:
         """Store the spans in a transaction, which locks the sizes of their traces only at its end."""
-        added = Counter(trace_id for _, trace_id, *_ in rows)
+        added = _sizes(spans)
         async with self._pool.transaction() as connection:
             if receipt is not None:
-                await _insert_receipt(connection, receipt, rows)
-            for chunk in _chunks(rows):
-                await connection.execute(INSERT, *zip(*chunk, strict=True))
-            sizes = await connection.fetch(COUNT, list(added), list(added.values()))
+                await _insert_receipt(connection, receipt, spans)
+            for chunk in _chunks(spans):
+                await connection.execute(INSERT, *_columns(chunk))
+            sizes = await connection.fetch(COUNT, *zip(*added.values(), strict=True))
             for size in sizes:
                 if size["span_count"] > max_spans:
-                    trace_id, stored = size["trace_id"], size["span_count"] - added[size["trace_id"]]
-                    raise TraceFull(trace_id, max_spans, stored)
+                    trace_id, span_count = size["trace_id"], added[size["trace_id"]].span_count
+                    raise TraceFull(trace_id, max_spans, size["span_count"] - span_count)
 
 
-async def _insert_receipt(connection: Connection, receipt: Receipt, rows: list[SpanRow]) -> None:
+class _Size(NamedTuple):
+    """What an insert adds to a trace: its spans, and since when and by whose retention it has content."""
+
+    trace_id: UUID
+    span_count: int
+    content_at: datetime | None
+    content_template: UUID | None
+
+
+async def _insert_receipt(connection: Connection, receipt: Receipt, spans: Sequence[NewSpan]) -> None:
     """Store the receipt for the organization of the first span, unless its trace was deleted just now."""
-    _, trace_id, *_ = rows[0]
-    organization_id = await connection.fetchval(GET_ORGANIZATION, trace_id)
+    organization_id = await connection.fetchval(GET_ORGANIZATION, spans[0].span.trace_id)
     if organization_id is not None:
         await insert_receipt(connection, receipt, organization_id)
 
 
-def _chunks(rows: list[SpanRow]) -> Iterator[list[SpanRow]]:
-    """Yield the rows in statements that the event loop does not take long to write."""
-    chunk: list[SpanRow] = []
+def _sizes(spans: Sequence[NewSpan]) -> dict[UUID, _Size]:
+    sizes: dict[UUID, _Size] = {}
+    for new in spans:
+        trace_id, content = new.span.trace_id, new.content
+        size = sizes.get(trace_id) or _Size(trace_id, 0, None, None)
+        content_at, template_id = size.content_at, size.content_template
+        if content is not None and content_at is None:
+            content_at, template_id = new.span.started_at, content.template_id or NO_TEMPLATE
+        sizes[trace_id] = _Size(trace_id, size.span_count + 1, content_at, template_id)
+    return sizes
+
+
+def _chunks(spans: Sequence[NewSpan]) -> Iterator[list[NewSpan]]:
+    """Yield the spans in statements that the event loop does not take long to write."""
+    chunk: list[NewSpan] = []
     characters = 0
-    for row in rows:
-        characters += len(row[-1])
+    for new in spans:
+        characters += new.length
         if chunk and characters > MAX_STATEMENT_CHARACTERS:
             yield chunk
-            chunk, characters = [], len(row[-1])
-        chunk.append(row)
-    yield chunk
+            chunk, characters = [], new.length
+        chunk.append(new)
+    if chunk:
+        yield chunk
 
 
-def _trace_ids(rows: Sequence[SpanRow]) -> set[UUID]:
-    return {trace_id for _, trace_id, *_ in rows}
+def _trace_ids(spans: Sequence[NewSpan]) -> set[UUID]:
+    return {new.span.trace_id for new in spans}
 
 
-def _span_row(new: NewSpan) -> SpanRow:
+def _columns(spans: Sequence[NewSpan]) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(_row, spans), strict=True)
+
+
+def _row(new: NewSpan) -> tuple[Any, ...]:
     span = new.span
     return (
         span.id,
@@ -172,5 +231,12 @@ def _span_row(new: NewSpan) -> SpanRow:
         span.started_at,
         span.ended_at,
         span.error,
-        new.metadata,
+        *_content_row(new),
     )
+
+
+def _content_row(new: NewSpan) -> tuple[str, str | None, bytes | None, bytes | None]:
+    content = new.content
+    if content is None:
+        return new.metadata, None, None, None
+    return new.metadata, content.text, content.instructions, content.tools

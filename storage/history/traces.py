@@ -9,6 +9,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.delivery.receipts import insert_once
+from storage.history.span_content import full_metadata
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
 from storage.model import NewSpan, Receipt, Span, Trace
 from storage.postgres.leadership import Sleep
@@ -17,6 +18,8 @@ from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Conditions, Period
 from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
+
+ERROR_CHARACTERS = 1000  # of an error on a page of spans
 
 GET = "SELECT * FROM trace WHERE id = $1"
 
@@ -39,10 +42,13 @@ RETURNING t.*
 
 GET_SPAN = """
 SELECT s.*, t.organization_id, t.agent_id,
-       CASE WHEN m.span_id IS NULL THEN '{}' ELSE m.metadata END AS metadata
+       CASE WHEN m.span_id IS NULL THEN '{}' ELSE m.metadata END AS metadata, m.content,
+       i.content AS instructions, d.content AS tools
 FROM span s
 JOIN trace t ON t.id = s.trace_id
 LEFT JOIN span_metadata m ON m.span_id = s.id
+LEFT JOIN shared_content i ON i.organization_id = t.organization_id AND i.digest = m.instructions
+LEFT JOIN shared_content d ON d.organization_id = t.organization_id AND d.digest = m.tools
 WHERE s.id = $1
 """
 
@@ -83,22 +89,33 @@ LIST_EXPANDED_SPANS = """
 WITH RECURSIVE page AS (
     SELECT coalesce($5::timestamptz, '-infinity') AS started_at,
            coalesce($6::uuid, '00000000-0000-0000-0000-000000000000') AS id,
-           '{}'::json AS metadata, 0 AS place, 0::bigint AS total_bytes
+           '{}'::json AS metadata, NULL::json AS content, NULL::json AS instructions, NULL::json AS tools,
+           0 AS place, 0::bigint AS total_bytes
     UNION ALL
-    SELECT next.started_at, next.id, next.metadata, page.place + 1,
+    SELECT next.started_at, next.id, next.metadata, next.content, next.instructions, next.tools,
+           page.place + 1,
            page.total_bytes + $4::integer + octet_length(next.name) + octet_length(next.metadata::text)
+           + coalesce(octet_length(next.content::text), 0)
+           + coalesce(octet_length(next.instructions::text), 0)
+           + coalesce(octet_length(next.tools::text), 0)
     FROM page CROSS JOIN LATERAL (
-        SELECT s.started_at, s.id, s.name, coalesce(m.metadata, '{}') AS metadata
-        FROM span s LEFT JOIN span_metadata m ON m.span_id = s.id
+        SELECT s.started_at, s.id, s.name, coalesce(m.metadata, '{}') AS metadata, m.content,
+               i.content AS instructions, d.content AS tools
+        FROM span s
+        LEFT JOIN span_metadata m ON m.span_id = s.id
+        LEFT JOIN shared_content i ON i.organization_id = $7 AND i.digest = m.instructions
+        LEFT JOIN shared_content d ON d.organization_id = $7 AND d.digest = m.tools
         WHERE s.trace_id = $1 AND (s.started_at, s.id) > (page.started_at, page.id)
         ORDER BY s.started_at, s.id LIMIT 1
     ) next
     WHERE page.place < $2 AND (page.total_bytes <= $3 OR page.place = 1)
 )
 SELECT s.id, s.trace_id, s.parent_id, s.name, s.span_type, s.started_at, s.ended_at,
-       s.error <> '' AS has_error, place = 1 OR total_bytes <= $3 AS fits,
-       CASE WHEN place = 1 OR total_bytes <= $3 THEN page.metadata END AS metadata
+       s.error <> '' AS has_error, left(s.error, $8) AS error, fits,
+       CASE WHEN fits THEN page.metadata END AS metadata, CASE WHEN fits THEN page.content END AS content,
+       CASE WHEN fits THEN page.instructions END AS instructions, CASE WHEN fits THEN page.tools END AS tools
 FROM page JOIN span s ON s.id = page.id
+CROSS JOIN LATERAL (SELECT place = 1 OR total_bytes <= $3 AS fits) f
 WHERE place > 0
 ORDER BY place
 """
@@ -187,10 +204,11 @@ class SpanSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedSpan:
-    """A span as pages of spans show it, with its metadata."""
+    """A span as pages of spans show it, with its metadata and the beginning of its error."""
 
     span: SpanSummary
     metadata: Any
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +269,9 @@ class Traces:
 
     async def get_span(self, span_id: UUID) -> SpanWithMetadata | None:
         row = await self._pool.fetchrow(GET_SPAN, span_id)
-        return None if row is None else from_row(SpanWithMetadata, row, span=from_row(Span, row))
+        if row is None:
+            return None
+        return from_row(SpanWithMetadata, row, span=from_row(Span, row), metadata=full_metadata(row))
 
     async def end_span(self, span_id: UUID, ending: Ending) -> None:
         """End the span, which keeps its name; nothing happens if there is no such span."""
@@ -278,15 +298,16 @@ class Traces:
         return await fetch_all(self._pool, SpanSummary, conditions.into(LIST_SPANS), *conditions.parameters)
 
     async def list_expanded_spans(
-        self, trace_id: UUID, after: Cursor | None, limit: int, max_bytes: int
+        self, trace: Trace, after: Cursor | None, limit: int, max_bytes: int
     ) -> Chunk[ExpandedSpan]:
         """List up to `limit` spans with their metadata, as many as fit `max_bytes`, at least one."""
         started_at, span_id = after or (None, None)
+        page = (limit + 1, max_bytes, ROW_BYTES, started_at, span_id)
         rows = await self._pool.fetch(
-            LIST_EXPANDED_SPANS, trace_id, limit + 1, max_bytes, ROW_BYTES, started_at, span_id
+            LIST_EXPANDED_SPANS, trace.id, *page, trace.organization_id, ERROR_CHARACTERS
         )
         shown = [row for row in rows[:limit] if row["fits"]]
-        spans = [ExpandedSpan(from_row(SpanSummary, row), row["metadata"]) for row in shown]
+        spans = [ExpandedSpan(from_row(SpanSummary, row), full_metadata(row), row["error"]) for row in shown]
         return Chunk(spans, is_cut=len(shown) < len(rows))
 
     async def get_span_cursor(self, trace_id: UUID, span_id: UUID) -> Cursor | None:
@@ -319,6 +340,10 @@ class Traces:
         TraceFull if a trace would have too many spans, AnsweredBefore if the receipt exists already.
         """
         await self._inserts.insert(spans, receipt)
+
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None:
+        """Store the ends, metadata and content of spans that were stored while they were open."""
+        await self._inserts.end(spans)
 
     async def insert_note(self, note: NewSpan) -> None:
         """Store the span that tells why a trace has no further ones, also in a trace that is full."""

@@ -62,7 +62,7 @@ SELECT coalesce(model, '') AS model, count(*) OVER () - 1 AS model_count,
        coalesce(sum(input_tokens), 0)::bigint AS input_tokens,
        coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
        coalesce(sum(cached_tokens), 0)::bigint AS cached_tokens,
-       coalesce(sum(cost_usd), 0) AS cost_usd, count(*) AS calls
+       coalesce(sum(cost_usd), 0) AS cost_usd, count(*) AS calls, coalesce(bool_and(priced), true) AS priced
 FROM usage_record
 WHERE agent_id = $1 AND occurred_at >= $2 AND occurred_at < $3
 GROUP BY GROUPING SETS ((), (model))
@@ -91,7 +91,7 @@ class UsageRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """The sums over the calls of one model."""
+    """The sums over the calls of one model; unless all are `priced`, the cost of some is unknown."""
 
     model: str
     input_tokens: int
@@ -99,6 +99,7 @@ class ModelUsage:
     cached_tokens: int
     cost_usd: Decimal
     calls: int
+    priced: bool
 
 
 @dataclass(frozen=True, slots=True)

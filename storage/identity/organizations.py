@@ -23,10 +23,6 @@ ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
 
 UPDATE = "UPDATE organization SET /* set */ WHERE id = $1 RETURNING *"
 
-LIST_REGIONS = (
-    "SELECT DISTINCT phone_region FROM organization WHERE id = ANY($1::uuid[]) AND phone_region <> ''"
-)
-
 LIST_PAUSED = "SELECT id FROM organization WHERE paused"
 
 CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day", "unpriced", "phone_region"})
@@ -56,10 +52,6 @@ class Organizations:
             return await self.get(organization_id)
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
         return await fetch_one(self._pool, Organization, sql, organization_id, *changes.values())
-
-    async def list_phone_regions(self, organization_ids: Sequence[UUID]) -> list[str]:
-        """List the regions of phone numbers that these organizations have set."""
-        return [row["phone_region"] for row in await self._pool.fetch(LIST_REGIONS, organization_ids)]
 
     async def list_paused(self) -> list[UUID]:
         return [row["id"] for row in await self._pool.fetch(LIST_PAUSED)]

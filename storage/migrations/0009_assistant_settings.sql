@@ -18,7 +18,7 @@ ALTER TABLE organization
 
 ALTER TABLE run
     ADD COLUMN output text NOT NULL DEFAULT '',                  -- the text of the final answer
-    ADD COLUMN journal jsonb;                                    -- NULL while the run is active
+    ADD COLUMN journal json;                                     -- NULL while the run is active
 
 ALTER TABLE message
     ADD COLUMN run_id uuid;                                      -- the run that sent it, which retention may delete

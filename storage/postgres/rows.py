@@ -35,7 +35,7 @@ async def delete_rows(database: "Pool | Connection", sql: str, *args: Any) -> in
     return int((await database.execute(sql, *args)).split()[-1])
 
 
-def to_row(insert: str, value: object, **given: object) -> list[object]:
+def to_row(insert: str, value: object, /, **given: object) -> list[object]:
     """Return the parameters of an INSERT: for each of its columns, the value's field or what is `given`."""
     return [given[name] if name in given else getattr(value, name) for name in _columns(insert)]
 

@@ -1,5 +1,6 @@
 """Adapter configs: the settings of an adapter for the agents of a template."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,11 +14,12 @@ from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row, to_row
 
 INSERT = """
-INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at, secret_headers)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 
 GET = """
@@ -31,18 +33,21 @@ ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
 """
 
 UPDATE = """
-UPDATE adapter_config c SET config = $2, updated_at = greatest(c.updated_at, $3)
+UPDATE adapter_config c SET updated_at = greatest(c.updated_at, $2), /* set */
 FROM template t WHERE c.id = $1 AND t.id = c.template_id RETURNING c.*, t.organization_id
 """
 
 DELETE = "DELETE FROM adapter_config WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"config", "secret_headers"})
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterConfig:
     """The config of one adapter for one template; `organization_id` is the template's.
 
-    `config` is None if it cannot be decrypted.
+    `config` is None if it cannot be decrypted. `secret_headers` are headers of tool calls, each with the name
+    of the secret that is its value.
     """
 
     id: UUID
@@ -52,6 +57,7 @@ class AdapterConfig:
     config: Any = field(repr=False)
     created_at: datetime
     updated_at: datetime
+    secret_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class AdapterConfigs:
@@ -87,9 +93,17 @@ class AdapterConfigs:
         conditions.add_optional("c.adapter_id = $", adapter_id)
         return await fetch_page(self._pool, AdapterConfig, PAGE, conditions, self._config)
 
-    async def update(self, config_id: UUID, config: Any, now: datetime) -> AdapterConfig | None:
-        stored = self._cipher.encrypt_json(config, config_of(config_id))
-        return self._found(await self._pool.fetchrow(UPDATE, config_id, stored, now))
+    async def update(
+        self, config_id: UUID, changes: Mapping[str, Any], now: datetime
+    ) -> AdapterConfig | None:
+        """Set the columns in `changes` and return the adapter config; None if there is none."""
+        if not changes:
+            return await self.get(config_id)
+        if "config" in changes:
+            stored = self._cipher.encrypt_json(changes["config"], config_of(config_id))
+            changes = {**changes, "config": stored}
+        statement = assign(UPDATE, changes, CHANGEABLE, after=2)
+        return self._found(await self._pool.fetchrow(statement, config_id, now, *changes.values()))
 
     async def delete(self, config_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, config_id) is not None

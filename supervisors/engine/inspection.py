@@ -164,7 +164,7 @@ class StatusReader:
             status=state.status,
             phase=phase,
             since=since,
-            why=_why(facts, decision, phase, now, since, context),
+            why=_why(facts, decision, phase, now, since, context, run.waits() if run else ()),
             next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,
             run=_current_run(facts, context),
             debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
@@ -184,6 +184,7 @@ def _why(
     now: datetime,
     since: datetime | None,
     context: SupervisorContext,
+    waits: Sequence[tuple[str, float]],
 ) -> str:
     is_at_limit = context.slots.is_at_limit(facts.organization_id)
     return explanations.why(
@@ -195,6 +196,7 @@ def _why(
         slots=context.slots.limit,
         organization_slots=context.slots.organization_limit if is_at_limit else None,
         may_start=context.may_start,
+        waits=waits,
     )
 
 

@@ -25,6 +25,7 @@ from supervisors.engine.messages import (
     Unset,
 )
 from supervisors.engine.run import ActiveRun
+from supervisors.engine.run_journal import journal_of
 from supervisors.engine.supervisor import Supervisor
 from supervisors.errors import AgentArchived, NoStarts, RunIsOver
 from supervisors.policy import transitions
@@ -186,7 +187,9 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
     run = supervisor.run
     if supervisor.learns_of_sleep(facts):  # the answer to an earlier request was lost
         return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
-    end = RunEnd(request.run_id, Outcome.SLEPT, now, run.turns if run else 0, "")
+    journal = await journal_of(context.store, request.run_id, run)
+    turns, output = (run.turns, run.output) if run else (0, "")
+    end = RunEnd(request.run_id, Outcome.SLEPT, now, turns, "", journal, output)
 
     def slept(seen: AgentFacts) -> AgentState | None:
         if seen.state.run_id != request.run_id or seen.state.stopped_at is not None:

@@ -4,10 +4,12 @@ RunError                the run failed; the message is recorded in its trace
 ├── RunStopped          a client or the supervisor stopped the run
 ├── RunDrained          the service is shutting down, and the run has reached a turn boundary
 └── RunBudgetReached    the agent or its organization has spent its daily budget
+    └── RunModelUnpriced    a spending cap refuses the model, because its price is not known
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -21,6 +23,7 @@ from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
 from storage.model import Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
+from supervisors.engine.run_log import RunLog
 from supervisors.errors import AgentGone
 from supervisors.failure_log import log_failure
 
@@ -43,10 +46,18 @@ class RunDrained(RunError):
 class RunBudgetReached(RunError):
     """Nothing is left to spend today."""
 
+    counts_as_failure = False  # the next day brings a new budget
+
+
+class RunModelUnpriced(RunBudgetReached):
+    """The model has no known price, and a spending cap allows no such call."""
+
+    counts_as_failure = True  # until a person changes something
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `counts_as_failure` is false if the agent is not to blame, as for a drain."""
+    """How a run ended. `counts_as_failure` is false for a drain and for a spent budget."""
 
     outcome: Outcome
     error: str = ""
@@ -58,6 +69,14 @@ def unknown_end(facts: AgentFacts) -> RunResult:
     if facts.state.stopped_at is not None or facts.paused:
         return RunResult(Outcome.STOPPED, "stopped")
     return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that a run waits for, such as `provider openai`, since a moment of the monotonic clock."""
+
+    subject: str
+    began_at: float
 
 
 class ActiveRun:
@@ -73,7 +92,9 @@ class ActiveRun:
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
+        self.output = ""  # the text of the final answer, once there is one
         self.cost_usd = Decimal(0)  # of its model calls so far
+        self.log: RunLog | None = None  # kept by a harness that sees all that the run does
         self.is_stopping = False
         self.is_draining = False
         self.is_notified = False  # the agent's queue has changed since the run read it
@@ -82,7 +103,9 @@ class ActiveRun:
         self.ended = asyncio.Event()  # set when the run's end is stored
         self.ended_at: datetime | None = None  # set when sleep was granted: the end of its trace
         self.result: RunResult | None = None  # set when the run is over
+        self.has_open_spans = False  # set when the run is over: spans whose ends could not be stored
         self.settled = asyncio.Event()  # set when the run is over and its end is stored
+        self._waits: list[Wait] = []
         self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -94,6 +117,21 @@ class ActiveRun:
     def seconds(self) -> float:
         """Return how long ago it began."""
         return self._clock.monotonic() - self._began
+
+    @contextmanager
+    def waiting_for(self, subject: str) -> Iterator[None]:
+        """Mark the run as waiting for the subject while the block goes on."""
+        wait = Wait(subject, self._clock.monotonic())
+        self._waits.append(wait)
+        try:
+            yield
+        finally:
+            self._waits.remove(wait)
+
+    def waits(self) -> list[tuple[str, float]]:
+        """Return what the run waits for and since how many seconds, the longest wait first."""
+        now = self._clock.monotonic()
+        return [(wait.subject, now - wait.began_at) for wait in self._waits]
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
@@ -180,7 +218,7 @@ class ActiveRun:
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts_as_failure=False)
         except RunBudgetReached as error:
-            return RunResult(Outcome.BUDGET, str(error))
+            return RunResult(Outcome.BUDGET, str(error), counts_as_failure=error.counts_as_failure)
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except (RunError, SecretUnreadable) as error:

@@ -19,6 +19,7 @@ from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.engine.run import ActiveRun, unknown_end
+from supervisors.engine.run_journal import journal_of
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
@@ -355,7 +356,9 @@ class Supervisor:
         now = self.context.clock.now()
         result = run.result if run is not None and run.result else unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
-        end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
+        journal = await journal_of(self.context.store, run_id, run)
+        turns, output = (run.turns, run.output) if run else (0, "")
+        end = RunEnd(run_id, result.outcome, now, turns, result.error, journal, output)
 
         def ended(seen: AgentFacts) -> AgentState | None:
             if seen.state.run_id != run_id:
@@ -364,9 +367,8 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        if (
-            result.outcome in CUT_SHORT
-        ):  # first: once the end is stored, nothing would repeat this after a crash
+        if result.outcome in CUT_SHORT or (run is not None and run.has_open_spans):
+            # First: once the end is stored, nothing would repeat this after a crash.
             await self.context.store.end_open_spans(run_id, now)
         if await self.change(facts, ended, end) is not None and run is None:
             report_lost_run(facts, end)

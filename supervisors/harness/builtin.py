@@ -5,24 +5,46 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.model import Agent, Outcome
+from storage.model import Agent, CarryOver, Outcome, Reply, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
+from supervisors.engine.run_log import RunLog
 from supervisors.harness.budget_guard import BudgetGuard
+from supervisors.harness.call_content import CallContent
+from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,
     effective_max_turns,
     effective_reasoning_effort,
     first_messages,
 )
+from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
+from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
-from supervisors.llm.port import ChatMessage, ChatRole, FinishReason, Model, ModelResponse
+from supervisors.llm.port import (
+    ChatMessage,
+    ChatRole,
+    FinishReason,
+    Model,
+    ModelCallFailed,
+    ModelResponse,
+)
 from supervisors.llm.pricing import Prices
-from supervisors.ports import AgentStore, InboxUpdateStore, SpanStore, TemplateStore, UsageStore
-from supervisors.settings import RunSettings
+from supervisors.ports import (
+    AgentStore,
+    InboxUpdateStore,
+    QueueStore,
+    SharedContentStore,
+    SpanStore,
+    TemplateStore,
+    TranscriptStore,
+    UsageStore,
+)
+from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
 
 CUT_OFF = {
@@ -40,8 +62,11 @@ class BuiltinHarness:
 
     agents: AgentStore
     templates: TemplateStore
+    notifications: QueueStore
     recent_notifications: InboxUpdateStore
     spans: SpanStore
+    transcripts: TranscriptStore
+    shared_contents: SharedContentStore
     usage: UsageStore
     budget_guard: BudgetGuard
     prices: Prices
@@ -49,6 +74,8 @@ class BuiltinHarness:
     providers: Mapping[str, Model]
     clock: Clock
     settings: RunSettings
+    tracing: TracingSettings
+    max_content_bytes: int  # of a span
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run turns until the agent sleeps, calls no more tools, or reaches its turn limit.
@@ -64,7 +91,7 @@ class BuiltinHarness:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                return await self._converse(
+                return await self._carry_on(
                     await self._begin(run, ask, agent, recorder, root, usage_recorder)
                 )
         finally:
@@ -81,8 +108,11 @@ class BuiltinHarness:
     ) -> Conversation:
         template = await self.templates.get(agent.template_id) if agent.template_id else None
         provider_name, model = self._model_of(agent)
+        recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
+        run.log = log = RunLog()
         return Conversation(
             run=run,
+            log=log,
             ask=ask,
             agent=agent,
             provider=self.providers[provider_name],
@@ -94,10 +124,35 @@ class BuiltinHarness:
             thinking_max_tokens=template.thinking_max_tokens if template else 0,
             recorder=recorder,
             root=root,
+            content=self._call_content(agent, recorder),
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
+            final_answers=FinalAnswers(
+                run,
+                ask,
+                agent,
+                template.reply if template else Reply.TOOL,
+                self.notifications,
+                self.toolbox,
+                recorder,
+                root,
+                log,
+                self.clock,
+            ),
             messages=first_messages(run, agent, template, self.clock),
+            transcript=self._transcript_of(run, template),
         )
+
+    def _transcript_of(self, run: ActiveRun, template: Template | None) -> TranscriptRecorder | None:
+        if template is None or template.carry_over is not CarryOver.TRANSCRIPT:
+            return None
+        return TranscriptRecorder(run, self.transcripts, self.clock)
+
+    def _call_content(self, agent: Agent, recorder: SpanRecorder) -> CallContent | None:
+        policy = recorder.content_policy
+        if policy is None:
+            return None
+        return CallContent(agent.organization_id, self.shared_contents, self.clock, policy.max_bytes)
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
         """Return the provider's name and the model's name at that provider."""
@@ -109,26 +164,61 @@ class BuiltinHarness:
             raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
         return prefix, name
 
+    async def _carry_on(self, conversation: Conversation) -> RunResult:
+        """Converse after what earlier runs said, if the template carries the transcript over."""
+        recorder = conversation.transcript
+        if recorder is None:
+            return await self._converse(conversation)
+        max_tokens = self.settings.transcript_tokens
+        await carry_in(conversation, recorder, self.transcripts, max_tokens, self._ask_within_budget)
+        try:
+            return await self._converse(conversation)
+        finally:
+            await _run_to_completion(recorder.store(conversation.messages))
+
+    async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
+        await self.budget_guard.check(conversation.run)
+        return await self._ask_model(conversation)
+
     async def _converse(self, conversation: Conversation) -> RunResult:
         run, limit = conversation.run, conversation.max_turns
         while True:
+            if conversation.transcript is not None:
+                await conversation.transcript.store(conversation.messages)
             run.at_turn_boundary()
             if run.slept.is_set():  # granted before, but the tool did not learn of it
                 return RunResult(Outcome.SLEPT)
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
             await self.budget_guard.check(run)
-            if run.turns and conversation.inbox_updates.may_exist():
+            await conversation.final_answers.note_turn()
+            if (run.turns or conversation.final_answers.are_sent) and conversation.inbox_updates.may_exist():
                 await self._add_inbox_updates(conversation)
             run.turns += 1
             answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
-            if not answer.tool_calls:
-                if answer.finish_reason in CUT_OFF:
-                    raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
-                return RunResult(Outcome.ENDED)
+            result = await self._act_on(answer, conversation)
+            if result is not None:
+                return result
+
+    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
+        """Do what the model says; return how the run ends, or None if it goes on."""
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        if not answer.tool_calls and answer.finish_reason in CUT_OFF:
+            raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
+        await final_answers.take(answer)
+        if answer.tool_calls:
             if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
+            follow_up = final_answers.remarks()
+        else:
+            has_turns_left = limit is None or run.turns < limit
+            follow_up = await final_answers.follow_up() if has_turns_left else ""
+            if not follow_up:
+                return final_answers.result()
+        if follow_up:
+            conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
+        return None
 
     async def _add_inbox_updates(self, conversation: Conversation) -> None:
         """Add a message about the notifications that arrived since the last turn, if there are any."""
@@ -152,7 +242,7 @@ class BuiltinHarness:
 
         Recording needs no await after the answer, so the usage of a run that is cancelled then is kept, too.
         """
-        answer = await conversation.provider.complete(conversation.request())
+        answer = await _answer(conversation, span)
         conversation.usage_recorder.record(conversation.qualified_model, answer)
         span.metadata.update(
             {
@@ -165,13 +255,31 @@ class BuiltinHarness:
             }
         )
         await conversation.usage_recorder.flush()
+        conversation.run.cost_usd = conversation.usage_recorder.cost_usd
         return answer
+
+
+async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
+    """Return the model's answer. Record what it was told and answered, also if it fails in the middle."""
+    request, content = conversation.request(), conversation.content
+    if content is not None:
+        await content.record_request(span, request)
+    try:
+        with conversation.run.waiting_for(f"provider {conversation.provider_name}"):
+            answer = await conversation.provider.complete(request)
+    except ModelCallFailed as error:
+        if content is not None and error.partial is not None:
+            content.record_answer(span, error.partial)
+        raise
+    if content is not None:
+        content.record_answer(span, answer)
+    return answer
 
 
 async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
     await usage_recorder.close()
-    run.cost_usd += usage_recorder.cost_usd
-    await recorder.flush()
+    run.cost_usd = usage_recorder.cost_usd
+    run.has_open_spans = not await recorder.flush()
 
 
 async def _run_to_completion(work: Coroutine[Any, Any, None]) -> None:

@@ -6,8 +6,12 @@ from zoneinfo import ZoneInfo
 from storage.model import Agent, ReasoningEffort, Template
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask
+from supervisors.engine.run_log import RunLog
+from supervisors.harness.call_content import CallContent
+from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
+from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest
 from supervisors.tools.toolkit import ToolDefinition
@@ -21,6 +25,7 @@ class Conversation:
     """
 
     run: ActiveRun
+    log: RunLog
     ask: Ask
     agent: Agent
     provider: Model
@@ -32,9 +37,12 @@ class Conversation:
     thinking_max_tokens: int
     recorder: SpanRecorder
     root: OpenSpan
+    content: CallContent | None  # None: content is not recorded
     usage_recorder: UsageRecorder
     inbox_updates: InboxUpdates
+    final_answers: FinalAnswers
     messages: list[ChatMessage]
+    transcript: TranscriptRecorder | None = None  # None: nothing is carried from run to run
 
     @property
     def qualified_model(self) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import orjson
 import structlog
@@ -12,9 +13,11 @@ from storage.postgres.json_values import to_json
 from supervisors.engine.run import RunError
 from supervisors.errors import AgentGone, TryAgainLater
 from supervisors.harness.conversation import Conversation
+from supervisors.harness.span_recorder import CUT_SHORT
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import excerpt, shorten
 from supervisors.tools.errors import ToolError
+from supervisors.tools.notifications import CLEAR_NOTIFICATION
 from supervisors.tools.sleep import SLEEP
 from supervisors.tools.toolbox import Toolbox
 from supervisors.tools.toolkit import PartialResult
@@ -77,22 +80,28 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": name,
                 "gen_ai.tool.call.id": tool_call.id,
-                "gen_ai.tool.call.arguments": shorten(tool_call.arguments, MAX_RESULT_BYTES)[0],
             }
         )
+        span.content["gen_ai.tool.call.arguments"] = shorten(tool_call.arguments, MAX_RESULT_BYTES)[0]
         try:
             agent, run_id, ask = conversation.agent, conversation.run.id, conversation.ask
             arguments = _parsed(tool_call.arguments)
             tool = await toolbox.find(agent, tool_call.name)
-            result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
+            with conversation.run.waiting_for(f"tool {name}"):
+                result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
             cut_result, left_out = _cut(result)
-        except (AgentGone, LeadershipLost, RunError):
+        except (AgentGone, LeadershipLost, RunError, asyncio.CancelledError):
+            conversation.log.record_call(name, CUT_SHORT)
             raise
         except Exception as error:
             refusal = _refusal(error, name)
             span.error = refusal.message
+            conversation.log.record_call(name, refusal.message)
             return {"error": refusal.as_json()}
-        span.metadata["gen_ai.tool.call.result"] = cut_result
+        conversation.log.record_call(name)
+        if name == CLEAR_NOTIFICATION.name:
+            conversation.log.record_cleared(UUID(result["id"]))
+        span.content["gen_ai.tool.call.result"] = cut_result
         return {"result": cut_result, "left_out": left_out} if left_out else {"result": cut_result}
 
 

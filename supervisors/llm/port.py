@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from supervisors.engine.run import RunError
 from supervisors.tools.toolkit import ToolDefinition
 
 
@@ -62,6 +63,9 @@ class ModelRequest:
 class ModelResponse:
     """The answer of a model: text, tool calls, or both. `input_tokens` include `cached_tokens`.
 
+    `reasoning` is what the model thought before it answered, as far as the provider shows it; it is recorded,
+    and not sent back.
+
     `id`, `model` (which may be more precise than the requested one) and `finish_reason` are as the provider
     sent them, blank if it sent none.
     """
@@ -74,10 +78,19 @@ class ModelResponse:
     id: str = ""
     model: str = ""
     finish_reason: str = ""
+    reasoning: str = ""
 
     def as_message(self) -> ChatMessage:
         """Return the answer as a message of the conversation."""
         return ChatMessage(ChatRole.ASSISTANT, self.text, self.tool_calls)
+
+
+class ModelCallFailed(RunError):
+    """A call of a model failed; `partial` is what had arrived of its answer, if anything had."""
+
+    def __init__(self, message: str, partial: ModelResponse | None = None) -> None:
+        super().__init__(message)
+        self.partial = partial
 
 
 class Model(Protocol):

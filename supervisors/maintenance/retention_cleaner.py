@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from supervisors.clock import Clock
@@ -23,6 +24,7 @@ class RetentionSettings:
     usage: int = 0
     webhooks: int = 30
     deleted_agents: int = 30
+    deleted_documents: int = 30
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -36,9 +38,19 @@ class RetentionStore(Protocol):
 
     async def delete_traces(self, until: datetime, limit: int, /) -> int: ...
 
+    async def delete_turns(self, until: datetime, limit: int, /) -> int: ...
+
+    async def delete_content(self, now: datetime, limit: int, /, *, days: int) -> int: ...
+
+    async def delete_shared_content(
+        self, now: datetime, limit: int, /, *, days: int, days_of_traces: int
+    ) -> int: ...
+
     async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
+
+    async def delete_documents(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_spending(self, until: datetime, limit: int, /) -> int: ...
 
@@ -62,14 +74,28 @@ class RetentionCleaner:
         for kind, days, delete in (
             ("cleared notifications", settings.notifications, store.delete_notifications),
             ("traces and spans", settings.traces, store.delete_traces),
+            ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
+            ("deleted documents", settings.deleted_documents, store.delete_documents),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):
             if days:
                 deleted[kind] = await self._delete_all(delete, self._clock.now() - timedelta(days=days))
+        deleted["contents of spans"] = await self._delete_content()
         await self._delete_all(store.delete_spending, self._clock.now() - SPENDING_KEPT)
         return deleted
+
+    async def _delete_content(self) -> int:
+        """Delete content whose retention is over, and then the system prompts and tools it referred to."""
+        store, settings, now = self._store, self._settings, self._clock.now()
+        days = settings.tracing_content_days
+        deleted = await self._delete_all(partial(store.delete_content, days=days), now)
+        days_of_traces = settings.traces or CENTURY_DAYS
+        delete_shared = partial(
+            store.delete_shared_content, days=days or days_of_traces, days_of_traces=days_of_traces
+        )
+        return deleted + await self._delete_all(delete_shared, now)
 
     async def empty_deleted_agents(self) -> int:
         """Delete the notifications, runs and channels of deleted agents; return the number of rows."""

@@ -1,10 +1,18 @@
 """Explanations: sentences that say why an agent is in its phase, and what wakes it next."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
 from supervisors.policy.budgets import dollars, renewed_at
-from supervisors.policy.decisions import Decision, Wake, WakeCause, WakeReason, left_over_count
+from supervisors.policy.decisions import (
+    QUARANTINE_AFTER_FAILURES,
+    Decision,
+    Wake,
+    WakeCause,
+    WakeReason,
+    left_over_count,
+)
 from supervisors.policy.phases import Phase
 from supervisors.text import excerpt
 
@@ -73,17 +81,19 @@ def why(
     slots: int,
     organization_slots: int | None = None,
     may_start: bool,
+    waits: Sequence[tuple[str, float]] = (),
 ) -> str:
     """Explain in a sentence or two why the agent is in this phase, which began at `since`.
 
     `slots`: the number of run slots. `organization_slots`: that of its organization, if it has all of them
-    now. `may_start`: whether any run may start now.
+    now. `may_start`: whether any run may start now. `waits`: what its run waits for and since how many
+    seconds, the longest wait first.
     """
     state = facts.state
     match phase:
         case Phase.RUNNING:
             woken_by = _reason(facts.wake_reason)
-            return f"Running since {when(state.last_started_at)}, woken by {woken_by}."
+            return f"Running since {when(state.last_started_at)}, woken by {woken_by}{_waiting(waits)}."
         case Phase.STOPPING:
             return _why_stopping(facts)
         case Phase.ARCHIVED:
@@ -199,6 +209,15 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
     return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{next_start}"
 
 
+def _waiting(waits: Sequence[tuple[str, float]]) -> str:
+    """Say what a run waits for; blank for a wait of less than a second, which is over when it is read."""
+    if not waits or waits[0][1] < 1:
+        return ""
+    subject, seconds = waits[0]
+    others = f" and {len(waits) - 1} more" if len(waits) > 1 else ""
+    return f"; waiting {int(seconds)} s for {subject}{others}"
+
+
 def _why_stopping(facts: AgentFacts) -> str:
     stopped_at = facts.state.stopped_at
     if stopped_at is not None:
@@ -264,12 +283,22 @@ def _why_backing_off(facts: AgentFacts) -> str:
         noun = "notification" if count == 1 else "notifications"
         return (
             f"Backing off until {when(state.retry_at)}: "
-            f"its last run left {count} high-priority {noun} uncleared."
+            f"its last run left {count} high-priority {noun} uncleared.{_failures_so_far(state)}"
         )
     if state.failures:
         failures = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
         return f"Backing off until {when(state.retry_at)} after {failures}: {_as_sentence(state.last_error)}"
     return f"About to start at {when(state.retry_at)}."
+
+
+def _failures_so_far(state: AgentState) -> str:
+    """Warn of the quarantine to come if the run, without an error, counts as a failure."""
+    if not state.failures:
+        return ""
+    return (
+        f" It cleared none of them, which counts as failure {state.failures} in a row; "
+        f"{QUARANTINE_AFTER_FAILURES} quarantine it."
+    )
 
 
 def _as_sentence(error: str) -> str:

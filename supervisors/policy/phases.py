@@ -15,7 +15,8 @@ class Phase(StrEnum):
     BACKING_OFF = "backing_off"
     """It waits for a retry, 1 s at first and twice as long each time, up to 300 s."""
     QUARANTINED = "quarantined"
-    """It failed five times in a row and rests for 15 minutes, or longer each time, up to 6 hours."""
+    """Five runs in a row failed, or cleared none of its high-priority notifications; it rests for 15 minutes,
+    or longer each time, up to 6 hours."""
     PAUSED = "paused"
     """Its organization is paused; nothing starts."""
     RUNNING = "running"

@@ -23,6 +23,8 @@ MAX_QUARANTINE_SECONDS = 6 * 60 * 60
 MAX_ERROR_LENGTH = 500
 
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
+# These count like failures if the run cleared nothing of what woke it and left something uncleared.
+WITHOUT_ERROR = frozenset({Outcome.ENDED, Outcome.TURN_LIMIT})
 
 
 def cap_after(moment: datetime, max_sleep_hours: int | None) -> datetime | None:
@@ -84,10 +86,12 @@ def queued(state: AgentState, now: datetime) -> AgentState:
 def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> AgentState:
     """Begin a run: clear the stop, the retry and the schedule, and fix the cap of the next sleep.
 
-    If some of the notifications that the last run left were cleared since, the backoff starts over.
+    If some of the notifications that the last run left were cleared since, the backoff starts over, and
+    runs that only left them uncleared no longer count as failures.
     """
     state = facts.state
     was_partly_cleared = left_over_count(facts) < state.left_over
+    has_failed = state.retry_reason in {WakeReason.RETRY_AFTER_FAILURE, WakeReason.RESTART_RECOVERY}
     return replace(
         state,
         status=AgentStatus.RUNNING,
@@ -102,6 +106,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
         stop_reason="",
         run_requested_at=None,
         queued_at=None,
+        failures=0 if was_partly_cleared and not has_failed else state.failures,
         retries=0 if was_partly_cleared else state.retries,
         retry_at=None,
         retry_reason="",
@@ -135,7 +140,7 @@ def ended(
 ) -> AgentState:
     """End a run without a granted sleep.
 
-    `counts`: whether an interruption counts as a failure (a drain does not).
+    `counts`: whether it counts as a failure (an interruption by a drain does not, nor does a spent budget).
     `jitter`: seconds added to the backoff after a failure, so that many agents do not retry at once.
     """
     state = facts.state
@@ -150,31 +155,40 @@ def ended(
     )
     if outcome in FAILURES and not counts:
         return replace(after, retry_at=now, retry_reason=WakeReason.RESTART_RECOVERY)
-    if outcome in FAILURES:
+    if outcome in FAILURES or (outcome is Outcome.BUDGET and counts):
         return failed(after, outcome, error, now, jitter)
     after = replace(after, failures=0, last_error="")
     was_restored = after.retry_at is not None  # during the run: an active notification wakes it at once
     if after.left_over == 0 or was_restored:
         return replace(after, retries=0)
+    counts_as_failure = outcome in WITHOUT_ERROR and not made_progress
+    return _left_uncleared(after, state.failures + 1 if counts_as_failure else 0, now)
+
+
+def _left_uncleared(after: AgentState, failures: int, now: datetime) -> AgentState:
+    """Try again to clear what the run has left: back off, or quarantine from the fifth failure on."""
     retries = after.retries + 1
+    noun = "notification" if after.left_over == 1 else "notifications"
+    left = f"its run ended without an error, but left {after.left_over} high-priority {noun} uncleared"
     return replace(
         after,
+        failures=failures,
         retries=retries,
-        retry_at=now + backoff(retries),
+        retry_at=now + _retry_delay(failures, retries),
         retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS,
+        last_error=left if failures else "",
     )
 
 
 def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitter: float) -> AgentState:
     """Count a failure of a run or of the supervisor: back off, or quarantine from the fifth in a row on."""
     failures, retries = state.failures + 1, state.retries + 1
-    delay = quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)
     was_interrupted = outcome is Outcome.INTERRUPTED
     return replace(
         state,
         failures=failures,
         retries=retries,
-        retry_at=now + delay + timedelta(seconds=jitter),
+        retry_at=now + _retry_delay(failures, retries) + timedelta(seconds=jitter),
         retry_reason=WakeReason.RESTART_RECOVERY if was_interrupted else WakeReason.RETRY_AFTER_FAILURE,
         last_error=error[:MAX_ERROR_LENGTH],
     )
@@ -183,6 +197,10 @@ def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitte
 def is_newly_quarantined(before: AgentState, after: AgentState) -> bool:
     """Return whether the quarantine begins with this change."""
     return before.failures < QUARANTINE_AFTER_FAILURES <= after.failures
+
+
+def _retry_delay(failures: int, retries: int) -> timedelta:
+    return quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)
 
 
 def backoff(retries: int) -> timedelta:

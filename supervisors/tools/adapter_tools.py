@@ -1,8 +1,10 @@
 """Adapter tools: each is an address that its owner provides, called on behalf of an agent."""
 
 import asyncio
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -16,6 +18,7 @@ from storage.model import Agent
 from storage.postgres.json_values import to_json
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
+from supervisors.hidden_values import hide
 from supervisors.json_limits import OFF_LOOP_BYTES
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
@@ -37,6 +40,8 @@ from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
 log = structlog.get_logger(__name__)
 
+MAX_HEADER_CHARACTERS = 8192
+HEADER_VALUE = re.compile(rf"[!-~]([ -~]{{0,{MAX_HEADER_CHARACTERS - 2}}}[!-~])?")
 RETRY_DELAYS_SECONDS = (0.2, 1.0)  # between attempts to connect
 MAX_RETRIED_SECONDS = 2.0  # a slower attempt is not retried: it would only be slow again
 
@@ -110,16 +115,16 @@ class AdapterTools:
             raise ToolError("no_url", f"The tool {tool.name} has no URL to be called at.")
         trace_id = call.run_id or new_id()
         traceparent = _traceparent(trace_id, call.span_id or call_id)
-        headers = {"Idempotency-Key": str(call_id), "traceparent": traceparent}
+        headers = {**_secret_headers(tool), "Idempotency-Key": str(call_id), "traceparent": traceparent}
         outbound_call = OutboundCall(
             str(call_id), call.agent.organization_id, tool.url, body, tool.secret, headers
         )
         if call.run_id is not None:
-            return await self._result(outbound_call)
+            return await self._result(tool, outbound_call)
         async with recorded(call, trace_id, call_id, tool.name, self._clock):
-            return await self._result(outbound_call)
+            return await self._result(tool, outbound_call)
 
-    async def _result(self, call: OutboundCall) -> Any:
+    async def _result(self, tool: CallableTool, call: OutboundCall) -> Any:
         try:
             answer = await self._answer(call)
         except AddressRefused as error:
@@ -130,8 +135,8 @@ class AdapterTools:
             message = f"The tool gave no answer; the call may or may not have had an effect: {error}"
             raise ToolError("no_answer", message) from error
         if len(answer.body) > OFF_LOOP_BYTES:
-            return await asyncio.to_thread(result_of, answer)
-        return result_of(answer)
+            return await asyncio.to_thread(_result_without_secrets, tool, answer)
+        return _result_without_secrets(tool, answer)
 
     async def _answer(self, call: OutboundCall) -> OutboundAnswer:
         """Send the call, again only if nothing was sent: not every tool respects the idempotency key."""
@@ -155,6 +160,29 @@ def _readable() -> Iterator[None]:
         log.error("tool not called", reason=str(error))
         message = f"The tool was not called: the stored secret {error.place} cannot be decrypted."
         raise ToolError("secret_unreadable", message) from error
+
+
+def _secret_headers(tool: CallableTool) -> Mapping[str, str]:
+    """Return the headers whose values are secrets. Raise ToolError if one of them cannot be sent."""
+    if tool.missing_secrets:
+        names = ", ".join(tool.missing_secrets)
+        message = f"The tool was not called: the adapter config names a secret that does not exist: {names}."
+        raise ToolError("secret_missing", message)
+    for header, value in tool.headers.items():
+        if not HEADER_VALUE.fullmatch(value):
+            message = (
+                f"The tool was not called: the secret for the header {header} must be one line of at most "
+                f"{MAX_HEADER_CHARACTERS} visible ASCII characters."
+            )
+            raise ToolError("secret_unusable", message)
+    return tool.headers
+
+
+def _result_without_secrets(tool: CallableTool, answer: OutboundAnswer) -> Any:
+    """Return the result in an answer, which may repeat the headers of the call."""
+    if tool.headers:
+        answer = replace(answer, body=hide(answer.body, tool.headers.values()))
+    return result_of(answer)
 
 
 def _definition(name: str, tool: DescribedTool) -> ToolDefinition:

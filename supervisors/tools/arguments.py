@@ -53,6 +53,13 @@ class Arguments:
             raise _invalid(name, "takes a text that is not blank")
         return value
 
+    def optional_line(self, name: str, max_length: int) -> str | None:
+        """Return a text without the blanks around it, which may be empty; None if it is left out."""
+        text = self._parsed(name, _parse_storable_text, "takes a text")
+        if text is not None and len(text.strip()) > max_length:
+            raise _invalid(name, f"takes a text of at most {max_length} characters")
+        return None if text is None else text.strip()
+
     def flag(self, name: str, default: bool) -> bool:
         flag = self._parsed(name, parse_boolean, "takes true or false")
         return default if flag is None else flag
@@ -63,6 +70,17 @@ class Arguments:
         if integer is not None and integer < minimum:
             raise _invalid(name, takes)
         return default if integer is None else integer
+
+    def required_integer(self, name: str) -> int:
+        """Return an integer of any size; it is required."""
+        integer = self._parsed(name, parse_integer, "takes an integer")
+        if integer is None:
+            raise _invalid(name, "is required")
+        return integer
+
+    def pair(self, name: str) -> tuple[int, int] | None:
+        """Return two integers, or None if they are left out."""
+        return self._parsed(name, _parse_pair, "takes a list of two integers")
 
     def number(self, name: str, maximum: float) -> float | None:
         """Return a number above 0, or None if it is left out."""
@@ -80,7 +98,17 @@ class Arguments:
             raise _invalid(name, "takes a UUID") from None
 
     def choice(self, name: str, choices: type[Choice], default: Choice) -> Choice:
-        return self._parsed(name, choices, f"takes one of {', '.join(choices)}") or default
+        return self.optional_choice(name, choices) or default
+
+    def optional_choice(self, name: str, choices: type[Choice]) -> Choice | None:
+        """Return one of the choices, or None if it is left out."""
+        return self._parsed(name, choices, f"takes one of {', '.join(choices)}")
+
+    def required_choice(self, name: str, choices: type[Choice]) -> Choice:
+        choice = self._parsed(name, choices, f"takes one of {', '.join(choices)}")
+        if choice is None:
+            raise _invalid(name, f"is required; it takes one of {', '.join(choices)}")
+        return choice
 
     def moment(self, name: str, timezone: str) -> datetime | None:
         """Return an ISO 8601 datetime in UTC, or None if it is left out; without an offset it is local."""
@@ -103,6 +131,13 @@ class Arguments:
 def _parse_storable_text(value: Any) -> str | None:
     text = parse_text(value)
     return text if text is not None and text == storable(text) else None
+
+
+def _parse_pair(value: Any) -> tuple[int, int] | None:
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    first, last = parse_integer(value[0]), parse_integer(value[1])
+    return None if first is None or last is None else (first, last)
 
 
 def _parse_moment(timezone: str, value: Any) -> datetime | None:

@@ -11,8 +11,10 @@ from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
+from storage.toolbox.agent_tools import CallableTool
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.errors import ToolError
+from supervisors.tools.reach import reaches
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
 CONTACT_ID = {
@@ -82,19 +84,40 @@ class Messaging:
         body: str,
     ) -> dict[str, Any]:
         """Store the message, then call the tool of its channel; the call id is the message's id."""
+        earlier = await _earlier(call)
+        if earlier is not None:
+            return await self._repeat(call, earlier, contact)
         tool = await self._adapters.channel(call.agent, channel)
         message = replace(_message(call, contact, channel, subject, body), address=address)
         if tool is None:
             await _insert(call, replace(message, status=MessageStatus.FAILED))
             raise _no_channel(message)
         await _insert(call, message)
+        return await self._post(call, tool, message, contact)
+
+    async def _repeat(self, call: ToolInvocation, message: Message, contact: Contact) -> dict[str, Any]:
+        """Send a message that an earlier run stored as it is stored, unless it is known to be sent.
+
+        The tool of the channel gets the same id again, by which it knows a message that it has sent already.
+        """
+        if message.status is MessageStatus.SENT:
+            return _result(message, message.status)
+        tool = await self._adapters.channel(call.agent, message.channel)
+        if tool is None:
+            raise _no_channel(message)
+        await call.stores.messages.requeue(message.id)
+        return await self._post(call, tool, message, contact)
+
+    async def _post(
+        self, call: ToolInvocation, tool: CallableTool, message: Message, contact: Contact
+    ) -> dict[str, Any]:
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
             status = await call.stores.messages.update_queued(message.id, MessageStatus.FAILED)
             raise _not_sent(message, status, error) from error
         status = await call.stores.messages.update_queued(message.id, MessageStatus.SENT)
-        return {"message_id": str(message.id), "channel": channel, "status": status}
+        return _result(message, status)
 
 
 async def _recipient(call: ToolInvocation) -> tuple[Contact | Agent, Origin | None]:
@@ -109,7 +132,7 @@ async def _recipient(call: ToolInvocation) -> tuple[Contact | Agent, Origin | No
     contact = await call.stores.contacts.get(recipient_id)
     if contact is not None and contact.organization_id == call.agent.organization_id:
         origin = await call.stores.messages.get_last_origin(call.agent.id, contact.id)
-        if origin is not None or contact.agent_id in {None, call.agent.id}:
+        if origin is not None or reaches(call.agent, contact):
             return contact, origin
     agent = await call.stores.agents.get(recipient_id)
     if agent is not None and (agent.id == call.agent.parent_id or agent.parent_id == call.agent.id):
@@ -164,7 +187,7 @@ async def _notify_relative(call: ToolInvocation, relative: Agent, subject: str, 
 
 def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
     return Message(
-        id=new_id(),
+        id=call.message_id or new_id(),
         organization_id=call.agent.organization_id,
         agent_id=call.agent.id,
         contact_id=contact.id,
@@ -177,6 +200,15 @@ def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: 
         created_at=call.now,
         run_id=call.run_id,
     )
+
+
+def _result(message: Message, status: MessageStatus) -> dict[str, Any]:
+    return {"message_id": str(message.id), "channel": message.channel, "status": status}
+
+
+async def _earlier(call: ToolInvocation) -> Message | None:
+    """Return the message that an earlier call stored under the chosen id, if there is one."""
+    return None if call.message_id is None else await call.stores.messages.get(call.message_id)
 
 
 async def _insert(call: ToolInvocation, message: Message) -> None:

@@ -10,11 +10,33 @@ from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import Outbound
+from supervisors.policy.replies import WaitingContact
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
 from supervisors.tools.attachments import OPEN_SMS_ATTACHMENT, open_sms_attachment
+from supervisors.tools.contacts import (
+    GET_CONTACT,
+    LIST_CONTACTS,
+    UPDATE_CONTACT,
+    get_contact,
+    list_contacts,
+    update_contact,
+)
+from supervisors.tools.documents import (
+    LIST_DOCUMENTS,
+    READ_DOCUMENT,
+    SEARCH_DOCUMENTS,
+    WRITE_DOCUMENT,
+    list_documents,
+    read_document,
+    search_documents,
+    write_document,
+)
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.local_time import GET_TIME, get_time
+from supervisors.tools.memory import MEMORY, use_memory
+from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
 from supervisors.tools.messaging import SEND_MESSAGE, SEND_SMS, Messaging
 from supervisors.tools.notifications import (
     CLEAR_NOTIFICATION,
@@ -24,6 +46,8 @@ from supervisors.tools.notifications import (
     create_notification,
     list_notifications,
 )
+from supervisors.tools.projects import LIST_PROJECTS, list_projects
+from supervisors.tools.runs import LIST_RUNS, list_runs
 from supervisors.tools.sleep import SLEEP, sleep
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
@@ -35,7 +59,8 @@ class Toolbox:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
-        self._builtin = _builtin(Messaging(self._adapters))
+        self._messaging = Messaging(self._adapters)
+        self._builtin = _builtin(self._messaging)
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:
         """Return the tools that the agent has now: the built-in ones, then those of its adapters."""
@@ -70,6 +95,26 @@ class Toolbox:
         except LimitReached as error:
             raise ToolError("limit_reached", str(error), limit=error.name) from error
 
+    async def send_reply(
+        self,
+        agent: Agent,
+        run_id: UUID,
+        ask: Ask,
+        contact: WaitingContact,
+        text: str,
+        span_id: UUID,
+    ) -> dict[str, Any]:
+        """Send the text to the contact like `send_message`, but never twice as an answer to the same message.
+
+        Raise ToolError if it is not sent.
+        """
+        arguments = Arguments({"contact_id": str(contact.contact_id), "body": text})
+        return await self._messaging.send_message(
+            ToolInvocation(
+                agent, run_id, span_id, arguments, self._stores, ask, self._clock.now(), contact.message_id
+            )
+        )
+
 
 def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
     """Return the tools that every agent has."""
@@ -80,6 +125,19 @@ def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
         (SEND_MESSAGE, messaging.send_message),
         (SEND_SMS, messaging.send_sms),
         (OPEN_SMS_ATTACHMENT, open_sms_attachment),
+        (LIST_MESSAGES, list_messages),
+        (GET_MESSAGE, get_message),
+        (LIST_CONTACTS, list_contacts),
+        (GET_CONTACT, get_contact),
+        (UPDATE_CONTACT, update_contact),
+        (LIST_DOCUMENTS, list_documents),
+        (SEARCH_DOCUMENTS, search_documents),
+        (READ_DOCUMENT, read_document),
+        (WRITE_DOCUMENT, write_document),
+        (MEMORY, use_memory),
+        (LIST_PROJECTS, list_projects),
+        (LIST_RUNS, list_runs),
+        (GET_TIME, get_time),
         (SLEEP, sleep),
     )
     return {definition.name: AgentTool(definition, use) for definition, use in tools}

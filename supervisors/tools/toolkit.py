@@ -27,7 +27,8 @@ class ToolInvocation:
     """One call of a tool: the caller, the arguments, and what the tool may use.
 
     `run_id` is the run that calls; None if a client calls on behalf of the agent. `span_id` is the span of
-    the call in the run's trace, if there is one.
+    the call in the run's trace, if there is one. `message_id` is the id of the message to send, if it was
+    chosen before, so that the message is sent once however often the call is repeated.
     """
 
     agent: Agent
@@ -37,6 +38,7 @@ class ToolInvocation:
     stores: ToolStores
     ask: Ask
     now: datetime
+    message_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,7 @@ USAGE: Shape = {
     "cached_tokens": integer,
     "total_cost_usd": number,
     "llm_calls": integer,
+    "priced": boolean,
     "model_breakdown": lambda value: isinstance(value, dict),
 }
 

@@ -241,6 +241,7 @@ async def test_get_agent_usage(api: Caller) -> None:
         "cached_tokens": 4,
         "total_cost_usd": 0.25,
         "llm_calls": 1,
+        "priced": True,
     }
     assert {name: usage[name] for name in sums} == sums == usage["model_breakdown"]["acme/one"]
     assert (usage["agent_id"], usage["agent_name"]) == (agent["id"], "Counted")

@@ -17,6 +17,7 @@ VARYING = {"id", "token", "key", "prefix", "code", "email", "email_alias", "dura
 UUID_OR_INSTANT = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
 )
+UNIQUE_PART = re.compile(r"(?<=_)[0-9a-f]{16}$")  # of a name that ends in _UNIQUE
 
 # Builds the statement that reads all rows of all tables, without the column that reading changes.
 WHOLE_DATABASE = """
@@ -84,7 +85,7 @@ def normalized(value: Any) -> Any:
         case list():
             return [normalized(item) for item in value]
         case str():
-            return UUID_OR_INSTANT.sub("…", value)
+            return UNIQUE_PART.sub("…", UUID_OR_INSTANT.sub("…", value))
         case _:
             return value
 

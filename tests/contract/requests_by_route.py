@@ -77,6 +77,8 @@ DOCUMENT = Ref("document")
 PROJECT = Ref("project")
 TRACE = Ref("trace")
 SPAN = Ref("span")
+SECRET = Ref("secret")
+TEMPLATE_SECRET = Ref("template_secret")
 DELIVERY = Ref("webhook_delivery")
 
 # How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
@@ -93,6 +95,7 @@ RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "invite": ("/api/organizations/invites/", {"email": "MARK-UNIQUE@example.org"}),
     "api_key": ("/api/organizations/api-keys/", {"name": "Key of MARK"}),
+    "secret": ("/api/organizations/secrets/", {"name": "MARK_UNIQUE", "value": "secret of MARK"}),
     "template": (
         "/api/templates/",
         {
@@ -119,7 +122,12 @@ RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "adapter_config": (
         "/api/toolbox/adapter-configs/",
-        {"template": TEMPLATE, "adapter": ADAPTER, "config": {"a": "MARK"}},
+        {
+            "template": TEMPLATE,
+            "adapter": ADAPTER,
+            "config": {"a": "MARK"},
+            "secret_headers": {"Authorization": "MARK"},
+        },
     ),
     "agent": (
         "/api/cloud/agents/",
@@ -161,6 +169,8 @@ def new(kind: str, **more: Any) -> dict[str, Any]:
 
 
 USAGE = {"model": "example/MARK", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 1, "cost_usd": 0.5}
+
+IN_TEMPLATE = {"id": TEMPLATE, "secret_id": TEMPLATE_SECRET}
 
 ROWS: dict[str, Row] = {
     # accounts
@@ -209,6 +219,11 @@ ROWS: dict[str, Row] = {
         {"id": API_KEY}, {"name": "Renamed by MARK", "is_active": False}, for_admins=True
     ),
     "DELETE /api/organizations/api-keys/{id}/": Row({"id": API_KEY}, for_admins=True),
+    "GET /api/organizations/secrets/": Row(for_admins=True),
+    "POST /api/organizations/secrets/": Row(body=new("secret"), for_admins=True),
+    "GET /api/organizations/secrets/{id}/": Row({"id": SECRET}, for_admins=True),
+    "PATCH /api/organizations/secrets/{id}/": Row({"id": SECRET}, {"value": "of MARK"}, for_admins=True),
+    "DELETE /api/organizations/secrets/{id}/": Row({"id": SECRET}, for_admins=True),
     "GET /api/organizations/webhook-deliveries/": Row(),
     "GET /api/organizations/webhook-deliveries/{id}/": Row({"id": DELIVERY}),
     "POST /api/organizations/webhook-deliveries/{id}/redeliver/": Row({"id": DELIVERY}),
@@ -220,6 +235,11 @@ ROWS: dict[str, Row] = {
     "GET /api/templates/{id}/": Row({"id": TEMPLATE}),
     "PATCH /api/templates/{id}/": Row({"id": TEMPLATE}, {"name": "Renamed by MARK", "max_turns": 7}),
     "DELETE /api/templates/{id}/": Row({"id": TEMPLATE}),
+    "GET /api/templates/{id}/secrets/": Row({"id": TEMPLATE}, for_admins=True),
+    "POST /api/templates/{id}/secrets/": Row({"id": TEMPLATE}, new("secret"), for_admins=True),
+    "GET /api/templates/{id}/secrets/{secret_id}/": Row(IN_TEMPLATE, for_admins=True),
+    "PATCH /api/templates/{id}/secrets/{secret_id}/": Row(IN_TEMPLATE, {"value": "of MARK"}, for_admins=True),
+    "DELETE /api/templates/{id}/secrets/{secret_id}/": Row(IN_TEMPLATE, for_admins=True),
     "GET /api/toolbox/adapters/": Row(),
     "POST /api/toolbox/adapters/": Row(body=new("adapter")),
     "GET /api/toolbox/adapters/{id}/": Row({"id": ADAPTER}),
@@ -274,6 +294,8 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/agents/{id}/runs/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/runs/": Row(),
+    "GET /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
+    "DELETE /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),
@@ -306,6 +328,10 @@ ROWS: dict[str, Row] = {
         {"id": DOCUMENT}, {"agent": AGENT, "project": PROJECT, "content": " MARK\n"}
     ),
     "DELETE /api/defaults/documents/{id}/": Row({"id": DOCUMENT}),
+    "GET /api/defaults/documents/search/": Row(),
+    "GET /api/defaults/documents/{id}/versions/": Row({"id": DOCUMENT}),
+    "GET /api/defaults/documents/{id}/versions/{number}/": Row({"id": DOCUMENT, "number": "1"}),
+    "POST /api/defaults/documents/{id}/versions/{number}/revert/": Row({"id": DOCUMENT, "number": "1"}),
     "GET /api/defaults/projects/": Row(),
     "POST /api/defaults/projects/": Row(body=new("project", agent=AGENT, status="done")),
     "GET /api/defaults/projects/{id}/": Row({"id": PROJECT}),

@@ -140,6 +140,12 @@ class RequestBuilder:
                 return (await tenant.key.get(f"{DELIVERIES}?agent={agent['id']}")).body[0]
             case "attachment":
                 return await self._upload(await self.resolve(AGENT))
+            case "template_secret":
+                template = await self.resolve(TEMPLATE)
+                _, body = self._resources["secret"]
+                return await tenant.key.create(
+                    f"/api/templates/{template}/secrets/", **await self.resolve(body)
+                )
             case "reset_code":
                 return {"code": await self._reset_code()}
             case _:

@@ -97,10 +97,15 @@ FROM agent_state s, agent a
 WHERE s.agent_id = $1 AND NOT EXISTS (SELECT FROM agent_state WHERE agent_id = a.id)
 """
 WITHOUT_SECRET = "|| jsonb_build_object('tool_call_secret', '')"  # it is bound to the row
-COPIED = ("template", "adapter", "notification", "contact", "message", "document", "project", "trace")
+COPIED = ("template", "adapter", "notification", "contact", "message", "project", "trace")
 COPY = """
 INSERT INTO {0} SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()){1})).*
 FROM {0} t, generate_series(1, 2) WHERE id = $1
+"""
+COPY_DOCUMENT = """
+INSERT INTO document (id, organization_id, title, content, created_at, updated_at)
+SELECT gen_random_uuid(), organization_id, title, content, created_at, updated_at
+FROM document, generate_series(1, 2) WHERE id = $1
 """
 FILL_PLACES = """
 WITH place AS (
@@ -137,6 +142,7 @@ class LongestBuilder(RequestBuilder):
         for kind in COPIED:
             changes = WITHOUT_SECRET if kind == "template" else ""
             await pool.execute(COPY.format(kind, changes), await self.resolve(Ref(kind)))
+        await pool.execute(COPY_DOCUMENT, await self.resolve(Ref("document")))
         agent, adapter, trace = [await self.resolve(Ref(kind)) for kind in ("agent", "adapter", "trace")]
         for _ in range(2):
             await key.post("/api/tracing/spans/", [{**span, "trace": trace} for span in SPANS])

@@ -20,6 +20,7 @@ from tests.contract.requests_by_route import (
     Ref,
     for_each_route,
     key_of,
+    new,
     row_of,
 )
 from tests.contract.tenants import Request, RequestBuilder, Tenant, make, refs_in, refs_in_body, refs_in_path
@@ -48,6 +49,7 @@ NOT_AFTER_SLEEP = {
 NOT_OF_THE_KEY = {"detail": "X-Organization: The credential belongs to another organization."}
 
 RUNS = "/api/cloud/runs/"
+SEARCH = "/api/defaults/documents/search/"
 KIND_OF_FILTER = {"parent": "agent"}
 REF_OF_LIST = {  # a resource that each list contains
     **{path: Ref(kind) for kind, (path, _) in RESOURCES.items() if kind != "account"},
@@ -61,6 +63,10 @@ LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"
 END = "UPDATE run SET ended_at = $2, outcome = $3 WHERE id = $1"
 
 
+SHARED_KINDS = ("contact", "document", "project")  # without an agent they are for all agents
+RESOURCES_OF_AGENT = RESOURCES | {kind: (RESOURCES[kind][0], new(kind, agent=AGENT)) for kind in SHARED_KINDS}
+KIND_OF_LIST = {path: kind for kind, (path, _) in RESOURCES.items()}
+
 FOR_CALLERS = [route for route in ROUTES if route.access is Access.CALLERS]
 each_caller_route = for_each_route(FOR_CALLERS)
 each_organization_route = for_each_route(
@@ -69,6 +75,10 @@ each_organization_route = for_each_route(
 each_guarded_route = for_each_route([route for route in ROUTES if route.access is not Access.ANYONE])
 each_public_route = for_each_route([route for route in ROUTES if route.access is Access.ANYONE])
 each_operator_route = for_each_route([route for route in ROUTES if route.access is Access.OPERATORS])
+LISTS_OF_RUN = [
+    route for route in FOR_CALLERS if route.run_access is not RunAccess.NEVER and not refs_in(row_of(route))
+]
+PAGES_OF_RUN = [route for route in LISTS_OF_RUN if route.path != SEARCH]
 LISTS = [route for route in FOR_CALLERS if get_origin(route.answer) is list and "{" not in route.path]
 
 
@@ -93,11 +103,14 @@ async def end_run(tenant: Tenant, run: RunCaller, outcome: str) -> None:
 
 
 async def request_of_run(tenant: Tenant, route: Route, run: RunCaller) -> Request:
-    """Return a request about the run's own agent and trace."""
-    builder = RequestBuilder(tenant)
+    """Return a request about the run's own agent and trace, and about resources of that agent."""
+    builder = RequestBuilder(tenant, RESOURCES_OF_AGENT)
     builder.use(AGENT, run.agent)
     builder.use(TRACE, run.id)
-    return (await builder.request(route)).by(run.client)
+    request = (await builder.request(route)).by(run.client)
+    if key_of(route) == "POST /api/defaults/notifications/":
+        request = request.with_values(source="agent")  # it may name no other source
+    return request
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -222,6 +235,7 @@ async def test_credentials_of_another_organization_reach_nothing(
     request = await make(ours if refs_in(row) else theirs, route)
     before = await contents(ours.service.storage.pool)
     for client in (theirs.key, await theirs.member(Role.ADMIN)):
+        request = request if refs_in(row) else await make(theirs, route)
         answer = await send_as_stranger(ours, request.by(client))
         if refs_in(row):
             assert (answer.status, answer.body) == (403, DENIED)
@@ -267,11 +281,43 @@ async def test_run_reaches_nothing_of_another_agent(
     ours: Tenant, theirs: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
     for tenant in (ours, theirs):
-        request = await make(tenant, route)
+        request = await RequestBuilder(tenant, RESOURCES_OF_AGENT).request(route)
         for run in (running, asleep):
-            answer = await send_as_stranger(ours, request.by(run.client))
+            answer = await send(ours.service, request.by(run.client))
+            if run is running and route in LISTS_OF_RUN:
+                continue  # as tested by `test_run_lists_what_its_agent_may_see`
             assert answer.status == 403
             assert answer.body in (DENIED, NOT_FOR_RUNS, NOT_AFTER_SLEEP)
+
+
+@for_each_route(PAGES_OF_RUN)
+async def test_run_lists_what_its_agent_may_see(
+    ours: Tenant, theirs: Tenant, running: RunCaller, route: Route
+) -> None:
+    kind = KIND_OF_LIST.get(route.path, "trace")
+    own = RequestBuilder(ours, RESOURCES_OF_AGENT)
+    own.use(AGENT, running.agent)
+    visible = {await own.resolve(Ref(kind)), await own.resolve(Ref(kind, which="second"))}
+    hidden = {await RequestBuilder(each, RESOURCES_OF_AGENT).resolve(Ref(kind)) for each in (ours, theirs)}
+    if kind in SHARED_KINDS:
+        visible.add(await RequestBuilder(ours).resolve(Ref(kind)))
+        hidden.add(await RequestBuilder(theirs).resolve(Ref(kind)))
+
+    path = f"{route.path}?limit=200"
+    everything, last = await running.client.get(path), min(visible)
+    assert everything.status == 200
+    assert all(each in text_of(everything) for each in visible)
+    assert not any(each in text_of(everything) for each in hidden)
+    of_agent = await running.client.get(f"{path}&agent={running.agent}")
+    assert of_agent.status == 200
+    assert not any(each in text_of(of_agent) for each in hidden)
+    for agent in (await RequestBuilder(ours).resolve(AGENT), str(new_id())):
+        assert (await running.client.get(f"{path}&agent={agent}")).status == 403
+    if kind != "trace":
+        following = await running.client.get(f"{path}&after={last}")
+        assert not any(each in text_of(following) for each in {*hidden, last})
+        hidden_cursor = await running.client.get(f"{path}&after={max(hidden)}")
+        assert not any(each in text_of(hidden_cursor) for each in hidden)
 
 
 @each_caller_route
@@ -302,6 +348,8 @@ async def test_lists_contain_only_resources_of_the_caller(
     for route in LISTS:
         if route.path == RUNS:
             continue  # a run contains no text of its tenant; `test_runs_of_all_agents_are_own` tests it
+        if route.path == SEARCH:
+            continue  # it needs words; `test_search_finds_what_the_agent_finds` tests it
         path = route.path if isinstance(route.query, PageQuery) else f"{route.path}?limit=200"
         mine, everything = await ours.key.get(path), await member_of_both.get(path)
         of_theirs = await send_as_stranger(ours, (await make(theirs, route)).by(theirs.key))

@@ -10,6 +10,7 @@ import pytest
 from hostsvc.config import SECTIONS, Config, ConfigError
 from hostsvc.config_reader import read_config
 from hostsvc.llm.providers import ProviderSettings
+from hostsvc.model_prices import parse_prices
 from hostsvc.process_harness.settings import RunLimits
 from storage.model import Source
 from supervisors.settings import RunSettings, SupervisorSettings
@@ -299,6 +300,7 @@ def test_shipped_file_comments_contain_every_provider_key_and_default() -> None:
         "openai"
     ]
     assert example.keys() == {key.name for key in fields(ProviderSettings)}
+    assert parse_prices(example.pop("prices")).of("gpt-4o") is not None
     expected = ProviderSettings(base_url=example["base_url"], api_key_env=example["api_key_env"])
     assert ProviderSettings(**example) == expected
 

@@ -12,9 +12,11 @@ from hostsvc.secret_cipher import (
     open_cipher,
     open_cipher_of_service,
 )
+from storage.agents.secrets import Secret
 from storage.encryption import key_id, parse_key
 from storage.errors import DatabaseRefused
 from storage.identity.encryption_keys import EncryptionKeys
+from storage.ids import new_id
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
@@ -58,6 +60,7 @@ async def test_documented_statements_forget_a_lost_key(pool: Pool) -> None:
     weather = adapter(desk.organization_id)
     await storage.adapters.insert(weather)
     await storage.adapter_configs.insert(adapter_config(desk, weather))
+    await storage.secrets.insert(Secret(new_id(), desk.organization_id, None, "MODEL_KEY", NOW, NOW), "sk-1")
 
     [statements] = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "encryption.md").read_text(), re.DOTALL)
     await pool.execute(statements.replace("5f1c02ab", FIRST_ID))
@@ -68,3 +71,4 @@ async def test_documented_statements_forget_a_lost_key(pool: Pool) -> None:
     renewed = await storage.instance.token_secret(), await storage.instance.operator_token()
     assert len({*lost, *renewed}) == 4
     assert await pool.fetchval("SELECT count(*) FROM adapter_config") == 0
+    assert await pool.fetchval("SELECT count(*) FROM secret") == 0

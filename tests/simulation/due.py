@@ -6,13 +6,15 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from storage.agent_facts import AgentState
-from storage.model import Notification, Source
+from storage.model import Notification, Outcome, Source
 from tests.simulation.tables import Tables
 
 CONVERSATIONAL = frozenset(
     {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B}
 )
 QUARANTINED_AFTER = 5
+FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
+WITHOUT_ERROR = frozenset({Outcome.ENDED, Outcome.TURN_LIMIT})
 SECOND = timedelta(seconds=1)
 
 ArrivalOf = Callable[[Notification], datetime]  # when it became active, by the present wall clock
@@ -143,6 +145,30 @@ def backoff(retries: int) -> timedelta:
 def quarantine(failures: int) -> timedelta:
     """Return the wait after this many failures in a row, for a quarantined agent."""
     return timedelta(seconds=min(900 * 2.0 ** (failures - QUARANTINED_AFTER), 6 * 3600))
+
+
+def failures_after(
+    before: AgentState, after: AgentState, outcome: Outcome, *, made_progress: bool
+) -> frozenset[int]:
+    """Return how many failures in a row there may be after the end of a run.
+
+    There are two possible numbers if something was cleared, maybe after the engine counted what is left.
+    """
+    one_more = before.failures + 1
+    if outcome in FAILURES:
+        return frozenset({one_more})
+    if outcome not in WITHOUT_ERROR or after.retry_reason != "uncleared_notifications":
+        return frozenset({0})
+    return frozenset({0, one_more} if made_progress else {one_more})
+
+
+def has_kept_failures(before: AgentState, after: AgentState) -> bool:
+    """Return whether a start keeps what is counted, or forgets it because something was cleared since."""
+    if after.retries not in {before.retries, 0}:
+        return False
+    has_failed = before.retry_reason in {"retry_after_failure", "restart_recovery"}
+    may_forget = after.retries == 0 and not has_failed
+    return after.failures == before.failures or (after.failures == 0 and may_forget)
 
 
 def _not_in_quarantine(due: Due, state: AgentState, retry_at: datetime | None) -> Due:

@@ -24,6 +24,8 @@ from tests.simulation.due import (
     Due,
     backoff,
     due_of,
+    failures_after,
+    has_kept_failures,
     is_over_budget,
     quarantine,
 )
@@ -33,7 +35,6 @@ from tests.simulation.tables import Tables
 
 # The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
-FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
 # The reasons of a start by a hold, or by taking its messages for older ones.
 BY_MESSAGE = frozenset({*(f"notification:{source}" for source in CONVERSATIONAL), "uncleared_notifications"})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
@@ -244,8 +245,7 @@ class Judge:
         agent_id = after.agent_id
         if before.sleep_until is not None and before.sleep_until > start.started_at:
             self._cut_short[start.run_id] = before.sleep_until
-        has_kept = after.failures == before.failures and after.retries in {before.retries, 0}
-        self._require(has_kept, "I2", after, "forgets its failures with the start")
+        self._require(has_kept_failures(before, after), "I2", after, "forgets its failures with the start")
         self._require(
             before.status is AgentStatus.SLEEPING and before.run_id is None,
             "I1",
@@ -315,17 +315,17 @@ class Judge:
             after,
             f"sleeps until {_time(after.sleep_until)}, not {_time(until)}",
         )
-        failures = before.failures + 1 if end.outcome in FAILURES else 0
+        expected = failures_after(before, after, end.outcome, made_progress=self._made_progress(end))
         self._require(
-            after.failures == failures, "I2", after, f"has {after.failures} failures, not {failures}"
+            after.failures in expected, "I2", after, f"has {after.failures} failures, not {expected}"
         )
         if after.retry_reason not in RETRIES or after.retry_at is None:
             return
         is_first = after.retries == 1 and (before.retries == 0 or self._made_progress(end))
         is_next = after.retries == before.retries + 1
         self._require(is_first or is_next, "I2", after, f"is at retry {after.retries} after {before.retries}")
-        is_too_often = failures >= QUARANTINED_AFTER
-        retry_at = end.ended_at + (quarantine(failures) if is_too_often else backoff(after.retries))
+        is_too_often = after.failures >= QUARANTINED_AFTER
+        retry_at = end.ended_at + (quarantine(after.failures) if is_too_often else backoff(after.retries))
         latest = retry_at + (SECOND if end.outcome is Outcome.INTERRUPTED else timedelta())
         self._require(
             retry_at <= after.retry_at <= latest,

@@ -20,6 +20,7 @@ from storage.agent_facts import (
     SystemNotice,
 )
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
+from storage.history.journals import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
 from tests.simulation.memory_facts import budgets, facts
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
@@ -55,6 +56,10 @@ class MemoryStates:
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
         """Do nothing: there are no spans here."""
+
+    async def get_journal_facts(self, run_id: UUID) -> JournalFacts:
+        """Return that the run did nothing: there is no journal here."""
+        return JournalFacts()
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:
@@ -298,6 +303,7 @@ def _write_update(
                 turns=end.turns,
                 error=end.error,
                 stop_reason=after.stop_reason if end.outcome is Outcome.STOPPED else "",
+                output=end.output,
             )
     if update.notice is not None and update.notice.id not in tables.notifications:
         tables.notifications[update.notice.id] = _left(update.notice, agent)

@@ -179,10 +179,17 @@ PLANTED = (
     ),
     PlantedBug(
         "no agent is quarantined",
-        transitions.failed,
+        transitions._retry_delay,
         "quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)",
         "backoff(retries)",
         559,
+    ),
+    PlantedBug(
+        "a run that clears nothing is no failure",
+        transitions.ended,
+        "state.failures + 1 if counts_as_failure else 0",
+        "0",
+        0,
     ),
     PlantedBug(
         "an interrupted sleep is forgotten",

@@ -27,6 +27,7 @@ from storage.model import (
     Role,
     Source,
     Span,
+    SpanContent,
     Template,
     User,
     Visibility,
@@ -193,7 +194,12 @@ def notice(parent: Agent) -> Notification:
     )
 
 
-def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: Any) -> NewSpan:
+def new_span(
+    trace_id: UUID,
+    metadata: dict[str, Any] | None = None,
+    content: SpanContent | None = None,
+    **fields: Any,
+) -> NewSpan:
     defaults = Span(
         id=new_id(),
         trace_id=trace_id,
@@ -204,7 +210,7 @@ def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: A
         ended_at=NOW + SECOND,
         error="",
     )
-    return NewSpan(span=replace(defaults, **fields), metadata=to_json(metadata or {}).decode())
+    return NewSpan(replace(defaults, **fields), to_json(metadata or {}).decode(), content)
 
 
 def usage_record(of: Agent, **fields: Any) -> UsageRecord:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.agents.agents import AgentFilters
+from storage.agents.secrets import Secret, SecretFilters
 from storage.channels.contacts import ContactFilters
 from storage.channels.documents import DocumentFilters
 from storage.channels.messages import MessageFilters
@@ -12,6 +13,7 @@ from storage.channels.projects import ProjectFilters
 from storage.delivery.outbox import DeliveryFilters
 from storage.history.runs import RunFilters
 from storage.history.traces import TraceFilters
+from storage.history.transcripts import TranscriptFilters, TranscriptTurn, TurnKind
 from storage.ids import new_id
 from storage.model import Agent, Role, Trace
 from storage.notifications.notifications import NotificationFilters
@@ -76,6 +78,9 @@ class Lists:
     async def templates(self, page: Page) -> Chunk[Any]:
         return await self.storage.templates.list_page(self.owners, page)
 
+    async def secrets(self, page: Page) -> Chunk[Any]:
+        return await self.storage.secrets.list_page(SecretFilters(self.owners), page)
+
     async def adapters(self, page: Page) -> Chunk[Any]:
         return await self.storage.adapters.list_page(self.owners, None, page)
 
@@ -109,6 +114,9 @@ class Lists:
     async def runs(self, page: Page) -> Chunk[Any]:
         return await self.storage.runs.list_page(RunFilters(self.owners), page)
 
+    async def transcripts(self, page: Page) -> Chunk[Any]:
+        return await self.storage.transcripts.list_page(TranscriptFilters(self.agent.id), page)
+
     async def traces(self, page: Page) -> Chunk[Any]:
         return await self.storage.traces.list_page(self.owners, TraceFilters(), page)
 
@@ -122,6 +130,7 @@ class Lists:
         await storage.invites.insert(open_invite(owner, email=LONG))
         await storage.api_keys.insert(api_key(owner, name=LONG), b"hash")
         await storage.templates.insert(desk)
+        await storage.secrets.insert(Secret(new_id(), owner, None, f"{LONG}{new_id()}", NOW, NOW), "x")
         await storage.adapters.insert(weather)
         await storage.tools.insert(tool(weather.id, parameters={"title": LONG}))
         await storage.adapter_configs.insert(config)
@@ -132,6 +141,10 @@ class Lists:
         await storage.documents.insert(document(scout, content=LONG))
         await storage.projects.insert(project(scout, description=LONG))
         await storage.traces.insert(Trace(new_id(), owner, scout.id, "x", NOW, None, "", {"title": LONG}))
+        turn = TranscriptTurn(
+            new_id(), scout.id, new_id(), TurnKind.TURN, [LONG], 1, carried=True, created_at=NOW
+        )
+        await storage.transcripts.insert(turn)
         await self.pool.execute(INSERT_RUN, new_id(), scout.id, owner, NOW, LONG)
         await self.pool.execute(INSERT_DELIVERY, new_id(), owner, scout.id, {"type": LONG}, NOW + HOUR)
         await self.pool.execute("UPDATE organization SET name = $1", LONG)

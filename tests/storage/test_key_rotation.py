@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from storage import key_rotation
+from storage.agents.secrets import Secret
 from storage.agents.templates import Templates
 from storage.encryption import KEY_BYTES, SecretCipher
 from storage.identity.instance import Instance
-from storage.key_rotation import CONFIGS, INSTALLATION, TEMPLATES, KeyRotation, RotationResult
+from storage.key_rotation import CONFIGS, INSTALLATION, SECRETS, TEMPLATES, KeyRotation, RotationResult
 from storage.model import Template
 from storage.postgres.pool import Pool
 from storage.storage import Storage
@@ -17,7 +18,7 @@ from storage.toolbox.adapter_configs import AdapterConfig
 from storage.toolbox.adapters import Adapters
 from supervisors.clock import SystemClock
 from tests.leaks import contents_by
-from tests.storage.factories import adapter, stored_organization, template
+from tests.storage.factories import NOW, adapter, stored_organization, template
 from tests.storage.toolbox.test_adapter_configs import adapter_config
 
 OLD_KEY, NEW_KEY = b"o" * KEY_BYTES, b"n" * KEY_BYTES
@@ -29,7 +30,7 @@ def storage_with(pool: Pool, cipher: SecretCipher) -> Storage:
 
 
 async def stored_secrets(pool: Pool, cipher: SecretCipher, name: str) -> tuple[Template, AdapterConfig]:
-    """Store a template with a secret, and an adapter config with another."""
+    """Store a template with a secret, an adapter config with another, and a secret for code and tools."""
     storage = storage_with(pool, cipher)
     desk = template((await stored_organization(pool)).id, tool_call_secret=f"secret of {name}")
     await storage.templates.insert(desk)
@@ -37,7 +38,18 @@ async def stored_secrets(pool: Pool, cipher: SecretCipher, name: str) -> tuple[T
     await Adapters(pool).insert(weather)
     config = adapter_config(desk, weather, config={"password": f"config of {name}", "deep": ["ß", None, 1.5]})
     await storage.adapter_configs.insert(config)
+    await storage.secrets.insert(secret_of(desk), f"value of {name}")
     return desk, config
+
+
+def secret_of(desk: Template) -> Secret:
+    """Return a secret of the template, whose id is that of the template."""
+    return Secret(desk.id, desk.organization_id, desk.id, "MODEL_KEY", NOW, NOW)
+
+
+async def value_of(storage: Storage, desk: Template) -> str:
+    """Return the value of the template's secret."""
+    return (await storage.secrets.get_values(desk.organization_id, desk.id, ["MODEL_KEY"]))["MODEL_KEY"]
 
 
 async def rotate(pool: Pool, cipher: SecretCipher) -> list[RotationResult]:
@@ -49,6 +61,7 @@ async def test_rotation_encrypts_everything_with_first_key(
 ) -> None:
     monkeypatch.setattr(key_rotation, "BATCH_ROWS", 2)
     monkeypatch.setattr(key_rotation, "BATCH_CONFIGS", 1)
+    monkeypatch.setattr(key_rotation, "BATCH_SECRETS", 1)
     token_secret = await Instance(pool, CLEAR).token_secret()
     operator_token = await Instance(pool, OLD).operator_token()
     stored = [
@@ -61,30 +74,33 @@ async def test_rotation_encrypts_everything_with_first_key(
         RotationResult(INSTALLATION, 2, 2),
         RotationResult(TEMPLATES, 4, 3),
         RotationResult(CONFIGS, 4, 3),
+        RotationResult(SECRETS, 4, 3),
     ]
-    assert [result.encrypted for result in await rotate(pool, BOTH)] == [0, 0, 0]
+    assert [result.encrypted for result in await rotate(pool, BOTH)] == [0, 0, 0, 0]
 
     only_new = storage_with(pool, NEW)
     assert await only_new.instance.token_secret() == token_secret
     assert await only_new.instance.operator_token() == operator_token
-    for desk, config in stored:
+    for number, (desk, config) in enumerate(stored):
+        assert await value_of(only_new, desk) == f"value of {number}"
         assert await only_new.templates.get(desk.id) == desk
         assert await only_new.adapter_configs.get(config.id) == config
     rows = await contents_by(pool)
     assert "Concierge" in rows
-    for secret in (token_secret, operator_token, "secret of", "config of", "password"):
+    for secret in (token_secret, operator_token, "secret of", "config of", "password", "value of"):
         assert secret not in rows
 
 
 async def test_unreadable_secret_is_reported_and_kept(pool: Pool) -> None:
     await stored_secrets(pool, OLD, "one")
     desk, config = await stored_secrets(pool, CLEAR, "two")
-    installation, templates, configs = await rotate(pool, NEW)
+    installation, templates, configs, secrets = await rotate(pool, NEW)
     assert installation == RotationResult(INSTALLATION, 0, 0)
     assert (templates.total, templates.encrypted, len(templates.unreadable)) == (2, 1, 1)
     assert (configs.total, configs.encrypted, len(configs.unreadable)) == (2, 1, 1)
+    assert (secrets.total, secrets.encrypted, len(secrets.unreadable)) == (2, 1, 1)
     assert "is not in accounts.encryption_keys" in templates.unreadable[0]
-    assert [result.unreadable for result in await rotate(pool, BOTH)] == [(), (), ()]
+    assert [result.unreadable for result in await rotate(pool, BOTH)] == [(), (), (), ()]
     assert await storage_with(pool, NEW).templates.get(desk.id) == desk
     assert await storage_with(pool, NEW).adapter_configs.get(config.id) == config
 
@@ -114,9 +130,12 @@ async def test_write_during_rotation_is_not_lost(pool: Pool, written_by: SecretC
         await writer.templates.update(desk.id, {"tool_call_secret": "changed"})
 
     async def change_config() -> None:
-        await writer.adapter_configs.update(config.id, ["changed"], config.updated_at)
+        await writer.adapter_configs.update(config.id, {"config": ["changed"]}, config.updated_at)
 
-    writes = {"template": change_secret, "adapter_config": change_config}
+    async def change_value() -> None:
+        await writer.secrets.update(desk.id, "changed", NOW)
+
+    writes = {"template": change_secret, "adapter_config": change_config, "secret": change_value}
     await rotate(Interleaved(pool, writes), BOTH)  # type: ignore[arg-type]
     assert not writes
 
@@ -127,4 +146,5 @@ async def test_write_during_rotation_is_not_lost(pool: Pool, written_by: SecretC
     assert changed.tool_call_secret == "changed"
     assert changed_config is not None
     assert changed_config.config == ["changed"]
+    assert await value_of(only_new, desk) == "changed"
     assert "changed" not in await contents_by(pool)

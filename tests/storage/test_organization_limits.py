@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from storage import organization_limits
+from storage.agents.secrets import Secret
 from storage.channels.documents import Document
 from storage.errors import DatabaseUnavailable, LimitReached
 from storage.ids import new_id
@@ -174,8 +175,14 @@ async def test_counts_see_what_organization_has(pool: Pool) -> None:
     await storage.agents.delete(gone.id, NOW)
     text = ("\u00e4", "x" * 5000)
     await storage.documents.insert(Document(new_id(), acme.id, None, None, *text, "text/plain", NOW, NOW))
+    await storage.secrets.insert(Secret(new_id(), acme.id, None, "MODEL_KEY", NOW, NOW), "value")
     used = {limit.name: await limit.in_use(acme.id) for limit in storage.limits.all()}
-    assert used == {"agents": 2, "waiting_notifications": 3, "document_bytes": document_bytes(*text)}
+    assert used == {
+        "agents": 2,
+        "waiting_notifications": 3,
+        "document_bytes": document_bytes(*text),
+        "secrets": 1,
+    }
     await storage.close()
 
 

@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 
 from storage.agents.agents import Agents
+from storage.channels.documents import Documents, Writer
 from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.postgres.pool import Pool
 from storage.retention import LATE_WRITES, Retention
+from tests.storage.channels.resources import document
 from tests.storage.factories import NOW, new_span, stored_agent
 
 DAY = timedelta(days=1)
@@ -44,6 +46,20 @@ async def test_notifications_are_deleted_in_batches_by_clearing_time(
     assert [await retention.delete_notifications(NOW, 2) for _ in range(3)] == [2, 1, 0]
 
     assert await pool.fetchval("SELECT count(*) FROM notification") == 2
+
+
+async def test_documents_deleted_by_agents_expire_with_versions(pool: Pool, retention: Retention) -> None:
+    scout, documents = await stored_agent(pool), Documents(pool)
+    for deleted_at in (NOW - DAY, NOW - DAY, NOW, None):
+        note = document(scout)
+        await documents.insert(note)
+        changes = {"content": "more", "deleted_at": deleted_at}
+        await documents.update(note, changes, Writer("agent:scout"), NOW)
+
+    assert [await retention.delete_documents(NOW, 1) for _ in range(3)] == [1, 1, 0]
+
+    for table in ("document", "document_version"):
+        assert await pool.fetchval(f"SELECT count(*) FROM {table}") == 2, table  # noqa: S608
 
 
 async def test_traces_are_deleted_with_spans_and_runs(pool: Pool, retention: Retention) -> None:

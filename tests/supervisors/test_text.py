@@ -2,7 +2,7 @@
 
 import orjson
 
-from supervisors.text import excerpt, shorten, storable
+from supervisors.text import cut, excerpt, shorten, storable
 
 
 def test_shorten_keeps_a_value_that_fits() -> None:
@@ -35,3 +35,8 @@ def test_excerpt_is_one_line() -> None:
 
 def test_storable_removes_nul_and_lone_surrogates() -> None:
     assert storable("a\0b\ud800c") == "ab?c"
+
+
+def test_cut_tells_the_length_of_a_longer_text() -> None:
+    assert cut("abc", 3) == "abc"
+    assert cut("abcd", 3) == "abc… (cut: 3 of 4 characters)"

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from supervisors.timestamps import format_timestamp
+from supervisors.timestamps import format_local, format_timestamp
 
 
 def test_instant_is_written_in_utc_with_microseconds() -> None:
@@ -15,3 +15,7 @@ def test_instant_is_written_in_utc_with_microseconds() -> None:
 
 def test_no_instant_stays_none() -> None:
     assert format_timestamp(None) is None
+
+
+def test_local_instant_shows_the_offset_of_its_zone() -> None:
+    assert format_local(datetime(2026, 7, 1, 9, 0, 1, 5, UTC), "Europe/Vienna") == "2026-07-01T11:00:01+02:00"

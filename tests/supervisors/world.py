@@ -34,7 +34,7 @@ from supervisors.llm.port import Model
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.outbound import Outbound
 from supervisors.policy.phases import Phase
-from supervisors.settings import RunSettings, SupervisorSettings
+from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings
 from tests.storage.factories import (
     new_notification,
     stored_agent,
@@ -178,6 +178,7 @@ class World:
         outbound: Outbound,
         checker: SchemaChecker,
         max_runs_per_organization: int = 0,
+        tracing_settings: TracingSettings | None = None,
     ) -> None:
         self.pool = pool
         self.clock = HeldClock()
@@ -191,6 +192,7 @@ class World:
         self.puppets_are_stubborn = False
         self._run_settings = run_settings
         self._supervisor_settings = supervisor_settings
+        self._tracing_settings = tracing_settings or TracingSettings()
         self._max_runs_per_organization = max_runs_per_organization
         self._model = model
         self._organization_id: UUID | None = None
@@ -424,8 +426,11 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
+            notifications=self.storage.notifications,
             recent_notifications=self.storage.recent_notifications,
             spans=self.storage.traces,
+            transcripts=self.storage.transcripts,
+            shared_contents=self.storage.shared_contents,
             usage=self.storage.usage,
             budget_guard=BudgetGuard(self.storage.spending, self.clock),
             prices=PriceList(),
@@ -433,6 +438,8 @@ class World:
             providers={"builtin": model},
             clock=self.clock,
             settings=self._run_settings,
+            tracing=self._tracing_settings,
+            max_content_bytes=2**20,
         )
 
 
@@ -445,6 +452,7 @@ async def open_world(
     outbound: Mapping[str, Any] | None = None,
     model: Model | None = None,
     max_runs_per_organization: int = 0,
+    tracing: TracingSettings | None = None,
 ) -> AsyncIterator[World]:
     """Open a world with these settings; outbound calls may go to this machine.
 
@@ -463,6 +471,7 @@ async def open_world(
             client,
             checker,
             max_runs_per_organization,
+            tracing,
         )
         await world.begin()
         try:

@@ -19,6 +19,8 @@ PROJECTS = "/api/defaults/projects/"
 ADAPTERS = "/api/toolbox/adapters/"
 TOOLS = "/api/toolbox/tools/"
 CONFIGS = "/api/toolbox/adapter-configs/"
+SECRETS_OF_ALL = "/api/organizations/secrets/"
+SECRETS_OF_TEMPLATE = "/api/templates/{id}/secrets/"
 INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
 ORGANIZATIONS = "/api/organizations/organizations/"
@@ -41,6 +43,8 @@ BODIES: dict[str, dict[str, Any]] = {
     ADAPTERS: {"name": "Weather"},
     TOOLS: {"adapter": "{adapter}", "name": "look_up"},
     CONFIGS: {"adapter": "{adapter}", "template": "{template}", "config": {"token": "s3cr3t"}},
+    SECRETS_OF_ALL: {"name": "MODEL_KEY", "value": "s3cr3t"},
+    SECRETS_OF_TEMPLATE: {"name": "MODEL_KEY", "value": "s3cr3t"},
     INVITES: {"email": "ann@example.org"},
     API_KEYS: {"name": "server"},
     ORGANIZATIONS: {"name": "Acme"},
@@ -61,6 +65,8 @@ COUNT = {
     ADAPTERS: "SELECT count(*) FROM adapter",
     TOOLS: "SELECT count(*) FROM tool",
     CONFIGS: "SELECT count(*) FROM adapter_config",
+    SECRETS_OF_ALL: "SELECT count(*) FROM secret",
+    SECRETS_OF_TEMPLATE: "SELECT count(*) FROM secret",
     INVITES: "SELECT count(*) FROM invite",
     API_KEYS: "SELECT count(*) FROM api_key",
     ORGANIZATIONS: "SELECT count(*) FROM organization",
@@ -96,7 +102,7 @@ async def request_to(api: Api, path: str) -> tuple[str, Any]:
     body = {
         name: value.format(**ids) if isinstance(value, str) else value for name, value in BODIES[path].items()
     }
-    return path.format(**ids), body
+    return path.format(**ids | ({"id": ids["template"]} if path.startswith(TEMPLATES) else {})), body
 
 
 def repeated(first: Answer, path: str) -> Any:

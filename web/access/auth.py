@@ -42,6 +42,17 @@ class RunScope:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """The resources that lists show a caller: all of its organizations.
+
+    With `agent_id`, the agent of a run, only those of this agent and those for all agents.
+    """
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """An API key or user with roles in organizations, the oldest membership first; or a run without roles."""
 
@@ -65,6 +76,13 @@ class Caller:
     @property
     def organizations(self) -> tuple[UUID, ...]:
         return tuple(self.roles)
+
+    @property
+    def reach(self) -> Reach:
+        """Return what lists show the caller."""
+        if self.run is None:
+            return Reach(self.organizations, None)
+        return Reach((self.run.organization_id,), self.run.agent_id)
 
     def acts_for(self, organization_id: UUID) -> bool:
         """Return whether this is an organization of the caller, or that of its run."""
@@ -98,11 +116,14 @@ class Caller:
         if organization_id not in self.roles:
             raise self.refusal()
 
-    def require_agent(self, agent_id: UUID, organization_id: UUID) -> None:
-        """Raise PermissionDenied for an agent of other organizations, and for any but a run's own agent."""
+    def require_agent(self, agent_id: UUID | None, organization_id: UUID) -> None:
+        """Raise PermissionDenied for an agent of other organizations, and for any but a run's own agent.
+
+        None stands for all agents of the organization, whose common resources every run of it may use.
+        """
         if self.run is None:
             self.require(organization_id)
-        elif self.run.agent_id != agent_id:
+        elif self.run.organization_id != organization_id or agent_id not in {None, self.run.agent_id}:
             raise PermissionDenied
 
     def require_trace(self, trace_id: UUID, organization_id: UUID) -> None:

@@ -1,17 +1,24 @@
 """The agent, contact and project that a body refers to: they must exist, in one organization."""
 
 from collections.abc import Awaitable, Callable, Mapping, Set
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from aiohttp import web
 
 from storage.storage import Storage
 from web.access.auth import Caller, requested_organization
-from web.access.path_access import OwnedResource
+from web.access.path_access import OfAgent, OwnedResource
 from web.app_keys import STORAGE
 from web.errors import Invalid, PermissionDenied
 from web.fields import unknown_id
+
+
+class _Owner(NamedTuple):
+    """The owner of what a body names; without an agent it belongs to all agents of the organization."""
+
+    organization_id: UUID
+    agent_id: UUID | None
 
 
 async def load_named(
@@ -24,7 +31,8 @@ async def load_named(
     resource = await get(resource_id)
     if resource is None:
         raise Invalid({field: [unknown_id(resource_id)]})
-    caller.require(resource.organization_id)
+    if not caller.acts_for(resource.organization_id):
+        raise caller.refusal()
     return resource
 
 
@@ -33,7 +41,10 @@ async def organization_for_new(request: web.Request, caller: Caller, body: Mappi
 
     Raise Invalid for ids that do not exist, PermissionDenied for those of another organization or of several.
     """
-    return single_organization(request, caller, await _owners(request.app[STORAGE], body))
+    owners = await _owners(request.app[STORAGE], body)
+    for owner in owners:
+        caller.require_agent(owner.agent_id, owner.organization_id)
+    return single_organization(request, caller, {owner.organization_id for owner in owners})
 
 
 def single_organization(request: web.Request, caller: Caller, owners: Set[UUID]) -> UUID:
@@ -42,7 +53,8 @@ def single_organization(request: web.Request, caller: Caller, owners: Set[UUID])
     Raise PermissionDenied if `owners` are several, foreign, or another than X-Organization names.
     """
     for owner in owners:
-        caller.require(owner)
+        if not caller.acts_for(owner):
+            raise caller.refusal()
     if len(owners) > 1:
         raise PermissionDenied("The body names resources of several organizations.")
     if not owners:
@@ -50,17 +62,27 @@ def single_organization(request: web.Request, caller: Caller, owners: Set[UUID])
     return next(iter(owners))
 
 
-async def require_same_organization(
-    request: web.Request, organization_id: UUID, changes: Mapping[str, Any]
+async def require_same_owner(
+    request: web.Request, caller: Caller, resource: OfAgent, changes: Mapping[str, Any]
 ) -> None:
-    """Raise Invalid for ids that do not exist, PermissionDenied for those of other organizations."""
-    if await _owners(request.app[STORAGE], changes) - {organization_id}:
+    """Raise Invalid for ids that do not exist, PermissionDenied for those of other organizations.
+
+    A run may not name what belongs to another agent, and not give the resource to other agents, either.
+    """
+    owners = await _owners(request.app[STORAGE], changes)
+    if any(owner.organization_id != resource.organization_id for owner in owners):
+        raise PermissionDenied
+    if caller.run is None:
+        return
+    for owner in owners:
+        caller.require_agent(owner.agent_id, owner.organization_id)
+    if changes.get("agent_id", resource.agent_id) != resource.agent_id:
         raise PermissionDenied
 
 
-async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[UUID]:
-    """Return the organizations of the agent, the contact and the project that a body names."""
-    owners: set[UUID] = set()
+async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[_Owner]:
+    """Return the owners of the agent, the contact and the project that a body names."""
+    owners: set[_Owner] = set()
     unknown: dict[str, list[str]] = {}
     for field in ("agent", "contact", "project"):
         resource_id = body.get(f"{field}_id")
@@ -76,8 +98,9 @@ async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[UUID]:
     return owners
 
 
-async def _owner(storage: Storage, field: str, resource_id: UUID) -> UUID | None:
+async def _owner(storage: Storage, field: str, resource_id: UUID) -> _Owner | None:
     if field == "agent":
-        return await storage.agents.get_organization_id(resource_id)
+        organization_id = await storage.agents.get_organization_id(resource_id)
+        return None if organization_id is None else _Owner(organization_id, resource_id)
     resource = await (storage.contacts if field == "contact" else storage.projects).get(resource_id)
-    return resource.organization_id if resource else None
+    return _Owner(resource.organization_id, resource.agent_id) if resource else None

@@ -30,7 +30,15 @@ class Owned(Protocol):
     def organization_id(self) -> UUID: ...
 
 
+class OfAgent(Owned, Protocol):
+    """A resource of one agent, or without one of all agents of its organization."""
+
+    @property
+    def agent_id(self) -> UUID | None: ...
+
+
 OwnedResource = TypeVar("OwnedResource", bound=Owned)
+ResourceOfAgent = TypeVar("ResourceOfAgent", bound=OfAgent)
 
 
 def path_id(request: web.Request, name: str = "id") -> UUID:
@@ -74,6 +82,18 @@ async def load_owned(
     return resource
 
 
+async def load_of_agent(
+    request: web.Request, caller: Caller, get: Callable[[UUID], Awaitable[ResourceOfAgent | None]]
+) -> ResourceOfAgent:
+    """Return the resource whose id is in the path; a run reaches those of its agent and of all agents.
+
+    Raise NotFound if it does not exist, PermissionDenied if the caller may not reach it.
+    """
+    resource = await load(request, get)
+    caller.require_agent(resource.agent_id, resource.organization_id)
+    return resource
+
+
 async def load_agent(request: web.Request, caller: Caller) -> Agent:
     """Return the agent whose id is in the path; a run reaches only its own agent.
 
@@ -85,8 +105,13 @@ async def load_agent(request: web.Request, caller: Caller) -> Agent:
 
 
 async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
-    """Raise PermissionDenied for another organization's agent."""
-    organization_id = await request.app[STORAGE].agents.get_organization_id(agent_id) if agent_id else None
+    """Raise PermissionDenied for another organization's agent, and for any but a run's own agent."""
+    if agent_id is None:
+        return
+    if caller.run is not None:
+        caller.require_agent(agent_id, caller.run.organization_id)
+        return
+    organization_id = await request.app[STORAGE].agents.get_organization_id(agent_id)
     if organization_id is not None:
         caller.require(organization_id)
 
@@ -98,6 +123,15 @@ async def require_owned(
     resource = await get(resource_id) if resource_id else None
     if resource is not None:
         caller.require(resource.organization_id)
+
+
+async def require_of_agent(
+    caller: Caller, get: Callable[[UUID], Awaitable[ResourceOfAgent | None]], resource_id: UUID | None
+) -> None:
+    """Raise PermissionDenied for a resource of another organization, for a run also of another agent."""
+    resource = await get(resource_id) if resource_id else None
+    if resource is not None:
+        caller.require_agent(resource.agent_id, resource.organization_id)
 
 
 async def require_adapter(request: web.Request, caller: Caller, adapter_id: UUID | None) -> None:

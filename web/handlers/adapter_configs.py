@@ -96,19 +96,18 @@ async def get_config(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def change_config(request: web.Request, caller: Caller) -> web.Response:
-    """Replace the config, if the new one fits the adapter's `config_schema`. Tool calls use it at once."""
+    """Change the fields that the body contains. Tool calls use them at once.
+
+    A config that does not fit the adapter's `config_schema` is refused with 400.
+    """
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     changes = await read_body(request, CHANGES, partial=True)
+    storage, now = request.app[STORAGE], request.app[CLOCK].now()
     if "config" in changes:
-        config = await _replace_config(request, config, changes["config"])
-    return json_response(serialize_adapter_config(config))
-
-
-async def _replace_config(request: web.Request, before: AdapterConfig, config: Any) -> AdapterConfig:
-    storage = request.app[STORAGE]
-    adapter = require_found(await storage.adapters.get(before.adapter_id))
-    await _check_config(request, before.organization_id, adapter, config)
-    return require_found(await storage.adapter_configs.update(before.id, config, request.app[CLOCK].now()))
+        adapter = require_found(await storage.adapters.get(config.adapter_id))
+        await _check_config(request, config.organization_id, adapter, changes["config"])
+    changed = require_found(await storage.adapter_configs.update(config.id, changes, now))
+    return json_response(serialize_adapter_config(changed))
 
 
 async def delete_config(request: web.Request, caller: Caller) -> web.Response:

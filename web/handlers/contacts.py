@@ -2,12 +2,11 @@
 
 from aiohttp import web
 
-from storage.channels.addresses import phone_addresses
 from storage.channels.contacts import Contact, ContactFilters
 from storage.ids import new_id
-from web.access.auth import Caller
-from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load_owned, require_agent
+from web.access.auth import Caller, RunAccess
+from web.access.body_references import organization_for_new, require_same_owner
+from web.access.path_access import load_of_agent, load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
@@ -41,32 +40,41 @@ async def create_contact(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the contacts of your organizations, newest first."""
-    query = read_query(request, QUERY)
+    """List the contacts of your organizations, newest first.
+
+    A run lists those of its agent and those for all agents.
+    """
+    query, reach = read_query(request, QUERY), caller.reach
     await require_agent(request, caller, query["agent"])
-    storage, contacts = request.app[STORAGE], request.app[STORAGE].contacts
-    phones: tuple[str, ...] = ()
-    if query["phone"] is not None:
-        regions = await storage.organizations.list_phone_regions(caller.organizations)
-        phones = phone_addresses(query["phone"], regions)
+    contacts = request.app[STORAGE].contacts
     filters = ContactFilters(
-        caller.organizations, query["agent"], query["email"], query["phone"], phones, period(query, "created")
+        reach.organization_ids,
+        query["agent"],
+        query["email"],
+        query["phone"],
+        period(query, "created"),
+        visible_to=reach.agent_id,
     )
-    return await answer_owned_list(request, query, caller.organizations, contacts, filters, serialize_contact)
+    return await answer_owned_list(
+        request, query, reach.organization_ids, contacts, filters, serialize_contact
+    )
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
     """Read one contact."""
-    contact = await load_owned(request, caller, request.app[STORAGE].contacts.get)
+    contact = await load_of_agent(request, caller, request.app[STORAGE].contacts.get)
     return json_response(serialize_contact(contact))
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:
-    """Change the fields that the body contains; the others stay as they are."""
+    """Change the fields that the body contains; the others stay as they are.
+
+    A run may not change the `agent`.
+    """
     contacts = request.app[STORAGE].contacts
-    contact = await load_owned(request, caller, contacts.get)
+    contact = await load_of_agent(request, caller, contacts.get)
     changes = await read_body(request, BODY, partial=True)
-    await require_same_organization(request, contact.organization_id, changes)
+    await require_same_owner(request, caller, contact, changes)
     with refusing_constraint_errors(changes):
         changed = await contacts.update(contact.id, changes)
     return json_response(serialize_contact(require_found(changed)))
@@ -88,6 +96,7 @@ ROUTES = (
         "List contacts",
         answer=list[ContactResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",
@@ -100,7 +109,14 @@ ROUTES = (
         idempotent=True,
         by_header=True,
     ),
-    CallerRoute("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactResponse),
+    CallerRoute(
+        "GET",
+        "/api/defaults/contacts/{id}/",
+        get_contact,
+        "Read a contact",
+        answer=ContactResponse,
+        run_access=RunAccess.RUNNING,
+    ),
     CallerRoute(
         "PATCH",
         "/api/defaults/contacts/{id}/",
@@ -108,6 +124,7 @@ ROUTES = (
         "Change a contact",
         answer=ContactResponse,
         body=BODY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute("DELETE", "/api/defaults/contacts/{id}/", delete_contact, "Delete a contact", status=204),
 )

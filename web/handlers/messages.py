@@ -16,9 +16,9 @@ from storage.ids import new_id
 from storage.model import Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.organization_limits import attachment_bytes
-from web.access.auth import Caller
-from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load_owned, require_agent, require_owned
+from web.access.auth import Caller, RunAccess
+from web.access.body_references import organization_for_new, require_same_owner
+from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
 from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.constraint_errors import refusal, refusing_constraint_errors
 from web.errors import Invalid, TooLarge, Unavailable, require_found
@@ -205,25 +205,27 @@ def _sender_name(contact: Contact | None) -> str:
 
 
 async def list_messages(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the messages of your organizations, newest first."""
-    query = read_query(request, QUERY)
+    """List the messages of your organizations, newest first. A run lists those of its agent."""
+    query, reach = read_query(request, QUERY), caller.reach
     await require_agent(request, caller, query["agent"])
-    await require_owned(caller, request.app[STORAGE].contacts.get, query["contact"])
+    await require_of_agent(caller, request.app[STORAGE].contacts.get, query["contact"])
     messages = request.app[STORAGE].messages
     filters = MessageFilters(
-        caller.organizations,
-        query["agent"],
+        reach.organization_ids,
+        query["agent"] or reach.agent_id,
         query["contact"],
         query["channel"],
         query["direction"],
         period(query, "created"),
     )
-    return await answer_owned_list(request, query, caller.organizations, messages, filters, serialize_message)
+    return await answer_owned_list(
+        request, query, reach.organization_ids, messages, filters, serialize_message
+    )
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
     """Read one message."""
-    message = await load_owned(request, caller, request.app[STORAGE].messages.get)
+    message = await load_of_agent(request, caller, request.app[STORAGE].messages.get)
     return json_response(serialize_message(message))
 
 
@@ -235,7 +237,7 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
     messages = request.app[STORAGE].messages
     message = await load_owned(request, caller, messages.get)
     changes = await read_body(request, CHANGES, partial=True)
-    await require_same_organization(request, message.organization_id, changes)
+    await require_same_owner(request, caller, message, changes)
     if "attachments" in changes:
         uploaded = {attachment.url for attachment in message.attachments if attachment.id is not None}
         changes["attachments"] = _build_links(changes, uploaded)
@@ -260,6 +262,7 @@ ROUTES = (
         "List messages",
         answer=list[MessageResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",
@@ -272,7 +275,14 @@ ROUTES = (
         idempotent=True,
         takes_files=True,
     ),
-    CallerRoute("GET", "/api/defaults/messages/{id}/", get_message, "Read a message", answer=MessageResponse),
+    CallerRoute(
+        "GET",
+        "/api/defaults/messages/{id}/",
+        get_message,
+        "Read a message",
+        answer=MessageResponse,
+        run_access=RunAccess.RUNNING,
+    ),
     CallerRoute(
         "PATCH",
         "/api/defaults/messages/{id}/",

@@ -8,11 +8,12 @@ from aiohttp import web
 
 from storage.errors import Forbidden, ReferenceMissing
 from storage.ids import new_id
+from storage.model import Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner
-from web.access.auth import Caller
+from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, load_owned, require_agent
+from web.access.path_access import load, load_of_agent, load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
@@ -45,10 +46,13 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     If it is high and not scheduled for later, it wakes the agent: at once, or after the debounce window if
     its source is conversational. A low one wakes nobody. An archived agent accepts notifications and stays
     asleep. With 201 the notification is stored durably. If the organization has too many waiting ones, the
-    answer is 429.
+    answer is 429. A run creates notifications of its own agent, like its tool, with `agent` as their source.
     """
     body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
+    if caller.run is not None:
+        caller.require_agent(agent_id, caller.run.organization_id)
+        body["source"] = _source_of_run(body["source"])
     if _is_local(body.get("scheduled_for")):
         agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", agent_id)
         localize(body, DATETIME_FIELDS, ZoneInfo(agent.timezone))
@@ -56,7 +60,8 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     new = NewNotification(id=new_id(), created_at=now, **body)
     answer = json_response(serialize_notification(new), status=201)
     try:
-        await request.app[STORAGE].notifications.insert(new, caller.roles, receipt_of(request, answer))
+        allowed, receipt = caller.reach.organization_ids, receipt_of(request, answer)
+        await request.app[STORAGE].notifications.insert(new, allowed, receipt)
     except ReferenceMissing as error:
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
     except Forbidden as error:
@@ -64,14 +69,24 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     return answer
 
 
+def _source_of_run(named: Source) -> Source:
+    """Return the source of a run's own notification. Raise PermissionDenied for any other."""
+    if named not in {Source.API, Source.AGENT}:  # API is the default
+        raise PermissionDenied(f"The token of a run creates notifications with the source {Source.AGENT}.")
+    return Source.AGENT
+
+
 async def list_notifications(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List notifications, including those scheduled for later, which only the agent's own tool hides."""
-    query = read_query(request, QUERY)
+    """List notifications, including those scheduled for later, which only the agent's own tool hides.
+
+    A run lists those of its agent.
+    """
+    query, reach = read_query(request, QUERY), caller.reach
     await require_agent(request, caller, query["agent"])
     notifications = request.app[STORAGE].notifications
     filters = NotificationFilters(
-        caller.organizations,
-        query["agent"],
+        reach.organization_ids,
+        query["agent"] or reach.agent_id,
         query["cleared"],
         query["priority"],
         query["source"],
@@ -79,13 +94,13 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         period(query, "scheduled"),
     )
     return await answer_owned_list(
-        request, query, caller.organizations, notifications, filters, serialize_notification
+        request, query, reach.organization_ids, notifications, filters, serialize_notification
     )
 
 
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
     """Read one notification. Reading changes nothing: only clearing takes it from the queue."""
-    notification = await load_owned(request, caller, request.app[STORAGE].notifications.get)
+    notification = await load_of_agent(request, caller, request.app[STORAGE].notifications.get)
     return json_response(serialize_notification(notification))
 
 
@@ -137,7 +152,7 @@ async def clear_notifications(request: web.Request, caller: Caller) -> web.Respo
     }
     if unknown:
         raise Invalid({"ids": unknown})
-    caller.require(organization_id)
+    caller.require_agent(agent_id, organization_id)
     if any(owner.agent_id != agent_id for owner in owners.values()):
         raise PermissionDenied
     cleared: ClearedResponse = {
@@ -163,6 +178,7 @@ ROUTES = (
         "List notifications",
         answer=list[NotificationResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",
@@ -173,6 +189,7 @@ ROUTES = (
         answer=NotificationResponse,
         body=NEW,
         idempotent=True,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",
@@ -181,6 +198,7 @@ ROUTES = (
         "Clear an agent's notifications",
         answer=ClearedResponse,
         body=CLEAR,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "GET",
@@ -188,6 +206,7 @@ ROUTES = (
         get_notification,
         "Read a notification",
         answer=NotificationResponse,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "PATCH",

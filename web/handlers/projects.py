@@ -4,9 +4,9 @@ from aiohttp import web
 
 from storage.channels.projects import Project, ProjectFilters
 from storage.ids import new_id
-from web.access.auth import Caller
-from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load_owned, require_agent
+from web.access.auth import Caller, RunAccess
+from web.access.body_references import organization_for_new, require_same_owner
+from web.access.path_access import load_of_agent, load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
@@ -33,17 +33,28 @@ async def create_project(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the projects of your organizations, newest first."""
-    query = read_query(request, QUERY)
+    """List the projects of your organizations, newest first.
+
+    A run lists those of its agent and those for all agents.
+    """
+    query, reach = read_query(request, QUERY), caller.reach
     await require_agent(request, caller, query["agent"])
     projects = request.app[STORAGE].projects
-    filters = ProjectFilters(caller.organizations, query["agent"], query["status"], period(query, "created"))
-    return await answer_owned_list(request, query, caller.organizations, projects, filters, serialize_project)
+    filters = ProjectFilters(
+        reach.organization_ids,
+        query["agent"],
+        query["status"],
+        period(query, "created"),
+        visible_to=reach.agent_id,
+    )
+    return await answer_owned_list(
+        request, query, reach.organization_ids, projects, filters, serialize_project
+    )
 
 
 async def get_project(request: web.Request, caller: Caller) -> web.Response:
     """Read one project."""
-    project = await load_owned(request, caller, request.app[STORAGE].projects.get)
+    project = await load_of_agent(request, caller, request.app[STORAGE].projects.get)
     return json_response(serialize_project(project))
 
 
@@ -52,7 +63,7 @@ async def change_project(request: web.Request, caller: Caller) -> web.Response:
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     changes = await read_body(request, BODY, partial=True)
-    await require_same_organization(request, project.organization_id, changes)
+    await require_same_owner(request, caller, project, changes)
     with refusing_constraint_errors(changes):
         changed = await projects.update(project.id, changes, request.app[CLOCK].now())
     return json_response(serialize_project(require_found(changed)))
@@ -74,6 +85,7 @@ ROUTES = (
         "List projects",
         answer=list[ProjectResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",
@@ -86,7 +98,14 @@ ROUTES = (
         idempotent=True,
         by_header=True,
     ),
-    CallerRoute("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectResponse),
+    CallerRoute(
+        "GET",
+        "/api/defaults/projects/{id}/",
+        get_project,
+        "Read a project",
+        answer=ProjectResponse,
+        run_access=RunAccess.RUNNING,
+    ),
     CallerRoute(
         "PATCH",
         "/api/defaults/projects/{id}/",

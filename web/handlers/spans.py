@@ -14,7 +14,7 @@ from storage.history.traces import SpanOwner, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import NewSpan, Span
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import load, load_owned
+from web.access.path_access import load, load_of_agent
 from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.errors import Invalid, PermissionDenied, TooLarge
 from web.fields import unknown_id
@@ -82,7 +82,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
 
 async def get_span(request: web.Request, caller: Caller) -> web.Response:
     """Read one span with its error and metadata."""
-    full = await load_owned(request, caller, request.app[STORAGE].traces.get_span)
+    full = await load_of_agent(request, caller, request.app[STORAGE].traces.get_span)
     return json_response(serialize_full_span(full))
 
 
@@ -206,7 +206,12 @@ ROUTES = (
         max_items=MAX_SPANS,
     ),
     CallerRoute(
-        "GET", "/api/tracing/spans/{id}/", get_span, "Read a span with its metadata", answer=FullSpanResponse
+        "GET",
+        "/api/tracing/spans/{id}/",
+        get_span,
+        "Read a span with its metadata",
+        answer=FullSpanResponse,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",

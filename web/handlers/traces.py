@@ -14,7 +14,7 @@ from storage.model import Trace
 from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, require_owned
+from web.access.path_access import load, require_agent, require_owned
 from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.errors import Invalid, require_found
 from web.fields import unknown_id
@@ -93,7 +93,7 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
         spans = await _read_spans(traces, trace.id, after, query["limit"])
     else:
         async with request.app[STREAMS].turn(caller.accountable):  # it reads up to two megabytes
-            spans = await _read_expanded_spans(traces, trace.id, after, query["limit"], room)
+            spans = await _read_expanded_spans(traces, trace, after, query["limit"], room)
     shown = fit(spans, room)
     is_last = len(shown) == len(spans) and not spans.is_cut
     headers = {} if is_last else next_link(request, spans[len(shown) - 1]["id"], query["limit"])
@@ -108,9 +108,9 @@ async def _read_spans(
 
 
 async def _read_expanded_spans(
-    traces: Traces, trace_id: UUID, after: Cursor | None, limit: int, max_bytes: int
+    traces: Traces, trace: Trace, after: Cursor | None, limit: int, max_bytes: int
 ) -> Chunk[SpanResponse]:
-    spans = await traces.list_expanded_spans(trace_id, after, limit, max_bytes)
+    spans = await traces.list_expanded_spans(trace, after, limit, max_bytes)
     return Chunk([serialize_expanded_span(span) for span in spans], is_cut=spans.is_cut)
 
 
@@ -132,7 +132,10 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_traces(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List traces, last started first, 50 of them unless `limit` says otherwise."""
+    """List traces, last started first, 50 of them unless `limit` says otherwise.
+
+    A run lists those of its agent.
+    """
     return await _answer_page(request, caller, b"{", b"}")
 
 
@@ -147,23 +150,24 @@ async def _answer_page(
     """Answer with a TracePageResponse."""
     query = read_query(request, QUERY)
     traces = request.app[STORAGE].traces
-    await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
+    await _require_agent(request, caller, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
+    reach = caller.reach
     filters = TraceFilters(
-        agent_id=query["agent"],
+        agent_id=query["agent"] or reach.agent_id,
         template_id=query["template"],
         has_error=query["has_error"],
         started=period(query, "started"),
     )
     listing = Listing(
-        partial(traces.list_page, caller.organizations, filters),
+        partial(traces.list_page, reach.organization_ids, filters),
         None,  # traces page by offset only
         serialize_trace_summary,
         lambda summary: (summary.started_at, summary.id),
     )
     limit, offset = query["limit"], query["offset"]
     async with request.app[STREAMS].turn(caller.accountable):  # it may have to look at many rows
-        total = await traces.count(caller.organizations, filters)
+        total = await traces.count(reach.organization_ids, filters)
     pagination: PaginationResponse = {
         "total_count": total,
         "limit": limit,
@@ -175,9 +179,23 @@ async def _answer_page(
     return await send_page(request, reader, opening + b'"results":[', closing)
 
 
+async def _require_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
+    """Raise PermissionDenied for another organization's agent, also a deleted one; for a run as elsewhere."""
+    if caller.run is not None:
+        await require_agent(request, caller, agent_id)
+    else:
+        await require_owned(caller, request.app[STORAGE].agents.get_retained, agent_id)
+
+
 ROUTES = (
     CallerRoute(
-        "GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePageResponse, query=QUERY
+        "GET",
+        "/api/tracing/traces/",
+        list_traces,
+        "List traces",
+        answer=TracePageResponse,
+        query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "GET",
@@ -186,6 +204,7 @@ ROUTES = (
         "List traces, the page inside an array",
         answer=list[TracePageResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "GET",

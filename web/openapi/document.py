@@ -72,7 +72,7 @@ SECURITY_SCHEMES: dict[str, Json] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "The token of a run, for what is the run's own.",
+        "description": "The token of a run, for its own record and for what its agent's tools may do.",
     },
     "OperatorToken": {
         "type": "http",

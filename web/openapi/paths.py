@@ -15,6 +15,7 @@ TAGS = {
     "memberships": "The users of an organization and their roles.",
     "invites": "Invitations to join an organization.",
     "api-keys": "API keys, with which programs act for an organization.",
+    "secrets": "Secrets for the code and the tools of agents. Their values can be written, but not read.",
     "webhook-deliveries": "The webhooks that were sent, or are still to be sent, to the URLs of templates.",
     "templates": "Settings that many agents share.",
     "adapters": "Adapters group the tools that an agent can be given.",
@@ -40,6 +41,7 @@ IDS = {  # by the part of the path before the parameter
     "memberships": "The id of the membership, which is not that of its user.",
     "invites": "The id of the invite.",
     "api-keys": "The id of the API key, which is not its prefix.",
+    "secrets": "The id of the secret.",
     "webhook-deliveries": "The id of the delivery; receivers get it as `webhook-id`.",
     "templates": "The id of the template.",
     "adapters": "The id of the adapter.",
@@ -57,7 +59,10 @@ IDS = {  # by the part of the path before the parameter
     "traces": "The id of the trace.",
     "spans": "The id of the span.",
 }
-TOOL_NAME = "The name of the tool, as the list of the agent's tools shows it."
+NAMES = {  # of parameters that are no ids
+    "name": "The name of the tool, as the list of the agent's tools shows it.",
+    "number": "The number of the version; 1 is the first version of the document.",
+}
 
 
 def template(path: str) -> str:
@@ -94,6 +99,6 @@ def _path_parameter(name: str, collection: str) -> Json:
         "name": name,
         "in": "path",
         "required": True,
-        "description": IDS.get(collection, "") if is_id else TOOL_NAME,
+        "description": IDS.get(collection, "") if is_id else NAMES.get(name, ""),
         "schema": {"type": "string", **({"format": "uuid"} if is_id else {"minLength": 1})},
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
 
-from storage.channels.addresses import EMAIL_TEXT, REGIONS
+from storage.channels.addresses import EMAIL_TEXT
 from web.fields import (
     LOCAL_PART_TEXT,
     MAX_MONEY,
@@ -34,6 +34,7 @@ from web.openapi.components import Components, Json, nullable
 from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
 from web.request.file_fields import MAX_FILES, Files
+from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
@@ -171,13 +172,24 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
         case JsonObject():
-            return {"type": "object"}
+            return _object(field)
         case fields.Raw():
             return {} if field.allow_none else {"type": ANY_VALUE_BUT_NULL, "items": {}}
     for kind, schema in PLAIN:
         if isinstance(field, kind):
             return dict(schema)
     raise TypeError(f"the API document cannot describe the field {field}: add it to web/openapi/requests.py")
+
+
+def _object(field: JsonObject) -> Json:
+    if not isinstance(field, SecretHeaders):
+        return {"type": "object"}
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{HEADER_TEXT.pattern}$"},
+        "additionalProperties": {"type": "string", "pattern": f"^{NAME_TEXT.pattern}$"},
+        "maxProperties": MAX_HEADERS,
+    }
 
 
 def _choice(field: Choice[Any], components: Components) -> Json:
@@ -189,7 +201,7 @@ def _choice(field: Choice[Any], components: Components) -> Json:
 
 def _text(field: Text) -> Json:
     schema: Json = {"type": "string"}
-    if isinstance(field, OneOf):
+    if isinstance(field, OneOf | Region):
         return {**schema, "enum": list(field.choices)}
     if not field.blank:
         schema["minLength"] = 1
@@ -201,12 +213,12 @@ def _text(field: Text) -> Json:
             return {**schema, "pattern": _whole(LOCAL_PART_TEXT, field)}
         case Timezone():
             return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
-        case Region():
-            return {**schema, "enum": ["", *sorted(REGIONS)]}
         case Url():
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
         case PhoneFilter():
             return {**schema, "pattern": "[0-9]"}
+        case SecretName():
+            return {**schema, "pattern": f"^{NAME_TEXT.pattern}$"}
         case Line() if not field.blank:
             return {**schema, "pattern": NOT_BLANK}
         case _:

@@ -1,5 +1,6 @@
 """Adapter configs: request bodies, queries and responses."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
@@ -8,12 +9,14 @@ from storage.toolbox.adapter_configs import AdapterConfig
 from web.fields import JsonValue, Uuid
 from web.paging import PageQuery
 from web.request.parsing import Body
+from web.secret_fields import SecretHeaders
 
 
 class AdapterConfigChangesBody(Body):
-    """The field that can be changed; template and adapter stay."""
+    """The fields that can be changed; template and adapter stay."""
 
     config = JsonValue(load_default=dict)
+    secret_headers = SecretHeaders(load_default=dict)
 
 
 class AdapterConfigBody(AdapterConfigChangesBody):
@@ -42,6 +45,9 @@ class AdapterConfigResponse(TypedDict):
     config: Any
     """A JSON value that fits the adapter's `config_schema`, such as an API key for it; null in the answer to
     a repeated request, and if it cannot be decrypted: then set it again."""
+    secret_headers: Mapping[str, str]
+    """Headers of each tool call, at most 20, such as `{"Authorization": "CRM_KEY"}`. The value of each is the
+    secret of this name of the template, else of the organization; a call fails if there is none."""
     created_at: datetime
     """When the config was created."""
     updated_at: datetime
@@ -54,6 +60,7 @@ def serialize_adapter_config(config: AdapterConfig) -> AdapterConfigResponse:
         "template": config.template_id,
         "adapter": config.adapter_id,
         "config": config.config,
+        "secret_headers": config.secret_headers,
         "created_at": config.created_at,
         "updated_at": config.updated_at,
     }

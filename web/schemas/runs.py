@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
+from storage.channels.messages import Channel, MessageStatus
 from storage.model import Outcome, Run, Source
 from supervisors.engine.messages import RunAnswer, StopReply
 from supervisors.policy.decisions import WakeReason
@@ -88,6 +89,54 @@ class StopAnsweredResponse(TypedDict):
     """What the stop has led to."""
 
 
+class SentMessageResponse(TypedDict):
+    """A message that a run sent."""
+
+    contact: UUID | None
+    """The contact that it went to; null if the contact was deleted before the run ended."""
+    name: str | None
+    """The first 100 characters of the contact's name at the end of the run; null as for `contact`."""
+    channel: Channel
+    """The channel that it went by."""
+    status: MessageStatus
+    """Its status at the end of the run."""
+
+
+class ToolUseResponse(TypedDict):
+    """The calls of one tool in a run."""
+
+    name: str
+    """The name that the tool was called by, at most 100 characters."""
+    calls: int
+    """How many calls there were."""
+    errors: int
+    """How many of the calls failed."""
+    last_error: str
+    """The error of the last call that failed, at most 200 characters; "" if none failed."""
+
+
+class JournalResponse(TypedDict):
+    """What a run did, written by the service from its own records at the end of the run.
+
+    For process harnesses and interrupted runs these are its trace, its usage and its messages.
+    """
+
+    woken_by: Sequence[str]
+    """The titles of the notifications that were active at its start, the first 10, 100 characters of each."""
+    cleared: Sequence[str]
+    """The titles of the notifications that it cleared, the first 10, 100 characters of each."""
+    cleared_count: int
+    """How many notifications it cleared; larger numbers are shown as 1,000."""
+    sent: Sequence[SentMessageResponse]
+    """The first 10 messages that it sent to contacts."""
+    sent_count: int
+    """How many messages it sent to contacts."""
+    tools: Sequence[ToolUseResponse]
+    """The tools that it called, at most 20, most calls first."""
+    cost_usd: float
+    """What its model calls cost."""
+
+
 class RunResponse(TypedDict):
     """A run: one wake to sleep of an agent."""
 
@@ -119,7 +168,10 @@ class RunResponse(TypedDict):
     stop_reason: str
     """The reason given with the stop that ended it; "" without one."""
     output: str
-    """The text of the final answer; "" if there is none."""
+    """The text of the model's final answer, cut with a note if it has more than 20,000 characters; "" if
+    there is none, as for a process harness."""
+    journal: JournalResponse | None
+    """What it did; null while it is active, and for runs from before there were journals."""
     max_sleep_until: datetime | None
     """The latest moment that it may let the agent sleep until; null: no limit."""
 
@@ -140,5 +192,6 @@ def serialize_run(run: Run) -> RunResponse:
         "error": run.error,
         "stop_reason": run.stop_reason,
         "output": run.output,
+        "journal": run.journal,
         "max_sleep_until": run.max_sleep_until,
     }

@@ -7,8 +7,9 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
-from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, ListOf, Money, Text, Url
+from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
 from web.request.parsing import Body
+from web.secret_fields import SecretNames
 
 MAX_CONTEXT_TOKENS = 1_000_000
 MAX_RETENTION_DAYS = 36_500
@@ -36,7 +37,7 @@ class TemplateBody(Body):
     reply = Choice(Reply, load_default=Reply.TOOL)
     content = Choice(Content, blank=True, load_default="")
     content_days = Integer(min_value=0, max_value=MAX_RETENTION_DAYS, allow_none=True, load_default=None)
-    environment_secrets = ListOf(Line(blank=False, max_length=255), load_default=list)
+    environment_secrets = SecretNames(load_default=list)
     unpriced = Choice(Unpriced, load_default=Unpriced.REFUSE)
 
 
@@ -101,7 +102,8 @@ class TemplateResponse(TypedDict):
     """How many days these texts are kept; null: `retention.tracing_content_days` of the service. 0: as
     long as their trace."""
     environment_secrets: Sequence[str]
-    """The names of the secrets that a process harness gets as environment variables."""
+    """The names of the secrets that a process harness gets as environment variables, at most 24. Each is a
+    secret of the template, else of the organization; a run fails if there is no such secret."""
     unpriced: Unpriced
     """Whether the cap allows calls of models whose price is not known."""
 

@@ -24,7 +24,7 @@ class NewUsageBody(Body):
     cached_tokens = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
     """How many of the input tokens came from a cache, at most `input_tokens`."""
     cost_usd = Money(allow_none=True, load_default=None)
-    """The cost in US dollars, with at most six decimals; null or left out: by the bundled price list."""
+    """The cost in US dollars, with at most six decimals; null or left out: by the prices of the service."""
     trace_id = Uuid(data_key="trace", allow_none=True, load_default=None)
     """The trace of the call, of the same agent; null or left out: none, or that of the run whose token is
     used."""
@@ -67,7 +67,7 @@ class UsageRecordResponse(TypedDict):
     cost_usd: Decimal
     """The cost in US dollars, with six decimals at most; 0 also if it is not known."""
     priced: bool
-    """Whether the cost is known; false if none was given and the price list does not contain the model."""
+    """Whether the cost is known; false if none was given and the service has no price of the model."""
     occurred_at: datetime
     """When the call was made."""
 
@@ -85,6 +85,8 @@ class ModelUsageResponse(TypedDict):
     """The cost in US dollars; calls without a known price count as 0."""
     llm_calls: int
     """The number of calls."""
+    priced: bool
+    """Whether the cost of all these calls is known; false if some count as 0 because their price is not."""
 
 
 class UsageResponse(ModelUsageResponse):
@@ -140,4 +142,5 @@ def _serialize_sums(sums: ModelUsage) -> ModelUsageResponse:
         "cached_tokens": sums.cached_tokens,
         "total_cost_usd": sums.cost_usd,
         "llm_calls": sums.calls,
+        "priced": sums.priced,
     }

@@ -15,7 +15,7 @@ from hostsvc.llm import chat_models
 from hostsvc.llm.configured_models import open_models
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest, ToolCall
+from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelCallFailed, ModelRequest, ToolCall
 from supervisors.tools.toolkit import ToolDefinition, schema
 from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
 
@@ -280,6 +280,27 @@ async def test_invalid_response_is_quoted_in_part(body: str, says: str) -> None:
 async def test_invalid_stream_fails(body: str, says: str) -> None:
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
         assert says in await failure(models)
+
+
+@pytest.mark.parametrize("politely", [False, True])
+async def test_failure_of_a_stream_has_the_part_that_arrived(politely: bool) -> None:
+    async with (
+        open_endpoint(BreaksOff(politely=politely, after="I would")) as endpoint,
+        calling(endpoint, stream=True) as models,
+    ):
+        with pytest.raises(ModelCallFailed) as failed:
+            await models.complete(HELLO)
+
+    assert failed.value.partial is not None
+    assert failed.value.partial.text == "I would"
+
+
+async def test_refused_call_has_no_part_of_an_answer() -> None:
+    async with open_endpoint(Refuses(400)) as endpoint, calling(endpoint, stream=True) as models:
+        with pytest.raises(ModelCallFailed) as failed:
+            await models.complete(HELLO)
+
+    assert failed.value.partial is None
 
 
 async def test_incomplete_stream_fails_even_if_closed_cleanly() -> None:

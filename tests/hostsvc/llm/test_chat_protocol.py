@@ -50,6 +50,31 @@ def test_response_is_parsed_with_usage_and_names() -> None:
     assert (response.input_tokens, response.output_tokens, response.cached_tokens) == (7, 2, 5)
 
 
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_is_parsed_from_the_field_of_the_server(field: str) -> None:
+    message = {"content": "Tea.", field: "They like tea."}
+    whole = parse_response(orjson.dumps({"choices": [{"message": message}]}))
+    streamed = StreamedResponse()
+    for delta in ({field: "They "}, {field: "like tea."}, {"content": "Tea."}):
+        streamed.add(chunk(delta))
+    streamed.add(chunk({}, "stop"))
+
+    assert (whole.text, whole.reasoning) == ("Tea.", "They like tea.")
+    assert (streamed.result().text, streamed.result().reasoning) == ("Tea.", "They like tea.")
+
+
+def test_part_of_a_stream_is_known_before_its_end() -> None:
+    streamed = StreamedResponse()
+    assert streamed.partial() is None
+
+    for delta in ({"reasoning": "Hm."}, {"content": "I would"}):
+        streamed.add(chunk(delta))
+
+    partial = streamed.partial()
+    assert partial is not None
+    assert (partial.text, partial.reasoning, partial.finish_reason) == ("I would", "Hm.", "")
+
+
 def test_refusal_is_the_text_of_a_response() -> None:
     body = {"choices": [{"message": {"content": None, "refusal": "No."}}]}
     assert parse_response(orjson.dumps(body)).text == "No."

@@ -1,7 +1,7 @@
 """The process harness: one run from checkout to result, and settings with which it cannot start."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.agent_facts import RunStart
+from storage.history.journals import JournalFacts, ToolUse
 from storage.ids import new_id
 from storage.model import Agent, NewSpan, Outcome, Template
 from supervisors.clock import SystemClock
@@ -35,12 +36,31 @@ class Stores:
     agent: Agent
     template: Template | None = None
     spans: list[NewSpan] = field(default_factory=list)
+    journals: dict[UUID, dict[str, Any]] = field(default_factory=dict)
 
     async def get(self, id_: UUID) -> Any:
         return next((each for each in (self.agent, self.template) if each and each.id == id_), None)
 
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]:
+        raise AssertionError("the template names no secrets")
+
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         self.spans += spans
+
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None:
+        ended = {new.span.id: new for new in spans}
+        self.spans = [ended.get(new.span.id, new) for new in self.spans]
+
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
+        return {new.span.id for new in self.spans} & set(span_ids)
+
+    async def get_facts(self, run_id: UUID) -> JournalFacts:
+        return JournalFacts(tools=(ToolUse("report", 1, 0, ""),))
+
+    async def update(self, run_id: UUID, entries: dict[str, Any]) -> None:
+        self.journals[run_id] = entries
 
     async def insert_note(self, note: NewSpan) -> None:
         self.spans.append(note)
@@ -68,6 +88,8 @@ class World:
                 agents=self.stores,
                 templates=self.stores,
                 spans=self.stores,
+                secrets=self.stores,
+                journals=self.stores,
                 clock=SystemClock(),
                 command=harness_settings.command,
                 run_settings=RunSettings(stop_grace_seconds=0.2),
@@ -164,6 +186,18 @@ async def test_granted_sleep_stays_although_the_process_fails(world: World) -> N
         assert await harness.execute(run, no_supervisor) == RunResult(Outcome.SLEPT)
     [span] = world.stores.spans
     assert span.span.error == "killed by SIGTERM"
+
+
+async def test_journal_is_completed_after_the_sleep(world: World) -> None:
+    world.repository.commit(run="exit 0")
+    world.repository.git("tag", "tagged")
+    async with world.open() as harness:
+        awake, asleep = world.run(), world.run()
+        asleep.slept.set()
+        for run in (awake, asleep):
+            await harness.execute(run, no_supervisor)
+    tools = [{"name": "report", "calls": 1, "errors": 0, "last_error": ""}]
+    assert world.stores.journals == {asleep.id: {"tools": tools, "cost_usd": 0.0}}
 
 
 async def test_stopped_run_starts_no_process(world: World) -> None:

@@ -1,6 +1,7 @@
 """Traces and their spans: inserting, listing and ending them."""
 
 import json
+from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -48,6 +49,12 @@ async def stored_trace(pool: Pool, of: Agent, started_at: datetime = NOW, error:
     return trace_id
 
 
+async def require(awaitable: Awaitable[Trace | None]) -> Trace:
+    trace = await awaitable
+    assert trace is not None
+    return trace
+
+
 def summary_of(new: NewSpan) -> SpanSummary:
     columns = {name: getattr(new.span, name) for name in SpanSummary.__slots__}
     return SpanSummary(**columns)
@@ -80,6 +87,7 @@ async def test_trace_has_metadata_but_its_listed_spans_do_not(traces: Traces, po
 
 async def test_expanded_spans_end_with_the_bytes_of_the_page(traces: Traces, pool: Pool) -> None:
     trace_id, other_id = [await stored_trace(pool, await stored_agent(pool)) for _ in range(2)]
+    trace = await require(traces.get(trace_id))
     long = {"screenshot": "x" * 100_000}
     spans = [
         new_span(trace_id, metadata, started_at=NOW + number * SECOND)
@@ -90,7 +98,7 @@ async def test_expanded_spans_end_with_the_bytes_of_the_page(traces: Traces, poo
 
     async def listed(after: int | None, limit: int, max_bytes: int) -> tuple[list[Any], bool]:
         cursor = None if after is None else (spans[after].span.started_at, spans[after].span.id)
-        chunk = await traces.list_expanded_spans(trace_id, cursor, limit, max_bytes)
+        chunk = await traces.list_expanded_spans(trace, cursor, limit, max_bytes)
         return [(each.span, decoded(each.metadata)) for each in chunk], chunk.is_cut
 
     assert await listed(None, 9, 250_000) == (expected[:3], True)
@@ -104,10 +112,10 @@ async def test_expanded_spans_end_with_the_bytes_of_the_page(traces: Traces, poo
 
 async def test_expanded_page_reads_no_span_beyond_its_bytes(pool: Pool) -> None:
     trace_id = await stored_trace(pool, await stored_agent(pool))
-    explaining = ExplainingPool(pool)
+    explaining, trace = ExplainingPool(pool), await require(Traces(pool).get(trace_id))
     await Traces(pool).insert_spans([new_span(trace_id, {"screenshot": "x" * 10_000}) for _ in range(500)])
 
-    chunk = await Traces(explaining).list_expanded_spans(trace_id, None, 1000, 45_000)
+    chunk = await Traces(explaining).list_expanded_spans(trace, None, 1000, 45_000)
 
     assert (len(chunk), chunk.is_cut) == (4, True)
     assert max(explaining.rows_touched.values()) <= 10

@@ -44,10 +44,10 @@ async def test_usage_is_summed_exactly_by_model(usage: Usage) -> None:
     await asyncio.gather(*map(usage.insert, records))
 
     assert await usage.sum_by_model(AGENT, NOW, NOW + SECOND) == UsageSums(
-        total=ModelUsage("", 400, 40, 160, Decimal("0.3"), 4),
+        total=ModelUsage("", 400, 40, 160, Decimal("0.3"), 4, priced=True),
         models=(
-            ModelUsage("openai/gpt-4o", 300, 30, 120, Decimal("0.3"), 3),
-            ModelUsage("builtin/inbox", 100, 10, 40, Decimal(0), 1),
+            ModelUsage("openai/gpt-4o", 300, 30, 120, Decimal("0.3"), 3, priced=True),
+            ModelUsage("builtin/inbox", 100, 10, 40, Decimal(0), 1, priced=True),
         ),
         model_count=2,
     )
@@ -70,7 +70,7 @@ async def test_period_includes_its_start_but_not_its_end(usage: Usage) -> None:
     await usage.insert(record(agent_id=UUID(int=9)))
 
     assert (await usage.sum_by_model(AGENT, NOW, NOW + HOUR)).total.calls == 1
-    nothing = UsageSums(ModelUsage("", 0, 0, 0, Decimal(0), 0), (), 0)
+    nothing = UsageSums(ModelUsage("", 0, 0, 0, Decimal(0), 0, priced=True), (), 0)
     assert await usage.sum_by_model(AGENT, NOW + SECOND, NOW + HOUR) == nothing
 
 

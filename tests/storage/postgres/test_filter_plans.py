@@ -12,8 +12,13 @@ import pytest
 from storage.agents.agents import AgentFilters, Agents
 from storage.agents.state import AgentStates
 from storage.channels.contacts import ContactFilters, Contacts
+from storage.channels.document_search import SearchScope
+from storage.channels.documents import DocumentFilters, Documents
+from storage.channels.memories import Memories
+from storage.channels.messages import MessageFilters, Messages
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
+from storage.history.transcripts import TranscriptFilters, Transcripts
 from storage.model import Agent, Outcome
 from storage.notifications.notifications import NotificationFilters, Notifications
 from storage.postgres.paging import Page
@@ -41,6 +46,46 @@ INSERT INTO contact (id, organization_id, agent_id, email, phone, created_at)
 SELECT gen_random_uuid(), organization_id, id, n || '@Example.org', '+43 (1) ' || n, $2
 FROM agent, generate_series(1, $1::integer) AS n
 """
+FILL_CONTACTS_OF_OTHERS = """
+WITH other AS (
+    INSERT INTO agent (id, organization_id, name, model, created_at)
+    SELECT gen_random_uuid(), organization_id, 'Other', 'm', $2 FROM agent RETURNING id, organization_id)
+INSERT INTO contact (id, organization_id, agent_id, email, phone, created_at)
+SELECT gen_random_uuid(), organization_id, id, 'hidden' || n || '@example.org', '+43 2 ' || n, $2
+FROM other, generate_series(1, $1::integer) AS n
+"""
+SHARE_CONTACT = """
+INSERT INTO contact (id, organization_id, email, created_at)
+SELECT gen_random_uuid(), organization_id, 'shared@example.org', created_at FROM agent LIMIT 1
+"""
+FILL_OWN_DOCUMENTS = """
+INSERT INTO document (id, organization_id, agent_id, title, content, content_type, created_at, updated_at)
+SELECT gen_random_uuid(), organization_id, id, 'Own', '', 'text/plain', $2, $2
+FROM agent, generate_series(1, $1::integer) AS n
+"""
+FILL_DOCUMENTS_OF_OTHERS = """
+WITH other AS (
+    INSERT INTO agent (id, organization_id, name, model, created_at)
+    SELECT gen_random_uuid(), organization_id, 'Other', 'm', $2 FROM agent RETURNING id, organization_id)
+INSERT INTO document (id, organization_id, agent_id, title, content, content_type, created_at, updated_at)
+SELECT gen_random_uuid(), organization_id, id, 'Hidden', '', 'text/plain', $2, $2
+FROM other, generate_series(1, $1::integer) AS n
+"""
+SHARE_DOCUMENT = """
+INSERT INTO document (id, organization_id, title, content, content_type, created_at, updated_at)
+SELECT gen_random_uuid(), organization_id, 'Shared', '', 'text/plain', '2200-01-01', created_at
+FROM agent LIMIT 1
+"""
+FILL_MESSAGES = """
+WITH own AS (
+    INSERT INTO contact (id, organization_id, agent_id, created_at)
+    SELECT gen_random_uuid(), organization_id, id, $2 FROM agent, generate_series(1, $1::integer)
+    RETURNING id, organization_id, agent_id)
+INSERT INTO message (id, organization_id, agent_id, contact_id, channel, direction, status, created_at)
+SELECT gen_random_uuid(), organization_id, agent_id, id, 'sms', 'inbound', 'received',
+       $2::timestamptz - n * interval '1 s'
+FROM own, generate_series(1, 3) AS n
+"""
 FILL_QUEUE = """
 INSERT INTO notification (organization_id, agent_id, title, created_at, scheduled_for)
 SELECT organization_id, id, 'n', $2::timestamptz - n * interval '1 s', CASE WHEN n = $1 THEN $2 END
@@ -51,6 +96,11 @@ INSERT INTO trace (id, organization_id, agent_id, name, started_at)
 SELECT gen_random_uuid(), organization_id, id, 'x', $2::timestamptz - n * interval '1 s'
 FROM agent, generate_series(1, $1::integer) AS n
 """
+FILL_TRANSCRIPTS = """
+INSERT INTO transcript_turn (id, agent_id, run_id, kind, messages, tokens, carried, created_at)
+SELECT gen_random_uuid(), id, id, 'turn', '[]', 1, n % 4000 = 0, $2::timestamptz - n * interval '1 s'
+FROM agent, generate_series(1, 4 * $1::integer) AS n
+"""
 FILL_AGENTS = """
 WITH copy AS (
     INSERT INTO agent (id, organization_id, name, model, created_at)
@@ -58,6 +108,14 @@ WITH copy AS (
     FROM agent, generate_series(1, $1::integer) AS n RETURNING id
 )
 INSERT INTO agent_state (agent_id) SELECT id FROM copy
+"""
+
+
+FILL_DOCUMENTS = """
+INSERT INTO document (id, organization_id, agent_id, title, content, path, created_at, updated_at, deleted_at)
+SELECT gen_random_uuid(), organization_id, id, 'Note ' || n, 'common word' || n, '/memories/' || n,
+       $2::timestamptz - n * interval '1 s', $2, CASE WHEN n = $1 THEN $2 END
+FROM agent, generate_series(1, $1::integer) AS n
 """
 
 
@@ -117,6 +175,56 @@ async def test_contacts_are_found_by_address_along_an_index(explain: Any, scout:
     require_few(pool)
 
 
+async def test_documents_are_found_by_path_and_words_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_DOCUMENTS)
+    documents, owners = Documents(pool), (scout.organization_id,)
+    for agent_id in (None, scout.id):
+        for path, found in (("/memories/77", 1), ("/memories/x", 0)):
+            assert len(await documents.list_page(DocumentFilters(owners, agent_id, path=path), PAGE)) == found
+        scope = SearchScope(owners, agent_id)
+        assert len(await documents.search(scope, "common word77", 10)) == 1
+    assert len(await documents.list_page(DocumentFilters(owners, is_deleted=True), PAGE)) == 1
+    assert await Memories(pool).get(scout.id, "/memories/77") is not None
+    assert await Memories(pool).find_conflict(scout.id, "/memories/77/x/y") == "/memories/77"
+    require_few(pool)
+
+
+async def test_contacts_that_an_agent_sees_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_CONTACTS, FILL_CONTACTS_OF_OTHERS, SHARE_CONTACT)
+    for filters, found in (
+        ({}, 10),
+        ({"email": "7@EXAMPLE.ORG"}, 1),
+        ({"phone": "431700"}, 1),
+        ({"created": Period(NOW, NOW + HOUR)}, 10),
+        ({"email": "shared@example.org"}, 1),
+        ({"email": "hidden7@example.org"}, 0),
+    ):
+        named = ContactFilters((scout.organization_id,), **filters, visible_to=scout.id)
+        assert len(await Contacts(pool).list_page(named, PAGE)) == found, filters
+    require_few(pool)
+
+
+async def test_documents_that_an_agent_sees_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_OWN_DOCUMENTS, FILL_DOCUMENTS_OF_OTHERS, SHARE_DOCUMENT)
+    await pool.execute("ANALYZE")  # else the planner expects that nearly all documents were deleted
+    documents = Documents(pool)
+    assert len(await documents.list_titles(scout.id, None, PAGE)) == 10
+    named = DocumentFilters((scout.organization_id,), visible_to=scout.id)
+    [shared, *_] = listed = await documents.list_page(named, PAGE)
+    assert (len(listed), shared.title) == (10, "Shared")
+    require_few(pool)
+
+
+async def test_conversation_is_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_MESSAGES)
+    await pool.execute("ANALYZE")
+    contact_id = await pool.fetchval("SELECT id FROM contact LIMIT 1")
+    messages = Messages(pool, Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep))
+    conversation = MessageFilters((scout.organization_id,), scout.id, contact_id)
+    assert len(await messages.list_page(conversation, PAGE)) == 3
+    require_few(pool)
+
+
 async def test_notifications_are_found_by_time_along_an_index(explain: Any, scout: Agent) -> None:
     pool = await explain(FILL_QUEUE)
     notifications = Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep)
@@ -136,6 +244,15 @@ async def test_traces_are_found_by_time_along_an_index(explain: Any, scout: Agen
     for agent_id in (None, scout.id):
         filters = TraceFilters(agent_id=agent_id, started=Period(NOW - 2 * HOUR, NOW - HOUR))
         assert len(await Traces(pool).list_page([scout.organization_id], filters, PAGE)) == 10
+    require_few(pool)
+
+
+async def test_transcripts_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_TRANSCRIPTS)
+    transcripts = Transcripts(pool)
+    for carried, found in ((True, 5), (False, 10)):
+        assert len(await transcripts.list_page(TranscriptFilters(scout.id, carried), PAGE)) == found
+    assert len(await transcripts.list_carried(scout.id, 1000)) == 5
     require_few(pool)
 
 

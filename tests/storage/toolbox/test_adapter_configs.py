@@ -75,14 +75,14 @@ async def test_update_never_sets_the_time_back(configs: AdapterConfigs, pool: Po
     config = adapter_config(desk, await stored_adapter(pool, desk))
     await configs.insert(config)
 
-    later = await configs.update(config.id, {"city": "Graz"}, NOW + HOUR)
-    earlier = await configs.update(config.id, {"city": "Wien"}, NOW - HOUR)
+    later = await configs.update(config.id, {"config": {"city": "Graz"}}, NOW + HOUR)
+    earlier = await configs.update(config.id, {"config": {"city": "Wien"}}, NOW - HOUR)
 
     assert later == replace(config, config={"city": "Graz"}, updated_at=NOW + HOUR)
     assert earlier == replace(config, config={"city": "Wien"}, updated_at=NOW + HOUR)
     assert await configs.delete(config.id)
     assert not await configs.delete(config.id)
-    assert await configs.update(config.id, {}, NOW) is None
+    assert await configs.update(config.id, {"config": {}}, NOW) is None
 
 
 @pytest.mark.parametrize("length", [10, MAX_DECODED_BYTES])

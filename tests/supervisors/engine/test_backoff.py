@@ -45,6 +45,31 @@ async def test_quarantine_puts_one_low_notice_into_the_agents_queue(world: World
     assert len(await world.wakes(agent)) == 6
 
 
+async def test_runs_that_clear_nothing_end_in_quarantine(world: World) -> None:
+    agent = await world.agent()
+    message = await world.notify(agent)
+    for second in FAILURES:
+        await world.go_to(second)
+        await world.puppets[agent.id].end()
+
+    seen = await world.see(agent)
+    assert seen.phase is Phase.QUARANTINED
+    left = "its run ended without an error, but left 1 high-priority notification uncleared."
+    assert seen.why.startswith(
+        f"Quarantined until 2126-11-21 09:15:15 UTC after 5 failures in a row, the last one: {left}"
+    )
+    assert seen.failures.consecutive == 5
+    assert await titles(world, agent) == ["Look here", NOTICE]
+    await world.restart()
+    assert await world.phase(agent) is Phase.QUARANTINED
+
+    await world.clear(message)  # by a person: nothing is left to try again
+    assert await world.phase(agent) is Phase.ASLEEP
+    await world.notify(agent)
+    await world.puppets[agent.id].end()
+    assert (await world.see(agent)).failures.consecutive == 1
+
+
 async def test_each_quarantine_has_its_own_notice(world: World) -> None:
     agent = await world.agent()
     await fail_until_quarantined(world, agent)

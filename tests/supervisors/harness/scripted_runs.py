@@ -6,6 +6,7 @@ from typing import Any
 
 from storage.model import Agent, AgentStatus, Run, Span
 from storage.notifications.inserts import NewNotification
+from storage.postgres.json_values import decoded
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest
 from tests.storage.factories import new_notification, stored_spans
@@ -55,10 +56,10 @@ async def spans(world: World, agent: Agent, span_type: str) -> list[Span]:
 
 
 async def metadata(world: World, span: Span) -> dict[str, Any]:
-    stored: dict[str, Any] = await world.pool.fetchval(
-        "SELECT metadata FROM span_metadata WHERE span_id = $1", span.id
-    )
-    return stored
+    stored = await world.storage.traces.get_span(span.id)
+    assert stored is not None
+    metadata: dict[str, Any] = decoded(stored.metadata)
+    return metadata
 
 
 def answers(value: Any) -> Callable[[], Awaitable[Any]]:

@@ -46,7 +46,9 @@ async def test_first_messages_hold_prompt_wake_reason_and_sleep_cap(pool: Pool) 
     script = Script([])
     async with open_world(pool, model=script) as world:
         shared = await world.template(system_prompt="Be kind.")
-        agent = await world.agent(template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8)
+        agent = await world.agent(
+            template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8, max_turns=1
+        )
         await world.notify(agent)
 
         system, user = script.conversation

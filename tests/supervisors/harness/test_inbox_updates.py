@@ -11,7 +11,11 @@ from tests.supervisors.harness.scripted_runs import notify, running, start_once
 
 
 async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [("wait", "")], [], agent={"max_turns": 3}) as (
+        world,
+        agent,
+        script,
+    ):
         arrived: list[str] = []
 
         async def wait() -> None:
@@ -30,7 +34,7 @@ async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> No
 
 
 async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
 
         async def wait() -> None:
             before = world.clock.now() - timedelta(minutes=1)
@@ -47,7 +51,7 @@ async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> 
 
 
 async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
 
         async def wait() -> None:
             for number in range(MAX_FETCHED + 1):
@@ -60,7 +64,7 @@ async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) ->
 
 
 async def test_notification_of_another_program_is_shown_after_its_signal(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
 
         async def wait() -> None:
             await world.pool.execute(
@@ -80,7 +84,7 @@ async def test_notification_of_another_program_is_shown_after_its_signal(pool: P
 
 
 async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
         low = await world.notify(agent, priority=Priority.LOW, title="Smoke")
         world.clock.advance(60)
 
@@ -95,7 +99,7 @@ async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -
 
 
 async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
 
         async def wait() -> None:
             for number in range(12):
@@ -110,7 +114,11 @@ async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
 
 
 async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], [("wait", "")], []) as (world, agent, script):
+    async with running(pool, [("wait", "")], [("wait", "")], [], agent={"max_turns": 3}) as (
+        world,
+        agent,
+        script,
+    ):
 
         async def wait() -> None:
             if len(script.requests) == 1:

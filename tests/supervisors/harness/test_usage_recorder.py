@@ -28,7 +28,7 @@ from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolCall
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
-from supervisors.settings import RunSettings
+from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
@@ -94,10 +94,13 @@ def new_run(agent: Agent) -> ActiveRun:
 async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
     clock, storage = HeldClock(), Storage(pool, lambda _: None, sleep=SystemClock().sleep)
     harness = BuiltinHarness(
+        notifications=storage.notifications,
         agents=storage.agents,
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
+        transcripts=storage.transcripts,
+        shared_contents=storage.shared_contents,
         usage=usage,
         budget_guard=BudgetGuard(Spending(pool), clock),
         prices=PriceList(),
@@ -105,6 +108,8 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         providers={"openai": model, "builtin": InboxModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),
+        tracing=TracingSettings(),
+        max_content_bytes=2**20,
     )
     task = asyncio.create_task(run.carry_out(harness, no_requests, 60))
     while not task.done():
@@ -114,6 +119,16 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
 
 async def recorded(usage: Usage, agent: Agent) -> tuple[ModelUsage, ...]:
     return (await usage.sum_by_model(agent.id, NOW, NOW + HOUR)).models
+
+
+async def test_cost_is_known_before_the_run_ends(pool: Pool) -> None:
+    run = new_run(await stored_agent(pool, model="gpt-4o", max_turns=3))
+    costs: list[Decimal] = []
+
+    await execute(pool, run, Parrot(LIST, lambda: costs.append(run.cost_usd)), Usage(pool))
+
+    assert costs == [0, run.cost_usd / 3, run.cost_usd * 2 / 3]
+    assert run.cost_usd > 0
 
 
 async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None:
@@ -169,7 +184,7 @@ async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
 
     await execute(pool, new_run(agent), Parrot(()), usage)
 
-    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1),)
+    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1, priced=True),)
     assert await pool.fetchval("SELECT priced FROM usage_record") is True
 
 

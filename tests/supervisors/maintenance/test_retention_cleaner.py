@@ -8,16 +8,26 @@ from uuid import UUID
 import pytest
 
 from storage.agents.agents import Agents
+from storage.agents.templates import Templates
+from storage.history.shared_contents import SharedContents
 from storage.history.traces import Traces
 from storage.history.usage import Usage
 from storage.ids import new_id
-from storage.model import Agent, Trace
+from storage.model import Agent, SpanContent, Trace
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
 from storage.retention import LATE_WRITES, Retention
 from supervisors.clock import SystemClock
 from supervisors.maintenance.retention_cleaner import RetentionCleaner, RetentionSettings
-from tests.storage.factories import NOW, SECOND, new_notification, new_span, stored_agent, usage_record
+from tests.storage.factories import (
+    NOW,
+    SECOND,
+    new_notification,
+    new_span,
+    stored_agent,
+    template,
+    usage_record,
+)
 
 DAY = timedelta(days=1)
 RUN = """
@@ -27,6 +37,10 @@ WITH run AS (
 )
 INSERT INTO trace (id, agent_id, organization_id, name, started_at, ended_at)
 VALUES ($1, $2, $3, 'invoke_agent Scout', $4, $5)
+"""
+INSERT_TURN = """
+INSERT INTO transcript_turn (id, agent_id, run_id, kind, messages, tokens, carried, created_at)
+VALUES (gen_random_uuid(), $1, $1, 'turn', '[]', 1, $2, $3)
 """
 WEBHOOK = """
 INSERT INTO webhook_delivery (
@@ -79,7 +93,15 @@ class Database:
     async def clean(self, now: datetime = NOW, **days: int) -> dict[str, int]:
         """Run the cleaner once and return what it deleted; kinds without `days` are kept for ever."""
         settings = RetentionSettings(
-            **{"traces": 0, "notifications": 0, "webhooks": 0, "deleted_agents": 0, **days}
+            **{
+                "traces": 0,
+                "notifications": 0,
+                "webhooks": 0,
+                "deleted_agents": 0,
+                "deleted_documents": 0,
+                "tracing_content_days": 0,
+                **days,
+            }
         )
         return dict(await RetentionCleaner(Retention(self.pool), settings, ClockAt(now)).run_once())
 
@@ -151,6 +173,27 @@ async def test_usage_is_kept_for_ever_unless_days_are_set(database: Database) ->
     assert await database.count("usage_record") == [1]
 
 
+async def test_turns_carried_no_longer_expire_with_recorded_content(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    for carried, days in ((True, 1000), (False, 3), (False, 1)):
+        await database.pool.execute(INSERT_TURN, agent.id, carried, NOW - days * DAY)
+
+    deleted = await database.clean(tracing_content_days=2)
+
+    assert deleted["turns no longer carried"] == 1
+    assert await database.count("transcript_turn") == [2]
+    assert (await database.clean(tracing_content_days=0, traces=1))["turns no longer carried"] == 0
+
+
+async def test_transcripts_of_deleted_agents_are_deleted(database: Database) -> None:
+    gone, kept = await stored_agent(database.pool), await stored_agent(database.pool)
+    for agent in (gone, kept):
+        await database.pool.execute(INSERT_TURN, agent.id, True, NOW)
+    await Agents(database.pool).delete(gone.id, NOW)
+    assert (await database.clean())["rows left by deleted agents"] == 1
+    assert await database.pool.fetchval("SELECT agent_id FROM transcript_turn") == kept.id
+
+
 async def test_finished_webhooks_expire_and_pending_ones_stay(database: Database) -> None:
     agent = await stored_agent(database.pool)
     old = NOW - 31 * DAY
@@ -208,10 +251,76 @@ async def test_rows_written_during_a_deletion_are_deleted(database: Database) ->
     assert await database.count("notification") == [0]
 
 
+@pytest.mark.parametrize(
+    ("of_configuration", "of_template", "is_kept"),
+    [(30, None, False), (0, None, True), (60, None, True), (30, 0, True), (30, 45, True), (60, 30, False)],
+)
+async def test_content_expires_by_template_or_configuration(
+    database: Database, of_configuration: int, of_template: int | None, is_kept: bool
+) -> None:
+    agent = await stored_agent(database.pool)
+    shared = template(agent.organization_id, content_days=of_template)
+    await Templates(database.pool).insert(shared)
+    texts = SharedContents(database.pool)
+    prompt = await texts.store(agent.organization_id, b'"Be kind."', NOW - 40 * DAY)
+    recent = await texts.store(agent.organization_id, b'"Be brief."', NOW - 20 * DAY)
+    for age, digest in ((40 * DAY, prompt), (20 * DAY, recent)):
+        run_id = await database.insert_run(agent, NOW - age, spans=0)
+        content = SpanContent('{"told": "Hello!"}', shared.id, digest)
+        new = new_span(run_id, {"some": "metadata"}, content, started_at=NOW - age)
+        await database.traces.insert_spans([new])
+
+    deleted = await database.clean(tracing_content_days=of_configuration)
+
+    kept = await database.pool.fetch("SELECT metadata, content, instructions FROM span_metadata")
+    assert sorted(row["content"] is not None for row in kept) == [is_kept, True]
+    assert all(row["metadata"] == {"some": "metadata"} for row in kept)
+    digests = {row["digest"] for row in await database.pool.fetch("SELECT digest FROM shared_content")}
+    # The content of other agents, without the template, may refer to the prompt for 60 days.
+    assert digests == ({prompt, recent} if is_kept or of_configuration == 60 else {recent})
+    assert is_kept == (deleted["contents of spans"] == 0)
+    assert (await database.clean(tracing_content_days=of_configuration))["contents of spans"] == 0
+
+
+async def test_content_of_a_running_run_is_kept(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    for ended in (True, False):
+        run_id = await database.insert_run(agent, NOW - 9 * DAY, ended=ended, spans=0)
+        new = new_span(run_id, content=SpanContent("{}"), started_at=NOW - 9 * DAY)
+        await database.traces.insert_spans([new])
+
+    await database.clean(tracing_content_days=1)
+
+    assert await database.pool.fetchval("SELECT count(content) FROM span_metadata") == 1
+
+
+async def test_content_of_many_spans_is_removed_in_batches(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    run_id = await database.insert_run(agent, NOW - 2 * DAY, spans=0)
+    spans = [new_span(run_id, content=SpanContent("{}"), started_at=NOW - 2 * DAY) for _ in range(25)]
+    await database.traces.insert_spans(spans)
+    retention = Retention(database.pool)
+
+    assert [await retention.delete_content(NOW, 10, days=1) for _ in range(4)] == [10, 10, 6, 0]
+
+
+async def test_content_of_deleted_template_expires_by_the_configuration(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    run_id = await database.insert_run(agent, NOW - 9 * DAY, spans=0)
+    content = SpanContent("{}", template_id=new_id())
+    await database.traces.insert_spans([new_span(run_id, content=content, started_at=NOW - 9 * DAY)])
+
+    assert (await database.clean(tracing_content_days=10))["contents of spans"] == 0
+    assert (await database.clean(tracing_content_days=1))["contents of spans"] == 2
+
+
 async def test_zero_days_keep_everything(database: Database) -> None:
     agent = await stored_agent(database.pool)
     await database.insert_run(agent, NOW - 10_000 * DAY)
     await database.insert_cleared(agent, NOW - 999 * DAY)
     await database.insert_usage(agent, NOW - 10_000 * DAY)
-    assert await database.clean(usage=0) == {"rows left by deleted agents": 0}
+    assert await database.clean(usage=0) == {
+        "rows left by deleted agents": 0,
+        "contents of spans": 0,
+    }
     assert await database.count(*TABLES) == [1] * len(TABLES)

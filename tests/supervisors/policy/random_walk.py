@@ -90,6 +90,10 @@ class RandomAgent:
     def all_is_cleared(self) -> None:
         self.queue.clear()
 
+    def a_message_comes_and_its_leftovers_are_cleared(self) -> None:
+        if self.state.run_id is None:
+            self.queue = [(Source.SMS, self.now, False)]
+
     def time_passes(self) -> None:
         wake = decide(self.get_facts(), self.now, POLICY).wake
         if wake is not None and wake.is_postponed:
@@ -169,7 +173,8 @@ class RandomAgent:
 
     def end(self, outcome: Outcome) -> None:
         if self.state.run_id is not None:
-            self.state = transitions.ended(self.get_facts(), outcome, "", self.now, counts=True, jitter=0)
+            counts = outcome is not Outcome.BUDGET
+            self.state = transitions.ended(self.get_facts(), outcome, "", self.now, counts=counts, jitter=0)
             self.run_is_stopping = False
 
     def _period(self, at: datetime, is_reminder: bool) -> ActivationPeriod:
@@ -197,6 +202,7 @@ EVENT_WEIGHTS: dict[Callable[[RandomAgent], None], int] = {
     RandomAgent.a_machine_notifies: 3,
     RandomAgent.it_is_to_be_reminded: 3,
     RandomAgent.all_is_cleared: 3,
+    RandomAgent.a_message_comes_and_its_leftovers_are_cleared: 1,
     RandomAgent.time_passes: 3,
     RandomAgent.slots_are_taken: 3,
     RandomAgent.a_slot_is_free: 3,

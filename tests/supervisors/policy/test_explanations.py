@@ -28,6 +28,27 @@ def explained(seen: AgentFacts) -> tuple[Phase, str, str | None]:
     )
 
 
+@pytest.mark.parametrize(
+    ("waits", "ending"),
+    [
+        ([], "."),
+        ([("provider openai", 0.9)], "."),
+        ([("provider openai", 24.7)], "; waiting 24 s for provider openai."),
+        ([("tool look_up", 12.0), ("tool check", 3.0)], "; waiting 12 s for tool look_up and 1 more."),
+    ],
+)
+def test_running_agent_says_what_its_run_waits_for(waits: list[tuple[str, float]], ending: str) -> None:
+    seen = facts(running())
+    decision = decide(seen, NOW, POLICY)
+
+    why = explanations.why(
+        seen, decision, Phase.RUNNING, NOW, since=NOW, slots=100, may_start=True, waits=waits
+    )
+
+    assert why.startswith("Running since ")
+    assert why.partition("woken by ")[2] == ending
+
+
 def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
     return replace(state(retry_at=NOW + MINUTE, retry_reason=reason), **fields)
 
@@ -120,6 +141,19 @@ STORIES = [
             "Something else wakes it before that, at 2126-11-21 09:00:30 UTC."
         ),
         "A reminder falls due.",
+    ),
+    (
+        facts(
+            backing_off(WakeReason.UNCLEARED_NOTIFICATIONS, failures=3),
+            waiting(period=ActivationPeriod.BEFORE),
+        ),
+        Phase.BACKING_OFF,
+        (
+            "Backing off until 2126-11-21 09:01 UTC: "
+            "its last run left 1 high-priority notification uncleared. "
+            "It cleared none of them, which counts as failure 3 in a row; 5 quarantine it."
+        ),
+        "It tries again to clear the notifications that its last run left.",
     ),
     (
         facts(backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")),

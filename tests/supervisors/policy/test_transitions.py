@@ -139,11 +139,58 @@ def test_backoff_doubles_while_nothing_is_cleared() -> None:
 
 
 def test_backoff_starts_over_once_something_was_cleared() -> None:
-    left = facts(running(retries=8), waiting(period=ActivationPeriod.BEFORE, count=1), pending_at_start=2)
+    before = running(retries=8, failures=4, last_error="it left one uncleared")
+    left = facts(before, waiting(period=ActivationPeriod.BEFORE, count=1), pending_at_start=2)
 
     after = ended(left)
 
     assert (after.retries, after.retry_at) == (1, NOW + seconds(1))
+    assert (after.failures, after.last_error) == (0, "")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ENDED, Outcome.TURN_LIMIT])
+def test_fifth_run_that_clears_nothing_begins_a_quarantine(outcome: Outcome) -> None:
+    uncleared = waiting(period=ActivationPeriod.BEFORE, count=2)
+    before = running(failures=4, retries=4)
+
+    after = ended(facts(before, uncleared, pending_at_start=2), outcome)
+
+    assert (after.failures, after.retries, after.retry_at) == (5, 5, NOW + 15 * MINUTE)
+    assert after.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS
+    assert (
+        after.last_error == "its run ended without an error, but left 2 high-priority notifications uncleared"
+    )
+    assert decide(facts(after, uncleared), NOW, POLICY).phase is Phase.QUARANTINED
+    assert transitions.is_newly_quarantined(before, after)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.STOPPED, Outcome.BUDGET])
+def test_run_ended_from_outside_counts_as_no_failure(outcome: Outcome) -> None:
+    uncleared = waiting(period=ActivationPeriod.BEFORE)
+
+    after = ended(facts(running(failures=4), uncleared, pending_at_start=1), outcome, counts=False)
+
+    assert (after.failures, after.retry_at) == (0, NOW + seconds(1))
+
+
+def test_cap_that_refuses_a_model_counts_as_a_failure() -> None:
+    after = ended(facts(running(failures=4)), Outcome.BUDGET, "its price is not known")
+
+    assert (after.failures, after.last_error) == (5, "its price is not known")
+    assert (after.retry_at, after.retry_reason) == (NOW + 15 * MINUTE, WakeReason.RETRY_AFTER_FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("reason", "failures"),
+    [("", 0), (WakeReason.UNCLEARED_NOTIFICATIONS, 0), (WakeReason.RETRY_AFTER_FAILURE, 4)],
+)
+def test_clearing_by_others_forgets_uncleared_runs_but_no_errors(reason: str, failures: int) -> None:
+    before = state(failures=4, retries=4, left_over=2, retry_reason=reason)
+    seen = facts(before, waiting(period=ActivationPeriod.BEFORE, count=1))
+
+    after = transitions.started(seen, RUN, "run_requested", NOW)
+
+    assert (after.failures, after.retries) == (failures, 0)
 
 
 def test_backoff_doubles_from_a_second_to_five_minutes() -> None:

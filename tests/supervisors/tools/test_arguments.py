@@ -50,6 +50,14 @@ def test_line_is_trimmed_and_not_blank() -> None:
     assert refusal(lambda: given(" \n").line("x")) == "x takes a text that is not blank."
 
 
+def test_optional_line_is_trimmed_and_bounded() -> None:
+    assert Arguments({"name": " a "}).optional_line("name", 1) == "a"
+    assert Arguments({"name": " "}).optional_line("name", 1) == ""
+    assert Arguments({"name": None}).optional_line("name", 1) is None
+    with pytest.raises(ToolError, match="name takes a text of at most 1 characters"):
+        Arguments({"name": "ab"}).optional_line("name", 1)
+
+
 def test_flag_takes_booleans_as_text() -> None:
     assert given("TRUE").flag("x", default=False) is True
     assert given(0).flag("x", default=True) is False

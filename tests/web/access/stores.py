@@ -17,6 +17,7 @@ from web.app_keys import STORAGE
 class Resource:
     organization_id: UUID
     id: UUID = field(default_factory=new_id)
+    agent_id: UUID | None = None
 
 
 class Resources:

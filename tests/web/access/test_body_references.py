@@ -6,7 +6,7 @@ from storage.ids import new_id
 from storage.model import Role
 from tests.web.access.stores import Resource, Resources, request_to, storage_of
 from web.access.auth import ORGANIZATION_HEADER, Caller
-from web.access.body_references import load_named, organization_for_new, require_same_organization
+from web.access.body_references import load_named, organization_for_new, require_same_owner
 from web.errors import BadRequest, Invalid, PermissionDenied
 
 OURS, THEIRS = new_id(), new_id()
@@ -80,9 +80,9 @@ async def test_unknown_ids_are_reported_by_field() -> None:
 async def test_changes_may_name_only_same_organization() -> None:
     own, second = Resource(OURS), Resource(SECOND)
     request = request_to(storage_of(own, second))
-    await require_same_organization(request, OURS, {"contact_id": own.id, "project_id": None})
+    await require_same_owner(request, CALLER, own, {"contact_id": own.id, "project_id": None})
     with pytest.raises(PermissionDenied):
-        await require_same_organization(request, OURS, {"contact_id": second.id})
+        await require_same_owner(request, CALLER, own, {"contact_id": second.id})
 
 
 async def test_load_named_returns_resource_that_caller_may_reach() -> None:

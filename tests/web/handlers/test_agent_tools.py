@@ -58,6 +58,31 @@ async def test_key_calls_tools_on_behalf_of_the_agent(api: Api, other: Api) -> N
     assert (await other.post(tool(agent, "list_notifications"), {})).status == 403
 
 
+async def test_key_and_run_read_what_the_service_keeps(api: Api) -> None:
+    agent = await api.create_agent(timezone="Europe/Berlin")
+    sibling = await api.create_agent()
+    contact = await api.create(
+        "/api/defaults/contacts/", agent=agent["id"], name="Ada", phone="+436641234567"
+    )
+    message = {"channel": "sms", "direction": "outbound", "contact": contact["id"]}
+    for n in range(3):
+        await api.create("/api/defaults/messages/", agent=agent["id"], body=str(n), **message)
+    _, run = await start_run(api, agent)
+
+    for client in (api, run):
+        found = await client.post(tool(agent, "list_contacts"), {"address": "+43 664 1234567"})
+        assert [each["id"] for each in found.body["result"]] == [contact["id"]]
+        form = {"contact_id": contact["id"], "limit": "2"}
+        page = (await client.request("POST", tool(agent, "list_messages"), data=form)).body
+        assert [each["body"] for each in page["result"]] == ["1", "2"]
+        assert page["left_out"].endswith(f'before="{page["result"][0]["id"]}".')
+        hidden = await client.post(tool(agent, "get_message"), {"message_id": contact["id"]})
+        assert (hidden.status, hidden.body["error"]["code"]) == (400, "not_found")
+        assert (await client.post(tool(agent, "get_time"))).body["result"]["timezone"] == "Europe/Berlin"
+    assert (await api.post(tool(sibling, "get_contact"), {"contact_id": contact["id"]})).status == 400
+    assert (await run.post(tool(sibling, "list_contacts"))).status == 403
+
+
 async def test_call_may_be_written_as_a_form(api: Api) -> None:
     agent = await api.create_agent()
     note = await api.create_notification(agent, title="7")
@@ -132,9 +157,9 @@ async def test_run_token_is_refused_outside_its_agent(api: Api) -> None:
         await run.post(f"{path(agent)}stop/", {}),
         await run.get(f"{path(sibling)}runs/"),
         await run.get("/api/cloud/runs/"),
-        await run.get(f"/api/defaults/notifications/?agent={agent['id']}"),
+        await run.get(f"/api/defaults/notifications/?agent={sibling['id']}"),
         await run.get("/api/templates/"),
-        await run.get("/api/tracing/traces/"),
+        await run.get(f"/api/tracing/traces/?agent={sibling['id']}"),
         await run.get("/api/toolbox/adapters/"),
         await run.get("/api/organizations/organizations/"),
         await run.get("/api/organizations/api-keys/"),

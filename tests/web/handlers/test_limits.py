@@ -45,6 +45,7 @@ async def test_limits_are_shown_with_their_use(start_service: StartService) -> N
             {"name": "agents", "per": "organization", "limit": 5, "used": 2},
             {"name": "waiting_notifications", "per": "organization", "limit": None, "used": 1},
             {"name": "document_bytes", "per": "organization", "limit": 10_000, "used": 2025},
+            {"name": "secrets", "per": "organization", "limit": None, "used": 0},
             {"name": "concurrent_runs", "per": "organization", "limit": None, "used": 1},
             {"name": "streams", "per": "organization", "limit": 64, "used": 0},
             {"name": "streams_per_caller", "per": "credential", "limit": 8, "used": None},
@@ -134,8 +135,22 @@ async def test_documents_may_not_grow_beyond_their_bytes(
     path = f"{DOCUMENTS}{document['id']}/"
     other = await api.create(DOCUMENTS, title="B", content="")
     assert (await api.patch(path, changes)).status == 400
-    assert (await api.patch(path, {"content": "", "title": "Smaller"})).status == 200
+    assert (
+        await api.patch(path, {"content": "", "title": "Smaller"})
+    ).status == 400  # keeps the version before
+    assert (await api.patch(path, {"project": None})).status == 200
     assert (await api.delete(f"{DOCUMENTS}{other['id']}/")).status == 204
+
+
+async def test_earlier_versions_of_documents_count(service: Service, api: Api) -> None:
+    set_limits(service, document_bytes=10_000)
+    document = await api.create(DOCUMENTS, title="A", content="x" * 100)
+    path = f"{DOCUMENTS}{document['id']}/"
+    assert (await api.patch(path, {"content": "x" * 200})).status == 200
+    assert (await api.post(f"{path}versions/1/revert/")).status == 200
+    assert (await uses(api))["document_bytes"] == 3 * 1025 + 100 + 200 + 100
+    set_limits(service, document_bytes=3500)
+    assert (await api.post(f"{path}versions/2/revert/")).status == 400
 
 
 async def test_refusals_are_counted_by_limit(service: Service, api: Api) -> None:
@@ -151,7 +166,7 @@ async def test_refusals_are_counted_by_limit(service: Service, api: Api) -> None
 async def test_change_whose_body_is_late_counts_in_full(service: Service, api: Api) -> None:
     document = await api.create(DOCUMENTS, title="A", content="B" * 5000)
     path = f"{DOCUMENTS}{document['id']}/"
-    set_limits(service, document_bytes=10_000)
+    set_limits(service, document_bytes=14_000)
 
     async def late_body() -> AsyncIterator[bytes]:
         yield b'{"content": "'
@@ -160,7 +175,7 @@ async def test_change_whose_body_is_late_counts_in_full(service: Service, api: A
         yield b"B" * 5000 + b'"}'
 
     answer = await api.request("PATCH", path, data=late_body(), headers=JSON)
-    assert (answer.status, (await uses(api))["document_bytes"]) == (400, 2 * 1025 + 5000)
+    assert (answer.status, (await uses(api))["document_bytes"]) == (400, 3 * 1025 + 2 * 5000)
 
 
 async def test_notification_cleared_while_change_arrives_waits_within_limit(

@@ -36,6 +36,7 @@ async def test_run_starts_once_and_is_listed(api: Api) -> None:
         "error": "",
         "stop_reason": "",
         "output": "",
+        "journal": None,
         "max_sleep_until": run["max_sleep_until"],
     }
     shown = (await api.get(path(agent, ""))).body

@@ -68,6 +68,7 @@ async def test_usage_is_summed_by_model(api: Api) -> None:
         "cached_tokens": 400,
         "total_cost_usd": 0.3,
         "llm_calls": 2,
+        "priced": True,
     }
     two = {
         "input_tokens": 1000,
@@ -75,6 +76,7 @@ async def test_usage_is_summed_by_model(api: Api) -> None:
         "cached_tokens": 200,
         "total_cost_usd": 1.5,
         "llm_calls": 1,
+        "priced": True,
     }
     assert (await api.get(f"{path(agent)}?{period}")).body == {
         "agent_id": agent["id"],
@@ -86,8 +88,23 @@ async def test_usage_is_summed_by_model(api: Api) -> None:
         "cached_tokens": 600,
         "total_cost_usd": 1.8,
         "llm_calls": 3,
+        "priced": True,
         "model_count": 2,
         "model_breakdown": {"a/one": one, "a/two": two},
+    }
+
+
+async def test_usage_says_if_the_price_of_a_call_is_unknown(api: Api) -> None:
+    agent = await api.create_agent()
+    await api.create(path(agent), **CALL)
+    await api.create(path(agent), **{**CALL, "model": "nobody/knows-it"})
+
+    usage = (await api.get(path(agent))).body
+
+    assert usage["priced"] is False
+    assert {model: one["priced"] for model, one in usage["model_breakdown"].items()} == {
+        CALL["model"]: True,
+        "nobody/knows-it": False,
     }
 
 

@@ -31,7 +31,7 @@ def test_config_needs_template_and_adapter() -> None:
 
 def test_config_is_an_empty_object_by_default() -> None:
     checked = accept(AdapterConfigBody(), {"template": ID_TEXT, "adapter": OTHER_ID_TEXT})
-    assert checked == {"template_id": ID, "adapter_id": OTHER_ID, "config": {}}
+    assert checked == {"template_id": ID, "adapter_id": OTHER_ID, "config": {}, "secret_headers": {}}
 
 
 def test_config_may_not_be_null() -> None:
@@ -59,6 +59,7 @@ def test_response_names_template_and_adapter_by_id() -> None:
         "template": OTHER_ID_TEXT,
         "adapter": ID_TEXT,
         "config": {"port": 1},
+        "secret_headers": {},
         "created_at": NOON_TEXT,
         "updated_at": "2026-01-01T12:00:00.000001Z",
     }

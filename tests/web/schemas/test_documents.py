@@ -24,6 +24,7 @@ def test_document_is_plain_text_by_default() -> None:
         "title": "Notes",
         "content": " text ",
         "content_type": "text/plain",
+        "path": None,
     }
 
 
@@ -45,4 +46,9 @@ def test_response_hides_the_organization() -> None:
         "content_type": "text/plain",
         "created_at": NOON_TEXT,
         "updated_at": NOON_TEXT,
+        "path": None,
+        "version": 1,
+        "author": "",
+        "run": None,
+        "deleted_at": None,
     }

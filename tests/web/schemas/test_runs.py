@@ -82,5 +82,6 @@ def test_response_has_the_trace_under_the_id_of_the_run() -> None:
         "error": "",
         "stop_reason": "Maintenance",
         "output": "",
+        "journal": None,
         "max_sleep_until": None,
     }

@@ -68,8 +68,11 @@ def test_record_shows_whether_the_call_was_priced() -> None:
 
 
 def test_usage_has_all_calls_and_those_of_each_model() -> None:
-    models = (ModelUsage("a", 1, 2, 0, Decimal("0.1"), 1), ModelUsage("b", 3, 4, 1, Decimal("0.2"), 2))
-    sums = UsageSums(ModelUsage("", 4, 6, 1, Decimal("0.3"), 3), models, model_count=2)
+    models = (
+        ModelUsage("a", 1, 2, 0, Decimal("0.1"), 1, priced=False),
+        ModelUsage("b", 3, 4, 1, Decimal("0.2"), 2, priced=True),
+    )
+    sums = UsageSums(ModelUsage("", 4, 6, 1, Decimal("0.3"), 3, priced=False), models, model_count=2)
     usage = serve(serialize_usage(ID, "Ann", NOON, NOON, sums))
     breakdown = usage.pop("model_breakdown")
     assert usage == {
@@ -82,6 +85,7 @@ def test_usage_has_all_calls_and_those_of_each_model() -> None:
         "cached_tokens": 1,
         "total_cost_usd": 0.3,
         "llm_calls": 3,
+        "priced": False,
         "model_count": 2,
     }
     assert breakdown["b"] == {
@@ -90,4 +94,5 @@ def test_usage_has_all_calls_and_those_of_each_model() -> None:
         "cached_tokens": 1,
         "total_cost_usd": 0.2,
         "llm_calls": 2,
+        "priced": True,
     }

@@ -1,0 +1,118 @@
+"""Secrets for the code and the tools of agents: of an organization, or of one of its templates.
+
+Only `get_values` reads values, for those who use them. Nothing else returns one.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from storage.delivery.receipts import insert_once
+from storage.encryption import NO_ENCRYPTION, SecretCipher, value_of_secret
+from storage.model import Receipt
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
+from storage.postgres.pool import Pool
+from storage.postgres.rows import fetch_one, to_row
+
+INSERT = """
+INSERT INTO secret (id, organization_id, template_id, name, value, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+
+GET = """
+SELECT id, organization_id, template_id, name, created_at, updated_at FROM secret WHERE id = $1
+"""
+
+# Read a page of each organization along its index, then take the newest of all.
+PAGE = """
+SELECT s.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT s.id, s.organization_id, s.template_id, s.name, s.created_at, s.updated_at
+    FROM secret s WHERE s.organization_id = o.id /* and */
+    ORDER BY s.created_at DESC, s.id DESC LIMIT $2::bigint + $3::bigint
+) s
+ORDER BY s.created_at DESC, s.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = """
+UPDATE secret SET value = $2, updated_at = greatest(updated_at, $3) WHERE id = $1
+RETURNING id, organization_id, template_id, name, created_at, updated_at
+"""
+
+DELETE = "DELETE FROM secret WHERE id = $1 RETURNING id"
+
+# Of two secrets with one name, that of the template.
+LIST_VALUES = """
+SELECT DISTINCT ON (name) id, name, value FROM secret
+WHERE organization_id = $1 AND name = ANY ($3::text[]) AND (template_id = $2 OR template_id IS NULL)
+ORDER BY name, template_id NULLS LAST
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret without its value; `template_id` is None if it belongs to the whole organization."""
+
+    id: UUID
+    organization_id: UUID
+    template_id: UUID | None
+    name: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFilters:
+    """Which secrets to list: those of a template, or without one those of the organizations themselves."""
+
+    organization_ids: tuple[UUID, ...]
+    template_id: UUID | None = None
+
+
+class Secrets:
+    """The table `secret`."""
+
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
+        self._pool = pool
+        self._cipher = cipher
+
+    async def insert(self, secret: Secret, value: str, receipt: Receipt | None = None) -> None:
+        """Store the secret.
+
+        Raise NotUnique if the organization or template has one of this name, ReferenceMissing for
+        `template`, AnsweredBefore if the receipt exists already.
+        """
+        stored = self._cipher.encrypt(value, value_of_secret(secret.id))
+        row = to_row(INSERT, secret, value=stored)
+        await insert_once(self._pool, receipt, secret.organization_id, INSERT, *row)
+
+    async def get(self, secret_id: UUID) -> Secret | None:
+        return await fetch_one(self._pool, Secret, GET, secret_id)
+
+    async def list_page(self, filters: SecretFilters, page: Page) -> Chunk[Secret]:
+        """List one page of the secrets, newest first."""
+        conditions = PageConditions(filters.organization_ids, page, "s.created_at, s.id")
+        if filters.template_id is None:
+            conditions.add("s.template_id IS NULL")
+        conditions.add_optional("s.template_id = $", filters.template_id)
+        return await fetch_page(self._pool, Secret, PAGE, conditions)
+
+    async def update(self, secret_id: UUID, value: str, now: datetime) -> Secret | None:
+        """Replace the value and return the secret; None if there is no such secret."""
+        stored = self._cipher.encrypt(value, value_of_secret(secret_id))
+        return await fetch_one(self._pool, Secret, UPDATE, secret_id, stored, now)
+
+    async def delete(self, secret_id: UUID) -> bool:
+        return await self._pool.fetchval(DELETE, secret_id) is not None
+
+    async def get_values(
+        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
+    ) -> dict[str, str]:
+        """Return the values by name, without names that no secret has; the template's secrets come first.
+
+        Raise SecretUnreadable for a value that cannot be decrypted.
+        """
+        rows = await self._pool.fetch(LIST_VALUES, organization_id, template_id, list(names))
+        return {row["name"]: self._cipher.decrypt(row["value"], value_of_secret(row["id"])) for row in rows}

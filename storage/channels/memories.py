@@ -1,0 +1,132 @@
+"""Memories: documents of one agent, by their paths. Directories exist as far as documents are in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from storage.channels.documents import MAX_VERSIONS, Document, Writer
+from storage.channels.memory_paths import parents
+from storage.postgres.pool import Pool
+from storage.postgres.rows import fetch_all, fetch_one
+
+MAX_FILES = 1000  # that one call deletes or renames
+MAX_FILES_READ = 10_000  # of a directory that is listed
+
+GET = """
+SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
+       d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+FROM document d WHERE d.agent_id = $1 AND d.path = $2 AND d.deleted_at IS NULL
+"""
+
+# `0` is the character after `/`.
+FIND_CONFLICT = """
+SELECT path FROM document
+WHERE agent_id = $1 AND (path = ANY($2::text[]) OR path >= $3 || '/' AND path < $3 || '0')
+  AND deleted_at IS NULL
+LIMIT 1
+"""
+
+# Sizes are summed up by the first two names below the directory.
+LIST = """
+SELECT f.first, f.second, f.is_directory, sum(f.size_bytes)::bigint AS size_bytes
+FROM (
+    SELECT split_part(rest, '/', 1) AS first, split_part(rest, '/', 2) AS second,
+           rest LIKE '%/%/%' AS is_directory, size_bytes
+    FROM (
+        SELECT substr(path, length($2) + 2) AS rest, octet_length(content) AS size_bytes
+        FROM document
+        WHERE agent_id = $1 AND path >= $2 || '/' AND path < $2 || '0' AND deleted_at IS NULL
+        ORDER BY path LIMIT $3
+    ) AS file
+) AS f
+GROUP BY f.first, f.second, f.is_directory
+ORDER BY f.first, f.second LIMIT $4
+"""
+
+FIND = """
+SELECT id, path FROM document
+WHERE agent_id = $1 AND (path = $2 OR path >= $2 || '/' AND path < $2 || '0') AND deleted_at IS NULL
+ORDER BY path LIMIT $3
+"""
+
+# The content moves into a version, so that the deletion can be undone.
+DELETE = """
+WITH old AS (
+    SELECT * FROM document WHERE id = ANY($1::uuid[]) AND deleted_at IS NULL ORDER BY id FOR UPDATE
+), kept AS (
+    INSERT INTO document_version (
+        document_id, number, organization_id, title, content, content_type, author, run_id, created_at)
+    SELECT id, version, organization_id, title, content, content_type, author, run_id, updated_at FROM old
+), pruned AS (
+    DELETE FROM document_version v USING old WHERE v.document_id = old.id AND v.number <= old.version + 1 - $5
+)
+UPDATE document d
+SET content = '', author = $2, run_id = $3, updated_at = $4, deleted_at = $4, version = old.version + 1
+FROM old WHERE d.id = old.id
+"""
+
+RENAME = """
+UPDATE document
+SET path = $3 || substr(path, length($2) + 1), title = CASE path WHEN $2 THEN $4 ELSE title END
+WHERE id = ANY($1::uuid[]) AND deleted_at IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """What a directory contains, by the first two names below it; `second` is blank for a file in it.
+
+    An entry with `is_directory` sums up the files that lie deeper.
+    """
+
+    first: str
+    second: str
+    is_directory: bool
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A memory that is about to be deleted or renamed."""
+
+    id: UUID
+    path: str
+
+
+class Memories:
+    """The documents of agents that have a path. All paths are normalized."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def get(self, agent_id: UUID, path: str) -> Document | None:
+        return await fetch_one(self._pool, Document, GET, agent_id, path)
+
+    async def find_conflict(self, agent_id: UUID, path: str) -> str | None:
+        """Return the path of a document that keeps another one from standing at `path`; None if none does.
+
+        It stands where `path` needs a directory, or it needs a directory where `path` is.
+        """
+        found: str | None = await self._pool.fetchval(FIND_CONFLICT, agent_id, parents(path), path)
+        return found
+
+    async def list_directory(self, agent_id: UUID, path: str, limit: int) -> list[DirectoryEntry]:
+        """List up to `limit` entries by name. The sizes count the first MAX_FILES_READ files."""
+        return await fetch_all(self._pool, DirectoryEntry, LIST, agent_id, path, MAX_FILES_READ, limit)
+
+    async def list_files(self, agent_id: UUID, path: str) -> list[MemoryFile]:
+        """List the document at this path, or all below it; at most one more than MAX_FILES."""
+        return await fetch_all(self._pool, MemoryFile, FIND, agent_id, path, MAX_FILES + 1)
+
+    async def delete(self, files: Sequence[MemoryFile], writer: Writer, now: datetime) -> None:
+        """Delete these documents in such a way that their versions stay."""
+        ids = [file.id for file in files]
+        await self._pool.execute(DELETE, ids, writer.author, writer.run_id, now, MAX_VERSIONS)
+
+    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> None:
+        """Put `new` in the place of `old` at the beginning of the paths; `name` is the last part of `new`.
+
+        Raise NotUnique if there is a document at one of the new paths.
+        """
+        await self._pool.execute(RENAME, [file.id for file in files], old, new, name)

@@ -1,0 +1,126 @@
+"""The journal: what a run did, as a value to store, and as sentences that open the agent's next runs."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from storage.history.journals import JournalFacts, PastRun, ToolUse
+from storage.model import Outcome
+from supervisors.text import excerpt
+
+MAX_TITLES = 10  # of cleared notifications; the update that ends the run keeps as many titles and messages
+MAX_QUOTE = 100  # characters of a title or name in a sentence
+MAX_OUTPUT = 200  # characters of the final answer in a sentence
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a tool; a model may call tools by any other text
+
+ENDINGS = {
+    Outcome.SLEPT: "It ended with sleep",
+    Outcome.ENDED: "It ended without a call of sleep",
+    Outcome.TURN_LIMIT: "It was ended by its turn limit",
+    Outcome.FAILED: "It failed",
+    Outcome.STOPPED: "It was stopped",
+    Outcome.TIMED_OUT: "It took too long and was ended",
+    Outcome.BUDGET: "It was ended by the daily budget",
+    Outcome.INTERRUPTED: "It was interrupted and may have done more than this journal says",
+}
+
+
+def entries_of(facts: JournalFacts) -> dict[str, Any]:
+    """Return the journal of a run. `cleared` holds ids; the update that stores it replaces them by titles."""
+    return {
+        "cleared": [str(id_) for id_ in facts.cleared[:MAX_TITLES]],
+        "cleared_count": len(facts.cleared),
+        **late_entries_of(facts),
+    }
+
+
+def late_entries_of(facts: JournalFacts) -> dict[str, Any]:
+    """Return the entries that may change until shortly after the end of a run."""
+    return {"tools": [_as_json(tool) for tool in facts.tools], "cost_usd": float(facts.cost_usd)}
+
+
+def describe_run(run: PastRun, timezone: str) -> str:
+    """Tell on one line what the run did, in the agent's local time. Texts of others stand in quotes.
+
+    Example: 2026-11-21 09:00 to 09:02 CET, woken by notification:sms ("New sms from Ada"). Cleared "New sms
+    from Ada". Sent messages to "Ada" by sms (sent). Tools: send_message 1, memory 2 (1 failed: "…"). Cost
+    0.0021 USD. It ended with sleep.
+    """
+    journal = run.journal or {}
+    woken_by = ", ".join(map(_quote, journal.get("woken_by", ())))
+    sentences = [
+        f"{_period(run, ZoneInfo(timezone))}, woken by {run.wake_reason}{woken_by and f' ({woken_by})'}.",
+        _cleared(journal),
+        _sent(journal),
+        _tools(journal.get("tools", ())),
+        f"Cost {journal['cost_usd']:.4f} USD." if journal.get("cost_usd") else "",
+        f"{_ending(run)}.",
+        f"Final answer: {_quote(run.output, MAX_OUTPUT)}." if run.output.strip() else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _period(run: PastRun, zone: ZoneInfo) -> str:
+    started_at, ended_at = run.started_at.astimezone(zone), run.ended_at.astimezone(zone)
+    return f"{started_at:%Y-%m-%d %H:%M} to {_end(started_at, ended_at)}"
+
+
+def _end(started_at: datetime, ended_at: datetime) -> str:
+    is_same_day = started_at.date() == ended_at.date()
+    return f"{ended_at:%H:%M %Z}" if is_same_day else f"{ended_at:%Y-%m-%d %H:%M %Z}"
+
+
+def _cleared(journal: dict[str, Any]) -> str:
+    count, titles = journal.get("cleared_count", 0), journal.get("cleared", ())
+    if not count:
+        return "Cleared nothing."
+    return f"Cleared {_joined([_quote(title) for title in titles], count) or f'{count} notifications'}."
+
+
+def _sent(journal: dict[str, Any]) -> str:
+    messages, count = journal.get("sent", ()), journal.get("sent_count", 0)
+    if not messages:
+        return ""
+    return f"Sent messages {_joined([_message(message) for message in messages], count)}."
+
+
+def _message(message: dict[str, Any]) -> str:
+    return f"to {_quote(message['name'] or 'a contact')} by {message['channel']} ({message['status']})"
+
+
+def _tools(tools: Sequence[dict[str, Any]]) -> str:
+    return f"Tools: {', '.join(map(_tool, tools))}." if tools else ""
+
+
+def _tool(tool: dict[str, Any]) -> str:
+    name = tool["name"] if PLAIN_NAME.fullmatch(tool["name"]) else _quote(tool["name"])
+    if not tool["errors"]:
+        return f"{name} {tool['calls']}"
+    return f"{name} {tool['calls']} ({tool['errors']} failed: {_quote(tool['last_error'])})"
+
+
+def _ending(run: PastRun) -> str:
+    ending = ENDINGS[run.outcome]
+    return f"{ending}: {_quote(run.error)}" if run.error else ending
+
+
+def _joined(parts: Sequence[str], count: int) -> str:
+    more = f" and {count - len(parts)} more" if count > len(parts) > 0 else ""
+    return ", ".join(parts) + more
+
+
+def _quote(text: str, max_characters: int = MAX_QUOTE) -> str:
+    """Return the text on one line in quotes that it cannot close."""
+    return f'"{excerpt(text, max_characters).replace(chr(34), chr(39))}"'
+
+
+def _as_json(tool: ToolUse) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "calls": tool.calls,
+        "errors": tool.errors,
+        "last_error": tool.last_error,
+    }

@@ -1,0 +1,205 @@
+"""Document tools: an agent lists, searches, reads and writes texts."""
+
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from storage.channels.document_search import DocumentHit, SearchScope
+from storage.channels.document_titles import DocumentTitle
+from storage.channels.documents import Document, Writer
+from storage.channels.memory_paths import core_refusal
+from storage.errors import ReferenceMissing
+from storage.ids import new_id
+from supervisors.timestamps import format_local
+from supervisors.tools.errors import ToolError
+from supervisors.tools.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
+from supervisors.tools.reach import named_resource
+from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+
+DEFAULT_HITS = 10
+MAX_HITS = 50
+MAX_READ_CHARACTERS = 16_000  # of a document at a time
+MAX_TITLE_LENGTH = 255
+MAX_CONTENT_BYTES = 1_048_576  # as in the body of a request
+
+DOCUMENT_ID = {"type": "string", "format": "uuid"}
+PROJECT_ID = {"type": "string", "format": "uuid"}
+
+LIST_DOCUMENTS = ToolDefinition(
+    name="list_documents",
+    description="Lists the titles of your documents, newest first.",
+    parameters=schema(project_id=PROJECT_ID, limit=LIMIT, after=AFTER),
+)
+
+SEARCH_DOCUMENTS = ToolDefinition(
+    name="search_documents",
+    description='Finds documents by their words, best first. "two words" stand together; or and - work.',
+    parameters=schema(
+        ("query",),
+        query={"type": "string"},
+        limit={"type": "integer", "maximum": MAX_HITS, "default": DEFAULT_HITS},
+    ),
+)
+
+READ_DOCUMENT = ToolDefinition(
+    name="read_document",
+    description=f"Reads a document, {MAX_READ_CHARACTERS} characters at a time.",
+    parameters=schema(
+        ("document_id",),
+        document_id=DOCUMENT_ID,
+        offset={"type": "integer", "default": 0, "description": "The first character to read."},
+    ),
+)
+
+WRITE_DOCUMENT = ToolDefinition(
+    name="write_document",
+    description="Writes a new document, or replaces what is given of the document document_id.",
+    parameters=schema(
+        document_id=DOCUMENT_ID,
+        title={"type": "string"},
+        content={"type": "string"},
+        project_id=PROJECT_ID,
+    ),
+)
+
+
+async def list_documents(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
+    """List the documents that the agent reaches, without their contents."""
+    documents, project_id = call.stores.documents, await _project_id(call)
+    after = await named_cursor(call, "after", "document", documents.get, by_creation)
+    fetch = partial(documents.list_titles, call.agent.id, project_id)
+    page = await read_page(call, fetch, partial(_serialize_title, call.agent.timezone), after)
+    return page.result()
+
+
+async def search_documents(call: ToolInvocation) -> list[dict[str, Any]]:
+    """Return the documents in which the words of the query occur, with the places where they do."""
+    query = call.arguments.line("query")
+    limit = min(call.arguments.integer("limit", DEFAULT_HITS, minimum=1), MAX_HITS)
+    hits = await call.stores.documents.search(SearchScope.of(call.agent), query, limit)
+    return [_serialize_hit(call.agent.timezone, hit) for hit in hits]
+
+
+async def read_document(call: ToolInvocation) -> dict[str, Any] | PartialResult:
+    """Return a document with a part of its content."""
+    document = await _load(call)
+    offset = call.arguments.integer("offset", 0, minimum=0)
+    end = offset + MAX_READ_CHARACTERS
+    read = {**_serialize(call.agent.timezone, document), "content": document.content[offset:end]}
+    if end < len(document.content):
+        left_out = (
+            f"It has {len(document.content)} characters. To read on, call this again with offset={end}."
+        )
+        return PartialResult(read, left_out)
+    return read
+
+
+async def write_document(call: ToolInvocation) -> dict[str, Any]:
+    """Create a document of the agent, or change one that it reaches; the version before stays readable."""
+    changes = await _changes(call)
+    try:
+        if call.arguments.given.get("document_id") is None:
+            return _serialize(call.agent.timezone, await _create(call, changes))
+        return _serialize(call.agent.timezone, await _change(call, await _load(call), changes))
+    except ReferenceMissing as error:
+        if error.field != "project":
+            raise
+        raise ToolError("not_found", "The project was deleted.") from error
+
+
+async def _create(call: ToolInvocation, changes: dict[str, Any]) -> Document:
+    if not changes.get("title"):
+        raise ToolError("invalid", "A new document needs a title.", parameter="title")
+    writer = _writer(call)
+    document = Document(
+        id=new_id(),
+        organization_id=call.agent.organization_id,
+        agent_id=call.agent.id,
+        project_id=changes.get("project_id"),
+        title=changes["title"],
+        content=changes.get("content", ""),
+        content_type="text/plain",
+        created_at=call.now,
+        updated_at=call.now,
+        author=writer.author,
+        run_id=writer.run_id,
+    )
+    await call.stores.documents.insert(document)
+    return document
+
+
+async def _change(call: ToolInvocation, document: Document, changes: dict[str, Any]) -> Document:
+    if not changes:
+        raise ToolError("invalid", "Give at least one of title, content, project_id.")
+    if changes.get("title") == "":
+        raise ToolError("invalid", "title takes a text that is not blank.", parameter="title")
+    if refusal := core_refusal(document.path, changes.get("content", document.content)):
+        raise ToolError("invalid", refusal, parameter="content")
+    changed = await call.stores.documents.update(document, changes, _writer(call), call.now)
+    if changed is None:
+        raise ToolError("not_found", f"The document {document.id} was deleted.")
+    return changed
+
+
+async def _changes(call: ToolInvocation) -> dict[str, Any]:
+    """Return the columns that the arguments give."""
+    title = call.arguments.optional_line("title", MAX_TITLE_LENGTH)
+    changes: dict[str, Any] = {} if title is None else {"title": title}
+    if call.arguments.given.get("content") is not None:
+        content = changes["content"] = call.arguments.text("content")
+        if len(content.encode()) > MAX_CONTENT_BYTES:
+            message = f"content takes at most {MAX_CONTENT_BYTES} bytes; write several documents."
+            raise ToolError("invalid", message, parameter="content")
+    project_id = await _project_id(call)
+    return changes if project_id is None else {**changes, "project_id": project_id}
+
+
+async def _load(call: ToolInvocation) -> Document:
+    document = await named_resource(call, "document_id", "document", call.stores.documents.get)
+    if document.deleted_at is not None:
+        raise ToolError("not_found", f"The document {document.id} was deleted.")
+    return document
+
+
+async def _project_id(call: ToolInvocation) -> UUID | None:
+    """Return the id of the project in the arguments, if there is one. Raise ToolError for a hidden one."""
+    if call.arguments.given.get("project_id") is None:
+        return None
+    return (await named_resource(call, "project_id", "project", call.stores.projects.get)).id
+
+
+def _writer(call: ToolInvocation) -> Writer:
+    return Writer(f"agent:{call.agent.id}", call.run_id)
+
+
+def _serialize_title(timezone: str, document: DocumentTitle) -> dict[str, Any]:
+    return {
+        "id": str(document.id),
+        "title": document.title,
+        "path": document.path,
+        "project": str(document.project_id) if document.project_id else None,
+        "size_bytes": document.size_bytes,
+        "updated_at": format_local(document.updated_at, timezone),
+    }
+
+
+def _serialize_hit(timezone: str, hit: DocumentHit) -> dict[str, Any]:
+    return {
+        "id": str(hit.id),
+        "title": hit.title,
+        "path": hit.path,
+        "snippet": hit.snippet,
+        "size_bytes": hit.size_bytes,
+        "updated_at": format_local(hit.updated_at, timezone),
+    }
+
+
+def _serialize(timezone: str, document: Document) -> dict[str, Any]:
+    return {
+        "id": str(document.id),
+        "title": document.title,
+        "path": document.path,
+        "project": str(document.project_id) if document.project_id else None,
+        "version": document.version,
+        "updated_at": format_local(document.updated_at, timezone),
+    }

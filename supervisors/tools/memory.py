@@ -1,0 +1,260 @@
+"""The memory tool: an agent keeps texts from run to run, as files below `/memories`.
+
+Its commands, parameters and answers are those of the memory tool that models are trained on. The files are
+documents of the agent, which people read and correct over the API.
+"""
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+from storage.channels.documents import Document, Writer
+from storage.channels.memories import MAX_FILES, MemoryFile
+from storage.channels.memory_paths import (
+    CORE,
+    MAX_CORE_BYTES,
+    MAX_PATH_CHARACTERS,
+    ROOT,
+    InvalidPath,
+    core_refusal,
+    name_of,
+    normalized,
+)
+from storage.errors import NotUnique
+from storage.ids import new_id
+from supervisors.tools.errors import ToolError
+from supervisors.tools.memory_texts import insert_text, replace_text, view_directory, view_file
+from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+
+MAX_BYTES = 1_048_576  # of one memory, as of a document over the API
+MAX_ENTRIES = 1000  # of a directory that is viewed
+ATTEMPTS = 10  # to edit a file that others are editing
+
+
+class MemoryCommand(StrEnum):
+    """What the memory tool does."""
+
+    VIEW = "view"
+    CREATE = "create"
+    STR_REPLACE = "str_replace"
+    INSERT = "insert"
+    DELETE = "delete"
+    RENAME = "rename"
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+MEMORY = ToolDefinition(
+    name="memory",
+    description=(
+        f"Reads and changes your memory: text files below {ROOT}, which you keep from run to run. {CORE}, of "
+        f"at most {MAX_CORE_BYTES} bytes, is shown to you at each wake; view the others when you need them. "
+        "Commands: view (path, view_range?) shows a file with line numbers, or a directory; create (path, "
+        "file_text) makes a new file; str_replace (path, old_str, new_str) replaces a text that occurs once; "
+        "insert (path, insert_line, insert_text) adds text after a line; delete (path); rename (old_path, "
+        "new_path)."
+    ),
+    parameters=schema(
+        ("command",),
+        command={"type": "string", "enum": list(MemoryCommand)},
+        path=_text(f"The file or directory, such as {ROOT}/people/ada.md; of all commands but rename."),
+        view_range={
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "view: the first and the last line to show; -1 for the end of the file.",
+        },
+        file_text=_text("create: the content of the new file."),
+        old_str=_text("str_replace: the text to replace, exactly as it is in the file."),
+        new_str=_text("str_replace: the text to put in its place."),
+        insert_line={"type": "integer", "description": "insert: the line to insert after; 0: the beginning."},
+        insert_text=_text("insert: the text to insert."),
+        old_path=_text("rename: the file or directory to rename."),
+        new_path=_text("rename: its new path."),
+    ),
+)
+
+
+async def use_memory(call: ToolInvocation) -> str | PartialResult:
+    """Execute one command on the agent's memories."""
+    command = call.arguments.required_choice("command", MemoryCommand)
+    return await COMMANDS[command](call)
+
+
+async def _view(call: ToolInvocation) -> str | PartialResult:
+    path = _path(call, "path")
+    memory = await call.stores.memories.get(call.agent.id, path)
+    if memory is not None:
+        view = view_file(path, memory.content, call.arguments.pair("view_range"))
+        return PartialResult(view.text, view.left_out) if view.left_out else view.text
+    entries = await call.stores.memories.list_directory(call.agent.id, path, MAX_ENTRIES + 1)
+    if not entries and path != ROOT:
+        raise _missing(path)
+    text = view_directory(path, entries[:MAX_ENTRIES])
+    if len(entries) > MAX_ENTRIES:
+        return PartialResult(text, f"Only {MAX_ENTRIES} entries are listed: view a directory below {path}.")
+    return text
+
+
+async def _create(call: ToolInvocation) -> str:
+    path, content = _path(call, "path"), call.arguments.text("file_text")
+    if path == ROOT:
+        raise _exists(path)
+    _require_room(path, content)
+    conflict = await call.stores.memories.find_conflict(call.agent.id, path)
+    if conflict is not None:
+        raise _exists(path) if conflict.startswith(path) else _no_directory(conflict)
+    try:
+        await call.stores.documents.insert(_new_memory(call, path, content))
+    except NotUnique as error:
+        raise _exists(path) from error
+    return f"File created successfully at: {path}"
+
+
+async def _replace(call: ToolInvocation) -> str:
+    path, old, new = _path(call, "path"), call.arguments.text("old_str"), call.arguments.text("new_str")
+    return await _edit(call, path, lambda content: replace_text(path, content, old, new))
+
+
+async def _insert(call: ToolInvocation) -> str:
+    path, text = _path(call, "path"), call.arguments.text("insert_text")
+    line = call.arguments.required_integer("insert_line")
+    return await _edit(call, path, lambda content: insert_text(path, content, line, text))
+
+
+async def _delete(call: ToolInvocation) -> str:
+    path = _path(call, "path")
+    if path == ROOT:
+        raise ToolError("invalid", f"Cannot delete the {ROOT} directory itself", parameter="path")
+    files = await _files(call, path)
+    await call.stores.memories.delete(files, _writer(call), call.now)
+    return f"Successfully deleted {path}"
+
+
+async def _rename(call: ToolInvocation) -> str:
+    old, new = _path(call, "old_path"), _path(call, "new_path")
+    if old == ROOT:
+        raise ToolError("invalid", f"Cannot rename the {ROOT} directory itself", parameter="old_path")
+    if new == ROOT or await call.stores.memories.list_files(call.agent.id, new):
+        raise _occupied(new)
+    files = await _files(call, old)
+    await _refuse_move(call, files, old, new)
+    try:
+        await call.stores.memories.rename(files, old, new, name_of(new))
+    except NotUnique as error:
+        raise _occupied(new) from error
+    return f"Successfully renamed {old} to {new}"
+
+
+COMMANDS: dict[MemoryCommand, Callable[[ToolInvocation], Awaitable[str | PartialResult]]] = {
+    MemoryCommand.VIEW: _view,
+    MemoryCommand.CREATE: _create,
+    MemoryCommand.STR_REPLACE: _replace,
+    MemoryCommand.INSERT: _insert,
+    MemoryCommand.DELETE: _delete,
+    MemoryCommand.RENAME: _rename,
+}
+
+
+async def _edit(call: ToolInvocation, path: str, change: Callable[[str], tuple[str, str]]) -> str:
+    """Change a file and return the answer. A file that was changed meanwhile is read again."""
+    for _ in range(ATTEMPTS):
+        memory = await _load(call, path)
+        content, answer = change(memory.content)
+        _require_room(path, content)
+        changes = {"content": content}
+        if await call.stores.documents.update(memory, changes, _writer(call), call.now, memory.version):
+            return answer
+    raise ToolError("unavailable", f"The file {path} is being changed by others; try again.")
+
+
+async def _load(call: ToolInvocation, path: str) -> Document:
+    memory = await call.stores.memories.get(call.agent.id, path)
+    if memory is not None:
+        return memory
+    if path == ROOT or await call.stores.memories.list_files(call.agent.id, path):
+        raise ToolError("invalid", f"The path {path} is not a file.", parameter="path")
+    raise _missing(path)
+
+
+async def _files(call: ToolInvocation, path: str) -> list[MemoryFile]:
+    """Return the file at this path, or all files below it. Raise ToolError if there are none or too many."""
+    files = await call.stores.memories.list_files(call.agent.id, path)
+    if not files:
+        raise ToolError("not_found", f"The path {path} does not exist")
+    if len(files) > MAX_FILES:
+        message = f"The directory {path} contains more than {MAX_FILES} files: do this with parts of it."
+        raise ToolError("too_many", message)
+    return files
+
+
+async def _refuse_move(call: ToolInvocation, files: list[MemoryFile], old: str, new: str) -> None:
+    """Raise ToolError if the files cannot move from `old` to `new`."""
+    if new.startswith(f"{old}/"):
+        raise ToolError("invalid", f"The path {new} is inside of {old}", parameter="new_path")
+    conflict = await call.stores.memories.find_conflict(call.agent.id, new)
+    if conflict is not None:
+        raise _no_directory(conflict)
+    if max(len(file.path) for file in files) + len(new) - len(old) > MAX_PATH_CHARACTERS:
+        message = f"A path would have more than {MAX_PATH_CHARACTERS} characters: choose a shorter new_path."
+        raise ToolError("invalid", message, parameter="new_path")
+    if new == CORE:
+        _require_room(new, (await _load(call, old)).content)
+
+
+def _path(call: ToolInvocation, name: str) -> str:
+    try:
+        return normalized(call.arguments.text(name))
+    except InvalidPath as error:
+        raise ToolError("invalid", str(error), parameter=name) from error
+
+
+def _writer(call: ToolInvocation) -> Writer:
+    return Writer(f"agent:{call.agent.id}", call.run_id)
+
+
+def _new_memory(call: ToolInvocation, path: str, content: str) -> Document:
+    writer = _writer(call)
+    return Document(
+        id=new_id(),
+        organization_id=call.agent.organization_id,
+        agent_id=call.agent.id,
+        project_id=None,
+        title=name_of(path),
+        content=content,
+        content_type="text/markdown" if path.endswith(".md") else "text/plain",
+        created_at=call.now,
+        updated_at=call.now,
+        path=path,
+        author=writer.author,
+        run_id=writer.run_id,
+    )
+
+
+def _require_room(path: str, content: str) -> None:
+    """Raise ToolError for a content that is too long for a memory, or for the core memory."""
+    size = len(content.encode())
+    refusal = core_refusal(path, content)
+    if size > MAX_BYTES:
+        refusal = (
+            f"A file may have at most {MAX_BYTES} bytes, and {path} would have {size}: use several files."
+        )
+    if refusal is not None:
+        raise ToolError("too_long", refusal)
+
+
+def _missing(path: str) -> ToolError:
+    return ToolError("not_found", f"The path {path} does not exist. Please provide a valid path.")
+
+
+def _exists(path: str) -> ToolError:
+    return ToolError("exists", f"File {path} already exists")
+
+
+def _occupied(path: str) -> ToolError:
+    return ToolError("exists", f"The destination {path} already exists")
+
+
+def _no_directory(path: str) -> ToolError:
+    return ToolError("invalid", f"The path {path} is a file, not a directory.")

@@ -1,0 +1,78 @@
+"""Lists of tools: a page of at most so many items and bytes, and how to go on after it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from storage.postgres.json_values import to_json
+from storage.postgres.paging import Chunk, Cursor, Page
+from supervisors.tools.reach import Resource, named_resource
+from supervisors.tools.toolkit import PartialResult, ToolInvocation
+
+Item = TypeVar("Item")
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+MAX_LIST_BYTES = 32_768  # of all items; a single one may be longer
+
+LIMIT = {"type": "integer", "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+AFTER = {"type": "string", "format": "uuid", "description": "Goes on after the item with this id."}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPage(Generic[Item]):
+    """The first items of a list, ready for JSON; `has_more` tells whether others follow."""
+
+    items: list[Item]
+    has_more: bool
+
+    def result(self) -> list[Item] | PartialResult:
+        """Return the items, with a note if others follow."""
+        return PartialResult(self.items, more("after", self.items[-1])) if self.has_more else self.items
+
+
+def more(argument: str, last: Any) -> str:
+    """Return the sentence that tells how to go on after the last item."""
+    return f'There are more. To read on, call this again with {argument}="{last["id"]}".'
+
+
+async def read_page(
+    call: ToolInvocation,
+    fetch: Callable[[Page], Awaitable[Chunk[Item]]],
+    serialize: Callable[[Item], dict[str, Any]],
+    after: Cursor | None,
+) -> ToolPage[dict[str, Any]]:
+    """Return the items after the cursor, as many as the argument `limit` and the bytes of a list allow."""
+    limit = min(call.arguments.integer("limit", DEFAULT_LIMIT, minimum=1), MAX_LIMIT)
+    chunk = await fetch(Page(after, limit + 1))
+    items: list[dict[str, Any]] = []
+    size = 0
+    for item in chunk[:limit]:
+        serialized = serialize(item)
+        size += len(to_json(serialized))
+        if items and size > MAX_LIST_BYTES:
+            break
+        items.append(serialized)
+    return ToolPage(items, has_more=chunk.is_cut or len(items) < len(chunk))
+
+
+async def named_cursor(
+    call: ToolInvocation,
+    argument: str,
+    kind: str,
+    get: Callable[[UUID], Awaitable[Resource | None]],
+    cursor: Callable[[Resource], Cursor],
+) -> Cursor | None:
+    """Return the place of the item that an argument names; None if it is left out.
+
+    Raise ToolError for an item that the agent does not reach.
+    """
+    if call.arguments.given.get(argument) is None:
+        return None
+    return cursor(await named_resource(call, argument, kind, get))
+
+
+def by_creation(item: Any) -> Cursor:
+    """Return the place of an item in a list that is sorted by creation."""
+    return item.created_at, item.id

@@ -1,0 +1,368 @@
+"""Final answers: the turn after them, the run's output, and texts that are sent to contacts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from storage.channels.contacts import Contact
+from storage.channels.messages import Direction, Message, MessageFilters, MessageStatus
+from storage.ids import new_id
+from storage.model import Agent, Notification, Outcome, Reply
+from storage.notifications.inserts import NewNotification
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import RunRequest, StopRequest
+from supervisors.harness.final_answers import MAX_OUTPUT
+from supervisors.llm.port import ChatRole, ModelResponse, ToolCall
+from supervisors.policy.phases import Phase
+from tests.receiver import Receiver, answering, receiving
+from tests.storage.factories import adapter, new_notification, tool
+from tests.supervisors.harness import scripted_runs
+from tests.supervisors.harness.scripted_runs import metadata, notify, only_run, running, spans
+from tests.supervisors.scripted_model import Script, Turn
+from tests.supervisors.world import World, open_world
+
+SLEEP = ("sleep", "{}")
+
+
+@asynccontextmanager
+async def talking(
+    pool: Pool, *turns: Turn, agent: dict[str, Any] | None = None
+) -> AsyncIterator[tuple[World, Agent, Script]]:
+    """Open a world with an agent that runs by this script once `start` is called."""
+    async with running(pool, *turns, agent=agent) as (world, talker, script):
+        world.registry.allow_starts(False)
+        yield world, talker, script
+
+
+async def start(world: World, agent: Agent) -> None:
+    """Run the agent to the end of its script."""
+    world.registry.allow_starts(True)
+    await scripted_runs.start(world, agent)
+
+
+def says(text: str, *calls: tuple[str, str]) -> ModelResponse:
+    return ModelResponse(text, tuple(ToolCall(f"call_{n}", *call) for n, call in enumerate(calls)))
+
+
+def clears(notification: Notification | NewNotification) -> tuple[str, str]:
+    return "clear_notification", f'{{"notification_id": "{notification.id}"}}'
+
+
+def last_question(script: Script) -> str:
+    [*_, message] = script.conversation
+    assert message.role is ChatRole.USER
+    return message.text
+
+
+async def test_talking_model_is_told_once_what_is_open(pool: Pool) -> None:
+    async with talking(pool, says("I took care of it."), says("Really, I did.")) as (world, agent, script):
+        waiting = await notify(world, agent, 'Call "Ann"\n{"id": 1}')
+        await notify(world, agent, "Read this some day", priority="low")
+        await start(world, agent)
+
+        run = (await world.ledger(agent))[0]
+        assert (run.outcome, run.turns, run.output, run.error) == (Outcome.ENDED, 2, "Really, I did.", "")
+        lines = last_question(script).splitlines()
+        assert (
+            lines[1] == f'{{"id":"{waiting.id}","source":"api","title":"Call \\"Ann\\"\\n{{\\"id\\": 1}}"}}'
+        )
+        assert not any("some day" in line for line in lines)
+        assert lines[-1].endswith("then call sleep. Another answer without a tool call ends the run.")
+
+
+async def test_model_that_is_told_what_is_open_can_clear_it(pool: Pool) -> None:
+    async with talking(pool, says("Hello!")) as (world, agent, script):
+        waiting = await notify(world, agent, "Call Ann")
+        script.say([clears(waiting)], says("Good night.", SLEEP))
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns, run.output) == (Outcome.SLEPT, 3, "Good night.")
+        trace = await world.storage.traces.get(run.id)
+        assert trace is not None
+        assert trace.metadata == {"output": "Good night."}
+
+
+async def test_talking_model_ends_the_run_if_nothing_is_open(pool: Pool) -> None:
+    async with talking(pool, says("Nothing to do.")) as (world, agent, _):
+        await notify(world, agent, "Some day", priority="low")
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns, run.output) == (Outcome.ENDED, 1, "Nothing to do.")
+
+
+async def test_last_turn_of_the_limit_is_followed_by_no_question(pool: Pool) -> None:
+    async with talking(pool, says("Hello!"), agent={"max_turns": 1}) as (world, agent, _):
+        await notify(world, agent, "Call Ann")
+        await start(world, agent)
+
+        run = (await world.ledger(agent))[0]
+        assert (run.outcome, run.turns, run.output) == (Outcome.ENDED, 1, "Hello!")
+
+
+async def test_talking_model_ends_in_quarantine(pool: Pool) -> None:
+    async with talking(pool, *[says("I am on it.")] * 10) as (world, agent, _):
+        await notify(world, agent, "Call Ann")
+        await start(world, agent)
+        await world.go_to(60)
+
+        assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 15]
+        assert await world.phase(agent) is Phase.QUARANTINED
+
+
+async def test_many_open_notifications_are_counted(pool: Pool) -> None:
+    async with talking(pool, says("Hello!"), says("Bye!")) as (world, agent, script):
+        for number in range(12):
+            await notify(world, agent, f"Note {number}")
+        await start(world, agent)
+
+        assert "2 more: list_notifications shows them." in last_question(script)
+
+
+async def test_long_output_is_cut_with_a_note(pool: Pool) -> None:
+    async with talking(pool, says(f"x\0{'y' * MAX_OUTPUT}")) as (world, agent, _):
+        await start(world, agent)
+
+        output = (await only_run(world, agent)).output
+        assert output.startswith("xyyy")
+        assert output.endswith(f"y… (cut: {MAX_OUTPUT} of {MAX_OUTPUT + 1} characters)")
+
+
+@pytest.fixture
+async def gateway() -> AsyncIterator[Receiver]:
+    async with receiving() as server:
+        yield server
+
+
+@asynccontextmanager
+async def answering_by_text(
+    pool: Pool, gateway: Receiver, *turns: Turn
+) -> AsyncIterator[tuple[World, Agent, Script]]:
+    """Open a world with an agent whose final answers are sent by SMS through the gateway."""
+    script = Script(*turns)
+    async with open_world(pool, model=script) as world:
+        template = await world.template(reply=Reply.TEXT)
+        phone = adapter(template.organization_id)
+        await world.storage.adapters.insert(phone)
+        await world.storage.tools.insert(tool(phone.id, handler="channel:sms", url=gateway.url))
+        world.registry.allow_starts(False)
+        yield world, await world.agent(adapters=(phone.id,), template_id=template.id), script
+
+
+async def new_contact(world: World, agent: Agent, name: str) -> Contact:
+    contact = Contact(new_id(), agent.organization_id, None, name, "", "+15550100", {}, world.clock.now())
+    await world.storage.contacts.insert(contact)
+    return contact
+
+
+async def text_from(world: World, agent: Agent, contact: Contact, body: str) -> Notification:
+    """Receive an SMS as the API does, without waiting for the registry."""
+    now = world.clock.now()
+    new = new_notification(
+        agent.id, source="sms", source_id=str(contact.id), title="New sms", body=body, created_at=now
+    )
+    await world.storage.notifications.insert(new, {agent.organization_id})
+    stored = await world.storage.notifications.get(new.id)
+    assert stored is not None
+    return stored
+
+
+async def sent(world: World, agent: Agent) -> list[Message]:
+    """Return the messages of the agent, oldest first."""
+    filters = MessageFilters((agent.organization_id,), agent_id=agent.id, direction=Direction.OUTBOUND)
+    return [*await world.storage.messages.list_page(filters, Page(limit=100))][::-1]
+
+
+async def is_cleared(world: World, notification: Notification) -> bool:
+    stored = await world.storage.notifications.get(notification.id)
+    assert stored is not None
+    return stored.cleared
+
+
+async def test_final_answer_is_sent_to_the_contact_that_woke_the_agent(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway, says("Hello Ann!")) as (world, agent, _):
+        ann = await new_contact(world, agent, "Ann")
+        asked = [await text_from(world, agent, ann, text) for text in ("Are you there?", "Hello?")]
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns, run.output, run.error) == (Outcome.ENDED, 1, "Hello Ann!", "")
+        [call] = gateway.requests
+        [message] = await sent(world, agent)
+        assert call.data["arguments"]["body"] == message.body == "Hello Ann!"
+        assert call.data["tool_call_id"] == call.headers["Idempotency-Key"] == str(message.id)
+        assert (message.contact_id, message.status, message.run_id) == (ann.id, MessageStatus.SENT, run.id)
+        assert [await is_cleared(world, one) for one in asked] == [True, True]
+        assert await world.phase(agent) is Phase.ASLEEP
+        [span] = await spans(world, agent, "tool")
+        recorded = await metadata(world, span)
+        assert recorded["gen_ai.tool.call.result"]["message_id"] == str(message.id)
+
+
+async def test_text_beside_a_sleep_call_is_sent_first(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway, says("Hello Ann!", SLEEP)) as (world, agent, _):
+        await text_from(world, agent, await new_contact(world, agent, "Ann"), "Are you there?")
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns, run.output) == (Outcome.SLEPT, 1, "Hello Ann!")
+        assert [message.body for message in await sent(world, agent)] == ["Hello Ann!"]
+
+
+async def test_text_beside_other_calls_is_not_sent(pool: Pool, gateway: Receiver) -> None:
+    look = says("Let me look.", ("list_notifications", "{}"))
+    async with answering_by_text(pool, gateway, look, says("Hello Ann!")) as (world, agent, _):
+        await text_from(world, agent, await new_contact(world, agent, "Ann"), "Are you there?")
+        await start(world, agent)
+
+        assert [message.body for message in await sent(world, agent)] == ["Hello Ann!"]
+
+
+async def test_each_waiting_contact_gets_a_text_of_its_own(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway, says("Hello Bob!"), says("Hello Ann!")) as (
+        world,
+        agent,
+        script,
+    ):
+        ann, bob = await new_contact(world, agent, "Ann"), await new_contact(world, agent, "Bob")
+        await text_from(world, agent, ann, "I am Ann.")
+        await text_from(world, agent, bob, "I am Bob.")
+        await start(world, agent)
+
+        assert [
+            (call.data["arguments"]["contact"]["name"], call.data["arguments"]["body"])
+            for call in gateway.requests
+        ] == [("Bob", "Hello Bob!"), ("Ann", "Hello Ann!")]
+        question = last_question(script)
+        assert question.startswith(f"Your text was sent to the contact {bob.id}. These high-priority")
+        assert question.endswith(f"next answer without a tool call is sent to the contact {ann.id}.")
+        run = await only_run(world, agent)
+        assert (run.outcome, run.output) == (Outcome.ENDED, "Hello Ann!")
+
+
+async def test_message_during_the_answer_is_not_cleared_by_it(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway, says("Hello!"), says("Yes, both!")) as (
+        world,
+        agent,
+        script,
+    ):
+        ann = await new_contact(world, agent, "Ann")
+        await text_from(world, agent, ann, "Are you there?")
+
+        async def ann_writes_again() -> None:
+            script.during_call = None
+            world.clock.advance(1)
+            await text_from(world, agent, ann, "And your friend?")
+
+        script.during_call = ann_writes_again
+        await start(world, agent)
+
+        bodies = [call.data["arguments"]["body"] for call in gateway.requests]
+        assert bodies == ["Hello!", "Yes, both!"]
+        assert "And your friend?" not in script.requests[0].messages[-1].text
+
+
+async def test_agent_woken_by_no_contact_sends_nothing(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway, says("I will."), says("I will!")) as (world, agent, script):
+        await notify(world, agent, "Water the plants")
+        await notify(world, agent, "New sms", source="sms", source_id="+15550100")
+        await start(world, agent)
+
+        assert await sent(world, agent) == []
+        assert (await world.ledger(agent))[0].output == "I will!"
+        assert last_question(script).endswith("Another answer without a tool call ends the run.")
+
+
+async def test_text_that_cannot_be_sent_fails_the_run(pool: Pool, gateway: Receiver) -> None:
+    gateway.answer = answering(500)
+    async with answering_by_text(pool, gateway, says("Hello Bob!"), says("Bob?")) as (world, agent, script):
+        bob = await new_contact(world, agent, "Bob")
+        asked = await text_from(world, agent, bob, "I am Bob.")
+        await start(world, agent)
+
+        run = (await world.ledger(agent))[0]
+        error = f"The text was not sent to the contact {bob.id}: The message is kept as failed."
+        assert run.outcome is Outcome.FAILED
+        assert run.error.startswith(error)
+        assert last_question(script).startswith(error)
+        assert (await world.see(agent)).failures.last_error.startswith(error)
+        [message] = await sent(world, agent)
+        assert (message.status, await is_cleared(world, asked)) == (MessageStatus.FAILED, False)
+
+        gateway.answer = answering(200)
+        script.say(says("Hello again, Bob!"))
+        await world.go_to(1)
+
+        [message] = await sent(world, agent)
+        assert (message.status, message.body) == (MessageStatus.SENT, "Hello Bob!"), "as it was stored"
+        assert [call.data["tool_call_id"] for call in gateway.requests] == [str(message.id)] * 2
+        assert await is_cleared(world, asked)
+
+
+async def test_killed_run_sends_its_text_once(
+    pool: Pool, gateway: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check a run that dies between the tool's answer and the clearing of the notification."""
+    async with answering_by_text(pool, gateway, says("Hello Ann!"), says("Hi Ann!")) as (world, agent, _):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "Are you there?")
+        cut_off = asyncio.Event()
+
+        async def hang(*_: Any) -> bool:
+            cut_off.set()
+            await asyncio.Event().wait()
+            return False
+
+        monkeypatch.setattr(world.storage.notifications, "clear", hang)
+        world.registry.allow_starts(True)
+        await world.registry.ask(agent.id, RunRequest())
+        await cut_off.wait()
+        monkeypatch.undo()
+        await world.restart()
+        await world.go_to(5)
+
+        assert [run.outcome for run in await world.ledger(agent)] == [Outcome.INTERRUPTED, Outcome.ENDED]
+        assert len(gateway.requests) == 1
+        assert [message.body for message in await sent(world, agent)] == ["Hello Ann!"]
+        assert await is_cleared(world, asked)
+
+
+async def test_uncleared_message_can_be_answered_again(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway, says("Hello Ann!"), says("Hello Ann, again!")) as (
+        world,
+        agent,
+        _,
+    ):
+        asked = await text_from(world, agent, await new_contact(world, agent, "Ann"), "Are you there?")
+        await start(world, agent)
+        await world.go_to(10)
+        await world.edit(asked, cleared=False)
+        await world.go_to(100)
+
+        assert [message.body for message in await sent(world, agent)] == ["Hello Ann!", "Hello Ann, again!"]
+
+
+async def test_stop_ends_the_sending_of_a_text(pool: Pool, gateway: Receiver) -> None:
+    is_called = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        is_called.set()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    gateway.answer = hang
+    async with answering_by_text(pool, gateway, says("Hello Ann!")) as (world, agent, _):
+        await text_from(world, agent, await new_contact(world, agent, "Ann"), "Are you there?")
+        world.registry.allow_starts(True)
+        await world.registry.ask(agent.id, RunRequest())
+        await is_called.wait()
+        await world.ask(agent, StopRequest())
+
+        assert (await only_run(world, agent)).outcome is Outcome.STOPPED
+        assert [message.status for message in await sent(world, agent)] == [MessageStatus.QUEUED]

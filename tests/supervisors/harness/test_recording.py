@@ -1,0 +1,157 @@
+"""What runs of the built-in harness record of their models and tools."""
+
+from typing import Any
+
+import pytest
+
+from storage.model import Agent, Outcome, Span
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import RunRequest, StopRequest
+from supervisors.llm.inbox_model import InboxModel
+from supervisors.llm.port import ModelCallFailed, ModelRequest, ModelResponse, ToolCall
+from supervisors.settings import TracingSettings
+from tests.acceptance.client import eventually
+from tests.supervisors.harness.scripted_runs import (
+    SLEEP,
+    answers,
+    metadata,
+    only_run,
+    running,
+    spans,
+    start,
+    start_once,
+)
+from tests.supervisors.world import World, open_world
+
+INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
+SHARED = {"gen_ai.system_instructions", "gen_ai.tool.definitions"}
+CONTENT = {INPUT, OUTPUT, *SHARED, "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"}
+
+
+class Failing:
+    """A model whose answer breaks off."""
+
+    async def complete(self, _: ModelRequest) -> ModelResponse:
+        raise ModelCallFailed("The model is away.", ModelResponse("I would", (), reasoning="Hm."))
+
+
+async def recorded(world: World, agent: Agent, span_type: str) -> list[dict[str, Any]]:
+    """Return the metadata of the spans of this type, oldest first."""
+    return [await metadata(world, span) for span in await spans(world, agent, span_type)]
+
+
+async def open_call(world: World, agent: Agent) -> Span | None:
+    calls = await spans(world, agent, "llm")
+    return next((call for call in calls if call.ended_at is None), None)
+
+
+def parts(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(message["role"], part["type"]) for message in messages for part in message["parts"]]
+
+
+async def test_each_call_records_what_the_model_was_told_and_said(pool: Pool) -> None:
+    thinking = ModelResponse(
+        "I look.", (ToolCall("call_1", "list_notifications", "{}"),), 5, 5, reasoning="Hm."
+    )
+    async with running(pool, thinking, [SLEEP], agent={"system_prompt": "Be kind."}) as (world, agent, _):
+        await start(world, agent)
+        first, second = await recorded(world, agent, "llm")
+
+    assert parts(first[INPUT]) == [("user", "text")]
+    assert parts(first[OUTPUT]) == [
+        ("assistant", "reasoning"),
+        ("assistant", "text"),
+        ("assistant", "tool_call"),
+    ]
+    assert first["gen_ai.system_instructions"] == [{"type": "text", "content": "Be kind."}]
+    assert "sleep" in {tool["name"] for tool in first["gen_ai.tool.definitions"]}
+    assert second[INPUT] == [
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "call_1", "response": {"result": []}}],
+        }
+    ]
+    assert parts(second[OUTPUT]) == [("assistant", "tool_call")]
+    assert not SHARED & second.keys()
+
+
+async def test_shared_parts_of_many_runs_are_stored_once(pool: Pool) -> None:
+    async with open_world(pool, model=InboxModel()) as world:
+        agents = [await world.agent(system_prompt="Be kind.") for _ in range(3)]
+        for agent in agents:
+            await world.notify(agent)
+
+        assert await pool.fetchval("SELECT count(*) FROM shared_content") == 2
+        for agent in agents:
+            first, *_ = await recorded(world, agent, "llm")
+            assert first.keys() >= SHARED
+
+
+@pytest.mark.parametrize("of_template", [None, "none"])
+async def test_content_is_not_recorded_if_turned_off(pool: Pool, of_template: str | None) -> None:
+    settings = TracingSettings("full" if of_template else "none")
+    async with open_world(pool, model=InboxModel(), tracing=settings) as world:
+        shared = await world.template(content=of_template or "")
+        agent = await world.agent(template_id=shared.id)
+        await world.notify(agent)
+
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+        stored = [*await recorded(world, agent, "llm"), *await recorded(world, agent, "tool")]
+        assert len(stored) == 6
+        assert not any(CONTENT & each.keys() for each in stored)
+        assert await pool.fetchval("SELECT count(*) FROM shared_content") == 0
+
+
+async def test_broken_off_answer_is_recorded(pool: Pool) -> None:
+    async with open_world(pool, model=Failing()) as world:
+        agent = await world.agent()
+        await start_once(world, agent)
+        [call] = await recorded(world, agent, "llm")
+
+    assert parts(call[INPUT]) == [("user", "text")]
+    [answer] = call[OUTPUT]
+    assert [part["content"] for part in answer["parts"]] == ["Hm.", "I would"]
+
+
+async def test_cut_off_answer_is_recorded_although_the_run_fails(pool: Pool) -> None:
+    cut_off = ModelResponse("I would", (), 5, 5, finish_reason="length")
+    async with running(pool, cut_off) as (world, agent, _):
+        await start_once(world, agent)
+        [call] = await recorded(world, agent, "llm")
+
+        assert (await only_run(world, agent)).outcome is Outcome.FAILED
+    assert call[OUTPUT] == [
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "content": "I would"}],
+            "finish_reason": "length",
+        }
+    ]
+
+
+async def test_stopped_call_has_recorded_what_the_model_was_told(pool: Pool) -> None:
+    async with running(pool) as (world, agent, script):
+        await world.registry.ask(agent.id, RunRequest())
+        await script.is_thinking.wait()
+        await world.ask(agent, StopRequest())
+        [call] = await recorded(world, agent, "llm")
+
+    assert parts(call[INPUT]) == [("user", "text")]
+    assert OUTPUT not in call
+
+
+async def test_waiting_run_says_for_what_and_shows_its_span(pool: Pool) -> None:
+    async with running(pool, [("look_up", "{}")]) as (world, agent, script):
+        world.toolbox.rigged["look_up"] = answers("tea")
+        await world.registry.ask(agent.id, RunRequest())
+        await script.is_thinking.wait()
+        world.clock.advance(24)
+        snapshot = await world.see(agent)
+        waiting = await eventually(lambda: open_call(world, agent), "the open span", 10)
+        told = (await metadata(world, waiting))[INPUT]
+        await world.ask(agent, StopRequest())
+        ended = await spans(world, agent, "llm")
+
+    assert snapshot.why.endswith("; waiting 24 s for provider builtin.")
+    assert parts(told) == [("tool", "tool_call_response")]
+    assert sorted(span.error for span in ended if span.ended_at) == ["", "stopped"]

@@ -1,0 +1,115 @@
+"""The contact tools: whom an agent sees, how it finds them, and what it may correct."""
+
+from typing import Any
+
+import pytest
+
+from storage.ids import new_id
+from supervisors.tools.toolkit import PartialResult
+from tests.storage.factories import NOW, SECOND
+from tests.supervisors.tools.resources import refusal, stored_contact
+from tests.supervisors.world import World
+
+
+async def test_contacts_of_agent_and_organization_are_listed_newest_first(world: World) -> None:
+    agent = await world.agent()
+    sibling, stranger = await world.agent(), await world.agent(await world.organization())
+    ada = await stored_contact(world, agent, name="Ada")
+    shared = await stored_contact(world, agent, name="Bea", agent_id=None, created_at=NOW + SECOND)
+    await stored_contact(world, sibling)
+    await stored_contact(world, stranger, agent_id=None)
+    run = await world.start(agent)
+
+    bea = {"id": str(shared.id), "name": "Bea", "email": "ada@example.com", "phone": shared.phone}
+    assert await run.call("list_contacts") == [bea, {**bea, "id": str(ada.id), "name": "Ada"}]
+    first = await run.call("list_contacts", limit=1)
+    assert first == PartialResult(
+        [bea], f'There are more. To read on, call this again with after="{shared.id}".'
+    )
+    rest = await run.call("list_contacts", limit=1, after=str(shared.id))
+    assert [contact["id"] for contact in rest] == [str(ada.id)]
+
+
+async def test_contact_is_found_by_phone_or_email(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    ada = await stored_contact(world, agent, email="ada@example.com", phone="+436641234567")
+    await stored_contact(world, agent, email="bea@example.com", phone="+436647654321")
+
+    for address in ("ADA@example.com", "+43 664 123-4567", " +436641234567 "):
+        assert [each["id"] for each in await run.call("list_contacts", address=address)] == [str(ada.id)]
+    assert await run.call("list_contacts", address="carl@example.com") == []
+    error = await refusal(run, "list_contacts", address="Ada")
+    assert (error["code"], error["parameter"]) == ("invalid", "address")
+
+
+async def test_contact_is_read_with_its_metadata(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    contact = await stored_contact(world, agent, metadata={"vip": True})
+
+    read = await run.call("get_contact", contact_id=str(contact.id))
+
+    assert (read["id"], read["name"], read["metadata"]) == (str(contact.id), "Ada", {"vip": True})
+
+
+async def test_update_changes_only_what_is_given(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    contact = await stored_contact(world, agent, name="Ada", email="ada@example.com")
+
+    changed = await run.call("update_contact", contact_id=str(contact.id), name=" Ada Byron ", email="")
+
+    assert (changed["name"], changed["email"], changed["phone"]) == ("Ada Byron", "", contact.phone)
+    assert await run.call("get_contact", contact_id=str(contact.id)) == changed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "Give at least one of name, email, phone."),
+        ({"name": "x" * 256}, "name takes a text of at most 255 characters."),
+        ({"phone": ["+43"]}, "phone takes a text."),
+    ],
+)
+async def test_unfit_update_of_contact_is_refused(
+    world: World, arguments: dict[str, Any], message: str
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    contact = await stored_contact(world, agent)
+
+    error = await refusal(run, "update_contact", contact_id=str(contact.id), **arguments)
+
+    assert (error["code"], error["message"]) == ("invalid", message)
+    assert await world.storage.contacts.get(contact.id) == contact
+
+
+@pytest.mark.parametrize("tool", ["get_contact", "update_contact", "list_messages"])
+async def test_contact_out_of_reach_is_not_found(world: World, tool: str) -> None:
+    """Invariant I7."""
+    agent = await world.agent()
+    sibling, stranger = await world.agent(), await world.agent(await world.organization())
+    run = await world.start(agent)
+    arguments = {"name": "Eve"} if tool == "update_contact" else {}
+    hidden = [
+        await stored_contact(world, sibling),
+        await stored_contact(world, stranger),
+        await stored_contact(world, stranger, agent_id=None),
+    ]
+
+    for contact_id in [*(contact.id for contact in hidden), new_id()]:
+        error = await refusal(run, tool, contact_id=str(contact_id), **arguments)
+        assert error == {"code": "not_found", "message": f"You have no contact {contact_id}."}
+    for contact in hidden:
+        assert await world.storage.contacts.get(contact.id) == contact
+
+
+async def test_list_goes_on_only_after_own_contact(world: World) -> None:
+    agent, sibling = await world.agent(), await world.agent()
+    run = await world.start(agent)
+    contact = await stored_contact(world, sibling)
+
+    error = await refusal(run, "list_contacts", after=str(contact.id))
+
+    assert error == {"code": "not_found", "message": f"You have no contact {contact.id}."}

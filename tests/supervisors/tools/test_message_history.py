@@ -1,0 +1,125 @@
+"""The message tools: an agent reads its conversations."""
+
+from storage.channels.messages import Attachment, Direction, MessageStatus
+from storage.ids import new_id
+from supervisors.tools.pages import MAX_LIST_BYTES
+from supervisors.tools.toolkit import PartialResult
+from tests.storage.factories import NOW, SECOND
+from tests.supervisors.tools.resources import refusal, stored_contact, stored_message
+from tests.supervisors.world import World
+
+
+async def test_conversation_is_listed_newest_last_in_local_time(world: World) -> None:
+    agent = await world.agent(timezone="Europe/Vienna")
+    contact = await stored_contact(world, agent)
+    asked = await stored_message(world, agent, contact_id=contact.id, body="When?", attachments=())
+    answered = await stored_message(
+        world,
+        agent,
+        contact_id=contact.id,
+        body="At nine.",
+        subject="Re",
+        direction=Direction.OUTBOUND,
+        status=MessageStatus.SENT,
+        attachments=(Attachment("map.png", "image/png", "https://example.com/map.png"),),
+        created_at=NOW + SECOND,
+    )
+    await stored_message(world, agent, contact_id=None, created_at=NOW + 2 * SECOND)
+    run = await world.start(agent)
+
+    assert await run.call("list_messages", contact_id=str(contact.id)) == [
+        {
+            "id": str(asked.id),
+            "contact": str(contact.id),
+            "at": "2126-11-21T10:00:00+01:00",
+            "direction": "inbound",
+            "channel": "sms",
+            "status": "received",
+            "body": "When?",
+        },
+        {
+            "id": str(answered.id),
+            "contact": str(contact.id),
+            "at": "2126-11-21T10:00:01+01:00",
+            "direction": "outbound",
+            "channel": "sms",
+            "status": "sent",
+            "subject": "Re",
+            "body": "At nine.",
+            "attachments": ["map.png"],
+        },
+    ]
+    assert len(await run.call("list_messages")) == 3
+
+
+async def test_list_of_messages_goes_back_page_by_page(world: World) -> None:
+    agent = await world.agent()
+    contact = await stored_contact(world, agent)
+    for n in range(5):
+        await stored_message(world, agent, contact_id=contact.id, body=str(n), created_at=NOW + n * SECOND)
+    run = await world.start(agent)
+
+    bodies, arguments = [], {"contact_id": str(contact.id), "limit": 2}
+    page = await run.call("list_messages", **arguments)
+    while isinstance(page, PartialResult):
+        assert page.left_out.endswith(f'before="{page.value[0]["id"]}".')
+        bodies.append([message["body"] for message in page.value])
+        page = await run.call("list_messages", **arguments, before=page.value[0]["id"])
+    assert [*bodies, [message["body"] for message in page]] == [["3", "4"], ["1", "2"], ["0"]]
+
+
+async def test_long_bodies_are_cut_in_a_list_only(world: World) -> None:
+    agent = await world.agent()
+    message = await stored_message(world, agent, body="x" * 5000)
+    run = await world.start(agent)
+
+    [listed] = await run.call("list_messages")
+
+    assert listed["body"] == f"{'x' * 2000}… (cut: 2000 of 5000 characters)"
+    assert (await run.call("get_message", message_id=str(message.id)))["body"] == message.body
+
+
+async def test_list_of_messages_is_bounded_in_bytes(world: World) -> None:
+    agent = await world.agent()
+    for n in range(30):
+        await stored_message(world, agent, body="\u20ac" * 2000, created_at=NOW + n * SECOND)
+    run = await world.start(agent)
+
+    page = await run.call("list_messages", limit=100)
+
+    assert isinstance(page, PartialResult)
+    assert len(page.value) == MAX_LIST_BYTES // 6300
+    assert page.value[-1]["at"] == "2126-11-21T09:00:29+00:00"
+
+
+async def test_message_is_read_with_its_attachments(world: World) -> None:
+    agent = await world.agent()
+    contact = await stored_contact(world, agent)
+    message = await stored_message(world, agent, contact_id=contact.id)
+    run = await world.start(agent)
+
+    assert await run.call("get_message", message_id=str(message.id)) == {
+        "id": str(message.id),
+        "contact": str(contact.id),
+        "at": "2126-11-21T09:00:00+00:00",
+        "direction": "inbound",
+        "channel": "sms",
+        "status": "received",
+        "subject": "",
+        "body": "Hello",
+        "attachments": ["a.png"],
+    }
+
+
+async def test_messages_of_another_agent_stay_hidden(world: World) -> None:
+    """Invariant I7."""
+    agent, sibling = await world.agent(), await world.agent()
+    shared = await stored_contact(world, agent, agent_id=None)
+    hidden = await stored_message(world, sibling, contact_id=shared.id)
+    run = await world.start(agent)
+
+    assert await run.call("list_messages", contact_id=str(shared.id)) == []
+    for tool, argument in (("get_message", "message_id"), ("list_messages", "before")):
+        for message_id in (hidden.id, new_id()):
+            error = await refusal(run, tool, **{argument: str(message_id)})
+            assert error == {"code": "not_found", "message": f"You have no message {message_id}."}
