@@ -21,6 +21,7 @@ from supervisors.llm.port import Model
 from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from web.credentials.formats import RunTokens
 from web.ports import HarnessStatus
 
@@ -32,6 +33,7 @@ class Execution:
     """The parts that execute runs."""
 
     toolbox: Toolbox
+    wakes: WakeContexts
     schema_checker: SchemaChecker
     prices: Prices
     harness: Harness
@@ -48,11 +50,12 @@ async def open_execution(
         open_models(config.models, config.model_keys) as models,
     ):
         toolbox, prices = Toolbox(storage, clock, outbound, checker), price_list(config)
-        async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as (
+        wakes = WakeContexts(storage.wakes, clock, config.runs.context_tokens)
+        async with _open_harness(config, storage, toolbox, wakes, models, prices, clock, credentials) as (
             harness,
             harness_status,
         ):
-            yield Execution(toolbox, checker, prices, harness, harness_status)
+            yield Execution(toolbox, wakes, checker, prices, harness, harness_status)
 
 
 def price_list(config: Config) -> PriceList:
@@ -77,6 +80,7 @@ async def _open_harness(
     config: Config,
     storage: Storage,
     toolbox: Toolbox,
+    wakes: WakeContexts,
     models: Mapping[str, Model],
     prices: Prices,
     clock: Clock,
@@ -99,8 +103,7 @@ async def _open_harness(
             yield harness, workspace.status
         return
     builtin = BuiltinHarness(
-        agents=storage.agents,
-        templates=storage.templates,
+        wakes=wakes,
         notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,

@@ -334,6 +334,7 @@ def _build_app(
         registry=registry,
         status_reader=registry.status,
         toolbox=execution.toolbox,
+        wakes=execution.wakes,
         clock=clock,
         prices=execution.prices,
         schema_checker=execution.schema_checker,

@@ -7,6 +7,7 @@ from storage.agents.agents import Agents
 from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
+from storage.agents.wakes import Wakes
 from storage.channels.attachments import Attachments
 from storage.channels.contacts import Contacts
 from storage.channels.document_versions import DocumentVersions
@@ -84,6 +85,7 @@ class Storage:
         self.outbox = Outbox(pool, cipher)
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep)
+        self.wakes = Wakes(pool, cipher, sleep)
         self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
@@ -109,6 +111,7 @@ class Storage:
         await self.notifications.close()
         await self.recent_notifications.close()
         await self.agent_states.close()
+        await self.wakes.close()
         await self.traces.close()
         await self.usage.close()
         await self.spending.close()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
+from storage.agents.wakes import WakeFacts
 from storage.channels.contacts import Contact, ContactFilters
 from storage.channels.document_search import DocumentHit, SearchScope
 from storage.channels.document_titles import DocumentTitle
@@ -247,6 +248,10 @@ class ToolStores(Protocol):
 
 class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
+
+
+class WakeStore(Protocol):
+    async def get(self, agent_id: UUID, now: datetime, context_tokens: int) -> WakeFacts | None: ...
 
 
 class SecretStore(Protocol):

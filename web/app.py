@@ -12,6 +12,7 @@ from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
@@ -28,6 +29,7 @@ from web.handlers import (
     adapter_configs,
     adapters,
     addresses,
+    agent_context,
     agent_tools,
     agents,
     api_keys,
@@ -51,6 +53,7 @@ from web.handlers import (
     status,
     templates,
     tools,
+    trace_transcripts,
     traces,
     transcripts,
     usage,
@@ -85,8 +88,9 @@ ROUTES = (
     *adapter_configs.ROUTES,
     *agents.ROUTES,
     *agent_tools.ROUTES,
+    *agent_context.ROUTES,
     *runs.ROUTES,
-    *transcripts.ROUTES,
+    *trace_transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,
@@ -96,6 +100,7 @@ ROUTES = (
     *document_versions.ROUTES,
     *projects.ROUTES,
     *traces.ROUTES,
+    *transcripts.ROUTES,
     *spans.ROUTES,
     *addresses.ROUTES,
     *health.ROUTES,
@@ -111,6 +116,7 @@ def build_app(
     registry: Registry,
     status_reader: StatusReader,
     toolbox: Toolbox,
+    wakes: WakeContexts,
     clock: Clock,
     prices: Prices,
     schema_checker: SchemaChecker,
@@ -129,6 +135,7 @@ def build_app(
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
     app[app_keys.TOOLBOX] = toolbox
+    app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
     app[app_keys.PRICES] = prices
     app[app_keys.SCHEMA_CHECKER] = schema_checker

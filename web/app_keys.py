@@ -12,6 +12,7 @@ from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from web.body_room import BodyRoom
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
@@ -27,6 +28,7 @@ from web.streams import Streams
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")
+WAKES: web.AppKey[WakeContexts] = web.AppKey("wakes")
 TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")

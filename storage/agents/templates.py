@@ -145,5 +145,10 @@ class Templates:
                 return
 
     def _template(self, row: Record) -> Template:
-        secret = self._cipher.decrypt_or_none(row["tool_call_secret"], tool_call_secret_of(row["id"]))
-        return from_row(Template, row, tool_call_secret=secret)
+        return template_of(row, self._cipher)
+
+
+def template_of(row: Record, cipher: SecretCipher) -> Template:
+    """Build a template from its row, with its secret decrypted."""
+    secret = cipher.decrypt_or_none(row["tool_call_secret"], tool_call_secret_of(row["id"]))
+    return from_row(Template, row, tool_call_secret=secret)

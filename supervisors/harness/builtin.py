@@ -35,17 +35,17 @@ from supervisors.llm.port import (
 )
 from supervisors.llm.pricing import Prices
 from supervisors.ports import (
-    AgentStore,
     InboxUpdateStore,
     QueueStore,
     SharedContentStore,
     SpanStore,
-    TemplateStore,
     TranscriptStore,
     UsageStore,
 )
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.context import WakeContext
+from supervisors.wake.contexts import WakeContexts
 
 CUT_OFF = {
     FinishReason.LENGTH: (
@@ -60,8 +60,7 @@ CUT_OFF = {
 class BuiltinHarness:
     """Executes runs in this process."""
 
-    agents: AgentStore
-    templates: TemplateStore
+    wakes: WakeContexts
     notifications: QueueStore
     recent_notifications: InboxUpdateStore
     spans: SpanStore
@@ -83,16 +82,17 @@ class BuiltinHarness:
         Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
         """
         recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
-        agent = await self.agents.get(run.agent_id)
-        if agent is None:
+        context = await self.wakes.get(run.agent_id)
+        if context is None:
             raise RunError("The agent was deleted.")
+        agent = context.facts.agent
         usage_recorder = UsageRecorder(agent, run.id, self.usage, self.prices, self.clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
                 return await self._carry_on(
-                    await self._begin(run, ask, agent, recorder, root, usage_recorder)
+                    await self._begin(run, ask, context, recorder, root, usage_recorder)
                 )
         finally:
             await _run_to_completion(_store_all(run, usage_recorder, recorder))
@@ -101,12 +101,12 @@ class BuiltinHarness:
         self,
         run: ActiveRun,
         ask: Ask,
-        agent: Agent,
+        context: WakeContext,
         recorder: SpanRecorder,
         root: OpenSpan,
         usage_recorder: UsageRecorder,
     ) -> Conversation:
-        template = await self.templates.get(agent.template_id) if agent.template_id else None
+        agent, template = context.facts.agent, context.facts.template
         provider_name, model = self._model_of(agent)
         recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
         run.log = log = RunLog()
@@ -139,7 +139,7 @@ class BuiltinHarness:
                 log,
                 self.clock,
             ),
-            messages=first_messages(run, agent, template, self.clock),
+            messages=first_messages(context),
             transcript=self._transcript_of(run, template),
         )
 
@@ -256,6 +256,9 @@ class BuiltinHarness:
         )
         await conversation.usage_recorder.flush()
         conversation.run.cost_usd = conversation.usage_recorder.cost_usd
+        cost = conversation.usage_recorder.cost_of_latest
+        if cost is not None:
+            span.metadata["hostsvc.usage.cost_usd"] = float(cost)
         return answer
 
 

@@ -50,8 +50,7 @@ class CallContent:
             new, earlier = new[1:], earlier + 1
         self._sent = messages
         span.content[INPUT_MESSAGES] = input_messages(new)
-        if earlier:
-            span.content[EARLIER_MESSAGES] = earlier
+        span.content[EARLIER_MESSAGES] = earlier
         await self._record_shared(span, request, new)
 
     def record_answer(self, span: OpenSpan, answer: ModelResponse) -> None:

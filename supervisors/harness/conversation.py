@@ -1,10 +1,8 @@
 """The conversation of one run with its model, and the settings that an agent inherits for it."""
 
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 from storage.model import Agent, ReasoningEffort, Template
-from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask
 from supervisors.engine.run_log import RunLog
 from supervisors.harness.call_content import CallContent
@@ -15,6 +13,9 @@ from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest
 from supervisors.tools.toolkit import ToolDefinition
+from supervisors.wake.context import WakeContext
+from supervisors.wake.instruction import system_message
+from supervisors.wake.message import first_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,12 @@ class Conversation:
         )
 
 
-def first_messages(
-    run: ActiveRun, agent: Agent, template: Template | None, clock: Clock
-) -> list[ChatMessage]:
-    """Return the system prompt, unless it is blank, and the wake context."""
-    system_prompt = agent.system_prompt or (template.system_prompt if template else "")
-    system = [ChatMessage(ChatRole.SYSTEM, system_prompt)] if system_prompt.strip() else []
-    return [*system, ChatMessage(ChatRole.USER, wake_context(run, agent, clock))]
+def first_messages(context: WakeContext) -> list[ChatMessage]:
+    """Return the system message, and the first message to the agent."""
+    return [
+        ChatMessage(ChatRole.SYSTEM, system_message(context.facts)),
+        ChatMessage(ChatRole.USER, first_message(context)),
+    ]
 
 
 def effective_max_turns(agent: Agent, template: Template | None, default: int) -> int | None:
@@ -78,16 +78,3 @@ def effective_reasoning_effort(agent: Agent, template: Template | None) -> str:
     """Return the agent's effort, else its template's; blank if none is sent to the model."""
     effort = agent.reasoning_effort or (template.default_reasoning_effort if template else "")
     return "" if effort == ReasoningEffort.NONE else effort
-
-
-def wake_context(run: ActiveRun, agent: Agent, clock: Clock) -> str:
-    """Return the first message to the agent: wake reason, local time, active notifications, sleep cap."""
-    local_time = clock.now().astimezone(ZoneInfo(agent.timezone))
-    cap = run.max_sleep_until
-    sleep = (
-        f"until {cap.astimezone(ZoneInfo(agent.timezone)):%Y-%m-%d %H:%M %Z}" if cap else "without a limit"
-    )
-    return (
-        f"You were woken: {run.wake_reason}. It is {local_time:%A, %Y-%m-%d %H:%M:%S %Z}. "
-        f"High-priority notifications that are uncleared: {run.active_at_start}. You may sleep {sleep}."
-    )

@@ -7,12 +7,13 @@ result without its call, and no call without its result.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from storage.agents.wakes import BYTES_PER_TOKEN
 from storage.history.transcripts import TranscriptTurn, TurnKind
 from storage.postgres.json_values import to_json
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import storable
+from supervisors.wake.lines import quoted
 
-BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
 TOKENS_PER_MESSAGE = 10  # for its role and the frame of its calls
 TEXT_LIMITS = (8_000, 1_000, 200)  # characters of a text; the later ones are for turns with many calls
 WAKE_FACTOR = 4  # what a run was told is cut to a part of that: much of it is told again to the next
@@ -157,7 +158,7 @@ def _restored(message: dict[str, Any]) -> ChatMessage:
 
 def _summary_message(turn: TranscriptTurn) -> Iterable[ChatMessage]:
     text = "\n".join(message["text"] for message in turn.messages)
-    return (ChatMessage(ChatRole.USER, SUMMARY.format(to_json(text).decode())),)
+    return (ChatMessage(ChatRole.USER, SUMMARY.format(quoted(text))),)
 
 
 def _cut(text: str, limit: int) -> str:
@@ -186,8 +187,8 @@ def _lines(turn: TranscriptTurn, limit: int) -> list[str]:
     date = f"{turn.created_at:%Y-%m-%d %H:%M} UTC"
     if turn.kind is TurnKind.SUMMARY:
         texts = [message["text"] for message in turn.messages]
-        return [to_json({"at": date, "summary of what came before": text}).decode() for text in texts]
-    return [to_json({"at": date} | _line(message, limit)).decode() for message in turn.messages]
+        return [quoted({"at": date, "summary of what came before": text}) for text in texts]
+    return [quoted({"at": date} | _line(message, limit)) for message in turn.messages]
 
 
 def _line(message: dict[str, Any], limit: int) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class UsageRecorder:
         self._clock = clock
         self._calls: list[tuple[UUID, ModelCall]] = []
         self.cost_usd = Decimal(0)  # of what is stored
+        self.cost_of_latest: Decimal | None = None  # of the latest call; None: no known price
 
     def record(self, model: str, answer: ModelResponse) -> None:
         """Keep the usage of an answer. It does not await, so that a cancelled run loses no usage."""
@@ -45,6 +46,7 @@ class UsageRecorder:
             model, answer.input_tokens, answer.output_tokens, answer.cached_tokens, self._clock.now()
         )
         self._calls.append((new_id(), call))
+        self.cost_of_latest = Decimal(0)  # unless it has tokens: then it is stored by the next flush
 
     async def flush(self) -> None:
         """Store the kept records. Raise RunError if the database stays unavailable for some seconds.
@@ -77,6 +79,8 @@ class UsageRecorder:
         records = [await self._priced_record(record_id, call) for record_id, call in calls]
         await asyncio.gather(*map(self._store.insert, records))
         del self._calls[: len(calls)]
+        if records:
+            self.cost_of_latest = records[-1].cost_usd if records[-1].priced else None
         self.cost_usd += sum((record.cost_usd for record in records), Decimal(0))
 
     async def _priced_record(self, record_id: UUID, call: ModelCall) -> UsageRecord:

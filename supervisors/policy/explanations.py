@@ -24,7 +24,7 @@ NO_STARTS = "no run may start: the service is regaining its lead, or is shutting
 REASONS: dict[str, str] = {
     WakeReason.RUN_REQUESTED: "a run request",
     WakeReason.REMINDER: "a reminder",
-    WakeReason.SLEEP_ELAPSED: "the end of its sleep",
+    WakeReason.SLEEP_ELAPSED: "the end of the sleep",
     WakeReason.RESTART_RECOVERY: "the recovery after a restart",
     WakeReason.RETRY_AFTER_FAILURE: "a retry after a failure",
     WakeReason.UNCLEARED_NOTIFICATIONS: "notifications that an earlier run left uncleared",
@@ -92,7 +92,7 @@ def why(
     state = facts.state
     match phase:
         case Phase.RUNNING:
-            woken_by = _reason(facts.wake_reason)
+            woken_by = describe_reason(facts.wake_reason)
             return f"Running since {when(state.last_started_at)}, woken by {woken_by}{_waiting(waits)}."
         case Phase.STOPPING:
             return _why_stopping(facts)
@@ -159,7 +159,7 @@ def _cause_of(wake: Wake) -> str:
         case WakeCause.RUN_REQUEST:
             return "A run was requested."
         case WakeCause.NOTIFICATION:
-            return f"It is woken by {_reason(wake.reason)}."
+            return f"It is woken by {describe_reason(wake.reason)}."
         case WakeCause.HOLD:
             return "The debounce window over its messages ends."
         case WakeCause.REMINDER:
@@ -305,7 +305,8 @@ def _as_sentence(error: str) -> str:
     return error if error.endswith((".", "!", "?")) else f"{error}."
 
 
-def _reason(wake_reason: str) -> str:
+def describe_reason(wake_reason: str) -> str:
+    """Return a phrase that says why a run started, such as "a reminder"."""
     if wake_reason.startswith("notification:"):
         return f"a high-priority notification from {wake_reason.removeprefix('notification:')}"
     return REASONS.get(wake_reason, wake_reason)

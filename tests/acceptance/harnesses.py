@@ -87,6 +87,12 @@ report(AGENT, [
     post("/api/organizations/api-keys/", {"name": "mine"})[0],
 ])
 """,
+    "waits": """
+from common import *
+report(AGENT, os.environ["HOSTSVC_RUN_TOKEN"])
+wait_for("go")
+tool("sleep")
+""",
     # In the shell, which starts fast, because a test runs many of these.
     "many": """
 trap '' TERM

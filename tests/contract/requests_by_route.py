@@ -286,6 +286,7 @@ ROWS: dict[str, Row] = {
     "POST /api/cloud/agents/{id}/untag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),
     "DELETE /api/cloud/agents/{id}/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/tools/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/context/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/tools/{name}/": Row(
         {"id": AGENT, "name": "create_notification"}, {"title": "MARK", "priority": "low"}
     ),
@@ -342,6 +343,7 @@ ROWS: dict[str, Row] = {
     "GET /api/tracing/traces/list/": Row(),
     "POST /api/tracing/traces/": Row(body=new("trace", started_at="2026-01-01T12:00:00+01:00")),
     "GET /api/tracing/traces/{id}/": Row({"id": TRACE}),
+    "GET /api/tracing/traces/{id}/transcript/": Row({"id": TRACE}),
     "POST /api/tracing/traces/{id}/end/": Row(
         {"id": TRACE}, {"agent": AGENT, "error": "MARK", "metadata": {"b": "MARK"}}, mixed_status=400
     ),

@@ -35,6 +35,7 @@ from supervisors.maintenance.due_scan import DueScan
 from supervisors.outbound import Outbound
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings
+from supervisors.wake.contexts import WakeContexts
 from tests.storage.factories import (
     new_notification,
     stored_agent,
@@ -424,8 +425,7 @@ class World:
 
     def _builtin_harness(self, model: Model) -> BuiltinHarness:
         return BuiltinHarness(
-            agents=self.storage.agents,
-            templates=self.storage.templates,
+            wakes=WakeContexts(self.storage.wakes, self.clock, self._run_settings.context_tokens),
             notifications=self.storage.notifications,
             recent_notifications=self.storage.recent_notifications,
             spans=self.storage.traces,

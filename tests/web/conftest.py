@@ -29,6 +29,7 @@ from supervisors.engine.run import ActiveRun, Ask, RunResult
 from supervisors.json_schema.checker import open_schema_checker
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from tests.leaks import Overheard, contents_by
 from web import app as web_app
 from web.app import ROUTES, build_app
@@ -221,6 +222,7 @@ async def serving(
                 registry=registry,
                 status_reader=registry.status,
                 toolbox=Toolbox(storage, clock, outbound, checker),
+                wakes=WakeContexts(storage.wakes, clock, 4000),
                 clock=clock,
                 prices=PriceList(),
                 schema_checker=checker,

@@ -77,7 +77,7 @@ async def require_same_owner(
     for owner in owners:
         caller.require_agent(owner.agent_id, owner.organization_id)
     if changes.get("agent_id", resource.agent_id) != resource.agent_id:
-        raise PermissionDenied
+        raise PermissionDenied("The token of a run may not change the agent.")
 
 
 async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[_Owner]:

@@ -36,7 +36,8 @@ from web.openapi.responses import enum_reference
 from web.request.file_fields import MAX_FILES, Files
 from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+BINARY: Json = {"type": "string", "format": "binary"}
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
 ANY_VALUE_BUT_NULL = ["object", "array", "string", "number", "boolean"]
 INSTANT: Json = {"type": "string", "format": "date-time"}
@@ -49,7 +50,6 @@ PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
     (DayOrDatetime, {"anyOf": [INSTANT, {"type": "string", "format": "date"}]}),
     (fields.DateTime, INSTANT),
     (fields.Dict, {"type": "object"}),
-    (Files, {"type": "array", "items": {"type": "string", "format": "binary"}, "maxItems": MAX_FILES}),
 )
 MONEY: Json = {
     "type": "number",
@@ -76,7 +76,21 @@ def body_content(
         form["encoding"] = {name: {"contentType": "application/json"} for name in values}
     several = {"type": "array", "items": reference, "maxItems": max_items}
     sent = {"anyOf": [reference, several]} if max_items else reference
-    return {"application/json": {"schema": sent}, **dict.fromkeys(FORMS, form)}
+    return {"application/json": {"schema": sent}, URLENCODED: form, MULTIPART: _with_files(form, schema)}
+
+
+def _with_files(form: Json, schema: Schema) -> Json:
+    """Describe a form that may contain files, which no other media type can."""
+    texts = _texts(schema)
+    files = {
+        name: {"type": "array", "items": BINARY, "maxItems": MAX_FILES, "description": texts[name]}
+        for name, field in _named(schema).items()
+        if isinstance(field, Files)
+    }
+    if not files:
+        return form
+    [reference, described] = form["schema"]["allOf"]
+    return {**form, "schema": {"allOf": [reference, {**described, "properties": files}]}}
 
 
 def body_reference(schema: Schema, components: Components, *, partial: bool) -> Json:
@@ -96,6 +110,7 @@ def body_schema(schema: Schema, components: Components, *, partial: bool) -> Jso
         "properties": {
             name: _described(field_schema(field, components, with_default=not partial), texts.get(name))
             for name, field in named.items()
+            if not isinstance(field, Files)
         },
     }
     required = [name for name, field in named.items() if field.required and not partial]

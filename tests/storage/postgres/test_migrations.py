@@ -200,7 +200,7 @@ async def test_upgrade_gives_each_address_to_the_oldest_contact(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [migration.name for migration in read_migrations()]
-    before = read_migrations()[: names.index("0015_addresses_and_attachments.sql")]
+    before = read_migrations()[: names.index("0016_addresses_and_attachments.sql")]
     with monkeypatch.context() as older_version:
         older_version.setattr(migrations, "read_migrations", lambda: before)
         await migrate(empty_database_url)

@@ -58,7 +58,7 @@ async def test_each_call_records_only_new_messages() -> None:
     third = await told(content, PROMPT, HELLO, ANSWER, MORE, ANSWER, NEWS, MORE, tools=tools)
 
     assert [texts_of(span) for span in (first, second, third)] == [["Hello!"], ["More?"], ["News.", "More?"]]
-    assert [span.content.get(EARLIER_MESSAGES) for span in (first, second, third)] == [None, 3, 5]
+    assert [span.content[EARLIER_MESSAGES] for span in (first, second, third)] == [0, 3, 5]
 
 
 async def test_answers_of_earlier_runs_are_recorded_by_the_first_call() -> None:
@@ -76,7 +76,7 @@ async def test_conversation_that_was_rewritten_is_recorded_in_full() -> None:
     compacted = await told(content, PROMPT, NEWS, MORE)
 
     assert texts_of(compacted) == ["News.", "More?"]
-    assert EARLIER_MESSAGES not in compacted.content
+    assert compacted.content[EARLIER_MESSAGES] == 0
 
 
 async def test_shared_parts_are_referred_to_where_they_change() -> None:

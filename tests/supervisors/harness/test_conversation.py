@@ -8,16 +8,9 @@ from storage.postgres.pool import Pool
 from supervisors.harness.conversation import effective_max_turns, effective_reasoning_effort
 from supervisors.llm.port import ChatRole
 from tests.storage.factories import agent, template
-from tests.supervisors.harness.scripted_runs import running, start
+from tests.supervisors.harness.scripted_runs import start
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import open_world
-
-
-async def test_agent_without_prompt_gets_no_system_message(pool: Pool) -> None:
-    async with running(pool, []) as (world, agent, script):
-        await start(world, agent)
-
-        assert [message.role for message in script.conversation] == [ChatRole.USER]
 
 
 @pytest.mark.parametrize(
@@ -42,22 +35,23 @@ async def test_reasoning_effort_of_agent_overrides_template(
         assert (request.reasoning_effort, request.thinking_max_tokens) == (sent, 2000)
 
 
-async def test_first_messages_hold_prompt_wake_reason_and_sleep_cap(pool: Pool) -> None:
+async def test_first_messages_hold_instruction_prompt_and_wake(pool: Pool) -> None:
     script = Script([])
     async with open_world(pool, model=script) as world:
-        shared = await world.template(system_prompt="Be kind.")
+        shared = await world.template(system_prompt="Be kind, {{agent.name}}.")
         agent = await world.agent(
             template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8, max_turns=1
         )
-        await world.notify(agent)
+        sent = await world.notify(agent, body="Come here.")
 
         system, user = script.conversation
-        assert (system.role, system.text) == (ChatRole.SYSTEM, "Be kind.")
-        assert user.role is ChatRole.USER
-        assert user.text == (
-            "You were woken: notification:api. It is Thursday, 2126-11-21 10:00:00 CET. "
-            "High-priority notifications that are uncleared: 1. You may sleep until 2126-11-21 18:00 CET."
-        )
+        assert (system.role, user.role) == (ChatRole.SYSTEM, ChatRole.USER)
+        assert system.text.endswith("\n\nBe kind, Scout.")
+        assert "It is Thursday, 2126-11-21 10:00:00 in Europe/Berlin" in user.text
+        assert "You were woken by a high-priority notification from api. This is your first run." in user.text
+        assert "After this run you may sleep until Thursday, 2126-11-21 18:00 at the latest." in user.text
+        assert f'{{"id":"{sent.id}","priority":"high","source":"api"' in user.text
+        assert '"title":"Look here","body":"Come here."}' in user.text
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> No
         assert updates == [
             f"Since this run began, this came into your queue: {named}. list_notifications shows it in full."
         ]
-        assert script.conversation[3].text == updates[0], "it follows the tool's answer"
+        assert script.conversation[4].text == updates[0], "it follows the tool's answer"
 
 
 async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> None:

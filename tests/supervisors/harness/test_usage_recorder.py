@@ -30,6 +30,7 @@ from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.contexts import WakeContexts
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
 
@@ -94,9 +95,8 @@ def new_run(agent: Agent) -> ActiveRun:
 async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
     clock, storage = HeldClock(), Storage(pool, lambda _: None, sleep=SystemClock().sleep)
     harness = BuiltinHarness(
+        wakes=WakeContexts(storage.wakes, clock, 4000),
         notifications=storage.notifications,
-        agents=storage.agents,
-        templates=storage.templates,
         recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         transcripts=storage.transcripts,

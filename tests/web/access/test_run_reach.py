@@ -60,6 +60,9 @@ async def test_run_changes_a_contact_but_not_its_agent(scene: Scene) -> None:
         assert (changed.status, changed.body["name"]) == (200, "Bea")
         for agent in {scene.agent, scene.sibling, None} - {contact["agent"]}:
             assert (await scene.own.patch(path, {"agent": agent})).status == 403
+        other = scene.agent if contact["agent"] is None else None
+        refused = await scene.own.patch(path, {"agent": other})
+        assert refused.body == {"detail": "The token of a run may not change the agent."}
         assert (await scene.own.delete(path)).status == 403
     assert (await scene.own.patch(f"{CONTACTS}{foreign['id']}/", {"name": "x"})).status == 403
     assert (await scene.own.post(CONTACTS, {"name": "x"})).status == 403

@@ -1,0 +1,324 @@
+"""Wakes: everything that an agent is told when it wakes, read by one statement."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.agents.templates import template_of
+from storage.channels.memory_paths import CORE
+from storage.channels.messages import Channel, Direction, MessageStatus
+from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.history.journals import PastRun
+from storage.model import Agent, Outcome, Priority, Source, Template
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_values import decoded
+from storage.postgres.leadership import Sleep
+from storage.postgres.pool import Pool
+from storage.postgres.rows import from_row
+
+BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
+MAX_PART_BYTES = 131_072  # of each part of the texts, whatever a template allows
+MAX_NOTIFICATIONS = 50
+MAX_CONTACTS = 8
+MAX_MESSAGES = 500  # with one contact
+BYTES_PER_MESSAGE = 400  # at the least, with what surrounds its text: so many messages are read
+MAX_RUNS = 5
+MAX_LATEST_MESSAGES = 20  # those among which contacts are looked for
+MAX_SHARED = 16  # agents in one statement: their texts are in memory together
+
+# The arrays are the results of subqueries, which hides their lengths from the planner: with a visible length
+# PostgreSQL would plan the statement again at each execution.
+# Notifications: high ones first, the longest active first; then low ones, the oldest first.
+# Contacts: those of waiting notifications, then those of messages since the last run; if there are none of
+# either, that of the last message.
+# A text is left out if those before it use up the budget.
+GET = r"""
+SELECT item.ordinal, a.*,
+       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       s.last_ended_at, o.name AS organization_name, t AS template, t.name AS template_name,
+       coalesce(p.name, '') AS parent_name,
+       ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters,
+       r.id AS run_id, r.wake_reason, r.started_at, r.interrupted_sleep_until, r.max_sleep_until,
+       waiting.notifications, concerned.conversations,
+       left(d.content, budget.bytes) AS core_memory, octet_length(d.content) AS core_memory_bytes,
+       ARRAY(
+           SELECT ROW (
+               e.wake_reason, e.started_at, e.ended_at, e.turns, e.outcome, left(e.error, 1000),
+               left(e.output, 1000), e.journal
+           )
+           FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL
+           ORDER BY e.started_at DESC, e.id DESC
+           LIMIT CASE WHEN coalesce(t.carry_over, 'journal') = 'journal' THEN (SELECT $7::integer) ELSE 0 END
+       ) AS runs
+FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[]), (SELECT $3::integer[]))
+     WITH ORDINALITY AS item (agent_id, now, tokens, ordinal)
+JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+JOIN agent_state s ON s.agent_id = a.id
+JOIN organization o ON o.id = a.organization_id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN agent p ON p.id = a.parent_id
+LEFT JOIN run r ON r.id = s.run_id
+CROSS JOIN LATERAL (
+    SELECT least(
+        (SELECT $4::integer),
+        (SELECT $5::integer) * coalesce(nullif(t.context_tokens, 0), item.tokens)
+    ) AS bytes
+) budget
+LEFT JOIN LATERAL (
+    SELECT d.content FROM document d WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) LIMIT 1
+) d ON true
+CROSS JOIN LATERAL (
+    SELECT array_agg(ROW (
+               n.id, n.source, left(n.source_id, 255), n.priority, left(n.title, 1000),
+               CASE WHEN n.bytes_before < budget.bytes THEN left(n.body, budget.bytes) ELSE '' END,
+               octet_length(n.body), n.created_at, n.scheduled_for
+           ) ORDER BY n.place) AS notifications,
+           array_agg(n.source_id::uuid) FILTER (
+               WHERE n.source_id ~* '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$') AS source_ids
+    FROM (
+        SELECT n.*, sum(octet_length(n.body)) OVER (ORDER BY n.place) - octet_length(n.body) AS bytes_before
+        FROM (
+            SELECT n.*, row_number() OVER w AS place
+            FROM (
+                (SELECT n.* FROM notification n
+                 WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
+                   AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+                 ORDER BY n.activated_at LIMIT (SELECT $8::integer) + 1)
+                UNION ALL
+                (SELECT n.* FROM notification n
+                 WHERE n.agent_id = a.id AND NOT n.cleared AND n.priority = 'low'
+                   AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+                 ORDER BY n.created_at, n.id LIMIT (SELECT $8::integer) + 1)
+            ) n
+            WINDOW w AS (ORDER BY n.priority = 'high' DESC, n.activated_at, n.created_at, n.id)
+        ) n
+        WHERE n.place <= (SELECT $8::integer) + 1
+    ) n
+) waiting
+CROSS JOIN LATERAL (
+    SELECT array_agg(ROW (c.id, c.name, c.phone, c.email, talk.messages)
+                     ORDER BY k.rank, k.latest_at DESC NULLS LAST, c.id) AS conversations
+    FROM (
+        SELECT k.contact_id, min(k.rank) AS rank, max(k.created_at) AS latest_at
+        FROM (
+            SELECT k.*, min(k.rank) OVER () AS best, max(k.created_at) OVER () AS latest_at
+            FROM (
+                SELECT u.contact_id, 0 AS rank, NULL::timestamptz AS created_at
+                FROM unnest(waiting.source_ids) AS u (contact_id)
+                UNION ALL
+                SELECT m.contact_id, CASE WHEN m.created_at <= s.last_ended_at THEN 2 ELSE 1 END, m.created_at
+                FROM (
+                    SELECT m.contact_id, m.created_at FROM message m WHERE m.agent_id = a.id
+                    ORDER BY m.created_at DESC, m.id DESC LIMIT (SELECT $11::integer)
+                ) m
+                WHERE m.contact_id IS NOT NULL
+            ) k
+        ) k
+        WHERE k.rank < 2 OR k.best = 2 AND k.created_at = k.latest_at
+        GROUP BY k.contact_id
+        ORDER BY min(k.rank), max(k.created_at) DESC NULLS LAST, k.contact_id
+        LIMIT (SELECT $9::integer)
+    ) k
+    JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
+    CROSS JOIN LATERAL (
+        SELECT array_agg(ROW (
+                   m.id, m.channel, m.direction, left(m.subject, 1000), left(m.body, budget.bytes),
+                   octet_length(m.body), json_array_length(m.attachments), m.status, m.created_at
+               ) ORDER BY m.place) AS messages
+        FROM (
+            SELECT m.*,
+                   sum(octet_length(m.body)) OVER (ORDER BY m.place) - octet_length(m.body) AS bytes_before
+            FROM (
+                SELECT m.*, row_number() OVER (ORDER BY m.created_at DESC, m.id DESC) AS place
+                FROM message m
+                WHERE m.contact_id = c.id AND m.agent_id = a.id
+                ORDER BY m.created_at DESC, m.id DESC
+                LIMIT least((SELECT $10::integer), budget.bytes / (SELECT $12::integer)) + 1
+            ) m
+        ) m
+        WHERE m.bytes_before < budget.bytes
+    ) talk
+) concerned
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingNotification:
+    """A notification that is uncleared and due. `body` may be cut; the whole one has `body_bytes` bytes."""
+
+    id: UUID
+    source: Source
+    source_id: str
+    priority: Priority
+    title: str
+    body: str
+    body_bytes: int
+    created_at: datetime
+    scheduled_for: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastMessage:
+    """A message to or from a contact. `body` may be cut; the whole one has `body_bytes` bytes."""
+
+    id: UUID
+    channel: Channel
+    direction: Direction
+    subject: str
+    body: str
+    body_bytes: int
+    attachment_count: int
+    status: MessageStatus
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ContactMessages:
+    """The last messages between the agent and a contact, the newest first. There may be earlier ones."""
+
+    contact_id: UUID
+    name: str
+    phone: str
+    email: str
+    messages: tuple[PastMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRun:
+    """The run that is under way."""
+
+    id: UUID
+    wake_reason: str
+    started_at: datetime
+    interrupted_sleep_until: datetime | None
+    max_sleep_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CoreMemory:
+    """The document that each run starts with. `content` may be cut; the whole one has `bytes` bytes."""
+
+    content: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeFacts:
+    """Everything that a wake is told from. `run` is None if none is under way.
+
+    The notifications are in the order of the queue, one more than `MAX_NOTIFICATIONS` if there are more. The
+    conversations come with the contacts that are most concerned first; `runs` are the last ones, the latest
+    first, and empty if the template carries nothing over.
+    """
+
+    agent: Agent
+    template: Template | None
+    organization_name: str
+    run: CurrentRun | None
+    last_ended_at: datetime | None
+    notifications: tuple[WaitingNotification, ...]
+    conversations: tuple[ContactMessages, ...]
+    core_memory: CoreMemory | None
+    runs: tuple[PastRun, ...]
+
+
+class Wakes:
+    """Reads what agents are told when they wake. Concurrent reads share a statement."""
+
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, sleep: Sleep | None = None) -> None:
+        self._pool = pool
+        self._cipher = cipher
+        self._reads = GroupCommit("wakes", self._get_many, sleep=sleep, max_items=MAX_SHARED)
+
+    async def close(self) -> None:
+        await self._reads.close()
+
+    async def get(self, agent_id: UUID, now: datetime, context_tokens: int) -> WakeFacts | None:
+        """Return the facts; None if there is no such agent. They suffice for this number of tokens.
+
+        A template may have another number. The tokens are estimated by `BYTES_PER_TOKEN`.
+        """
+        return await self._reads.add((agent_id, now, context_tokens))
+
+    async def _get_many(self, items: list[tuple[UUID, datetime, int]]) -> list[WakeFacts | None]:
+        found: list[WakeFacts | None] = [None] * len(items)
+        rows = await self._pool.fetch(
+            GET,
+            *zip(*items, strict=True),
+            MAX_PART_BYTES,
+            BYTES_PER_TOKEN,
+            CORE,
+            MAX_RUNS,
+            MAX_NOTIFICATIONS,
+            MAX_CONTACTS,
+            MAX_MESSAGES,
+            MAX_LATEST_MESSAGES,
+            BYTES_PER_MESSAGE,
+        )
+        for row in rows:
+            found[row["ordinal"] - 1] = self._facts(row)
+        return found
+
+    def _facts(self, row: Record) -> WakeFacts:
+        template, content = row["template"], row["core_memory"]
+        return WakeFacts(
+            agent=from_row(Agent, row),
+            template=None if template is None else template_of(template, self._cipher),
+            organization_name=row["organization_name"],
+            run=_current_run(row),
+            last_ended_at=row["last_ended_at"],
+            notifications=tuple(_notifications(row["notifications"] or ())),
+            conversations=tuple(_conversations(row["conversations"] or ())),
+            core_memory=None if content is None else CoreMemory(content, row["core_memory_bytes"]),
+            runs=tuple(_runs(row["runs"])),
+        )
+
+
+# The parts of a row have no names for their columns: they are in the order of the fields.
+
+
+def _current_run(row: Record) -> CurrentRun | None:
+    if row["run_id"] is None:
+        return None
+    return CurrentRun(
+        id=row["run_id"],
+        wake_reason=row["wake_reason"],
+        started_at=row["started_at"],
+        interrupted_sleep_until=row["interrupted_sleep_until"],
+        max_sleep_until=row["max_sleep_until"],
+    )
+
+
+def _notifications(rows: Sequence[Record]) -> Iterator[WaitingNotification]:
+    for id_, source, source_id, priority, *rest in rows:
+        yield WaitingNotification(id_, Source(source), source_id, Priority(priority), *rest)
+
+
+def _conversations(rows: Sequence[Record]) -> Iterator[ContactMessages]:
+    for contact_id, name, phone, email, messages in rows:
+        yield ContactMessages(contact_id, name, phone, email, tuple(_messages(messages or ())))
+
+
+def _messages(rows: Sequence[Record]) -> Iterator[PastMessage]:
+    for id_, channel, direction, subject, body, body_bytes, attachments, status, created_at in rows:
+        yield PastMessage(
+            id_,
+            Channel(channel),
+            Direction(direction),
+            subject,
+            body,
+            body_bytes,
+            attachments,
+            MessageStatus(status),
+            created_at,
+        )
+
+
+def _runs(rows: Sequence[Record]) -> Iterator[PastRun]:
+    for wake_reason, started_at, ended_at, turns, outcome, error, output, journal in rows:
+        yield PastRun(
+            wake_reason, started_at, ended_at, turns, Outcome(outcome), error, output, decoded(journal)
+        )

@@ -1,0 +1,105 @@
+"""What agents read and write during their runs: a model by tools, code of their own by REST."""
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+
+from tests.acceptance.client import Client, Json, sign_up
+from tests.acceptance.services import Services
+from tests.acceptance.test_process_harness import original, report_of, reports, repository, run, settings
+from tests.git_repository import GitRepository
+from tests.openai_endpoint import Endpoint, Says, open_endpoint
+
+__all__ = ["original", "reports", "repository"]  # fixtures
+
+MODEL = "openai/gpt-4o"
+CONTACTS = "/api/defaults/contacts/"
+DOCUMENTS = "/api/defaults/documents/"
+MESSAGES = "/api/defaults/messages/"
+
+
+def says(tool: str, **arguments: Any) -> Says:
+    return Says(calls=[(tool, orjson.dumps(arguments).decode())])
+
+
+def results(endpoint: Endpoint) -> list[Any]:
+    """Return what the model was told about its tool calls."""
+    messages = endpoint.calls[-1].body["messages"]
+    return [orjson.loads(each["content"]) for each in messages if each["role"] == "tool"]
+
+
+async def test_model_looks_up_a_conversation_and_keeps_a_note(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    async with open_endpoint() as endpoint:
+        service = await services.start(**{"models.openai": {"base_url": endpoint.url}})
+        client = await sign_up(session, service.url)
+        agent = await client.create_agent(model=MODEL, timezone="Europe/Vienna")
+        ada = await client.post(CONTACTS, name="Ada", phone="+436641234567")
+        wish: Json = {"agent": agent, "contact": ada["id"], "channel": "sms", "direction": "outbound"}
+        await client.post(MESSAGES, **wish, body="I am vegetarian.")
+        endpoint.acts = [
+            says("list_contacts", address="+43 664 1234567"),
+            says("list_messages", contact_id=ada["id"]),
+            says("write_document", title="Ada", content="Ada is a vegetarian."),
+            says("search_documents", query="vegetarian"),
+            says("update_contact", contact_id=ada["id"], name="Ada Byron"),
+            says("get_time"),
+            says("list_runs"),
+            says("sleep"),
+        ]
+        await client.post(f"/api/cloud/agents/{agent}/run/")
+        assert (await client.ended_run(agent))["outcome"] == "slept"
+
+        found, messages, written, hits, changed, time, runs = (told["result"] for told in results(endpoint))
+        assert [contact["id"] for contact in found] == [ada["id"]]
+        assert [message["body"] for message in messages] == ["I am vegetarian."]
+        [document] = await client.get(DOCUMENTS, agent=agent)
+        assert (document["content"], document["id"]) == ("Ada is a vegetarian.", written["id"])
+        assert [hit["id"] for hit in hits] == [document["id"]]
+        assert (await client.get(f"{CONTACTS}{ada['id']}/"))["name"] == changed["name"] == "Ada Byron"
+        assert time["timezone"] == "Europe/Vienna"
+        for message in endpoint.calls[-1].body["messages"]:
+            assert message["role"] != "system" or "vegetarian" not in message["content"]
+        [entry] = runs
+        assert (entry["id"], entry["outcome"]) == (document["run"], None)
+
+
+async def test_code_of_an_agent_reaches_over_rest_what_its_tools_reach(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    sibling = await client.create_agent()
+    agent = await client.create_agent(harness_git_ref="waits")
+    shared = await client.post(CONTACTS, name="Ada")
+    hidden = await client.post(CONTACTS, name="Eve", agent=sibling)
+    await client.post(
+        MESSAGES, agent=agent, contact=shared["id"], channel="sms", direction="outbound", body="Hi"
+    )
+    await run(client, agent)
+    own = Client(session, service.url, f"Bearer {await report_of(reports, agent)}")
+
+    assert [contact["id"] for contact in await own.get(CONTACTS)] == [shared["id"]]
+    assert [message["body"] for message in await own.get(MESSAGES)] == ["Hi"]
+    document = await own.post(DOCUMENTS, title="Note", content="Ada is a vegetarian.")
+    assert (document["agent"], document["author"]) == (agent, f"agent:{agent}")
+    assert [each["id"] for each in await own.get(DOCUMENTS)] == [document["id"]]
+    reminder = await own.post("/api/defaults/notifications/", agent=agent, title="Call", priority="low")
+    assert (reminder["source"], reminder["agent"]) == ("agent", agent)
+    [trace] = (await own.get("/api/tracing/traces/"))["results"]
+    assert trace["id"] == document["run"]
+    for path in (
+        f"{CONTACTS}{hidden['id']}/",
+        f"{CONTACTS}?agent={sibling}",
+        f"{MESSAGES}?agent={sibling}",
+        f"{MESSAGES}?contact={hidden['id']}",
+        "/api/cloud/agents/",
+        "/api/templates/",
+    ):
+        assert await own.status_of(path) == 403, path
+    (reports / "go").write_text("")
+    assert (await client.ended_run(agent))["outcome"] == "slept"
+    assert await own.status_of(CONTACTS) in {401, 403}

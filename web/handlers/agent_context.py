@@ -1,0 +1,34 @@
+"""The context of an agent: what the built-in loop tells its model, for outside harnesses and for people."""
+
+from aiohttp import web
+
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import load
+from web.app_keys import WAKES
+from web.json import json_response
+from web.routes import CallerRoute
+from web.schemas.agent_context import ContextResponse, serialize_context
+
+
+async def get_context(request: web.Request, caller: Caller) -> web.Response:
+    """Read what the agent is told when it wakes: its notifications, conversations, core memory and last runs.
+
+    During a run it is what the run would be told now; reading it changes nothing. `system` and `text` are the
+    two messages that the built-in loop sends to the model.
+    """
+    context = await load(request, request.app[WAKES].get)
+    agent = context.facts.agent
+    caller.require_agent(agent.id, agent.organization_id)
+    return json_response(serialize_context(context))
+
+
+ROUTES = (
+    CallerRoute(
+        "GET",
+        "/api/cloud/agents/{id}/context/",
+        get_context,
+        "Read what an agent is told when it wakes",
+        answer=ContextResponse,
+        run_access=RunAccess.RUNNING,
+    ),
+)
