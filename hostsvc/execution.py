@@ -16,6 +16,7 @@ from supervisors.engine.run import Harness
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
 from supervisors.llm.pricing import Prices
@@ -36,6 +37,7 @@ class Execution:
     wakes: WakeContexts
     schema_checker: SchemaChecker
     prices: Prices
+    models: ModelCatalog | None  # None: the agents' own code calls the models
     harness: Harness
     harness_status: Callable[[], HarnessStatus]
 
@@ -55,7 +57,8 @@ async def open_execution(
             harness,
             harness_status,
         ):
-            yield Execution(toolbox, wakes, checker, prices, harness, harness_status)
+            catalog = _catalog(config, prices)
+            yield Execution(toolbox, wakes, checker, prices, catalog, harness, harness_status)
 
 
 def price_list(config: Config) -> PriceList:
@@ -73,6 +76,12 @@ def run_credentials(config: Config, token_secret: str, address: str, clock: Cloc
         issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
         local_url=address,
     )
+
+
+def _catalog(config: Config, prices: Prices) -> ModelCatalog | None:
+    if config.harness.kind == "process":
+        return None
+    return ModelCatalog(frozenset({PROVIDER, *config.models}), config.runs.default_provider, prices)
 
 
 @asynccontextmanager
@@ -110,7 +119,7 @@ async def _open_harness(
         transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=storage.usage,
-        budget_guard=BudgetGuard(storage.spending, clock),
+        budget_guard=BudgetGuard(storage.spending, prices, clock),
         prices=prices,
         toolbox=toolbox,
         providers={PROVIDER: InboxModel(), **models},

@@ -318,6 +318,7 @@ def _build_registry(
         run_settings=config.runs,
         random=random,
         max_runs_per_organization=config.limits.concurrent_runs,
+        models=execution.models,
     )
 
 
@@ -337,6 +338,7 @@ def _build_app(
         wakes=execution.wakes,
         clock=clock,
         prices=execution.prices,
+        models=execution.models,
         schema_checker=execution.schema_checker,
         settings=settings,
         health=service,

@@ -68,6 +68,7 @@ class Budget:
     of_organization: bool
     cap_usd: Decimal
     spent_usd: Decimal
+    allows_unpriced: bool = False  # calls of models whose price is not known
 
     @property
     def is_reached(self) -> bool:
@@ -91,6 +92,7 @@ class AgentFacts:
     pending_at_start: int = 0  # notifications that were active when the active run started
     interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
     wake_reason: str = ""  # of the active run, blank if there is none
+    model: str = ""
     held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
 
 

@@ -97,7 +97,8 @@ class CarryOver(StrEnum):
     JOURNAL = "journal"
     """The last entries of its journal, which the service writes at the end of each run; the default."""
     TRANSCRIPT = "transcript"
-    """The conversation of its earlier runs with the model, which is compacted when it grows too long."""
+    """The conversation of its earlier runs with the model, which is compacted when it grows too long, and the
+    journal of the last run."""
 
 
 class Reply(StrEnum):
@@ -193,7 +194,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
     """The run took longer than `runs.max_seconds`; it is retried after a backoff."""
     BUDGET = "budget"
-    """A spending cap of the agent or its organization was reached."""
+    """A spending cap was reached, or refuses the model because its price is not known."""
     INTERRUPTED = "interrupted"
     """The service ended during the run; it is retried after the restart."""
 

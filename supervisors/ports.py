@@ -298,6 +298,14 @@ class UsageStore(Protocol):
     async def insert(self, record: UsageRecord) -> None: ...
 
 
+class KnownPrices(Protocol):
+    """The models whose prices are known; `supervisors.llm.catalog.ModelCatalog` documents the operations."""
+
+    def qualify(self, model: str) -> str: ...
+
+    async def is_priced(self, model: str, now: datetime) -> bool: ...
+
+
 class SpendingStore(Protocol):
     """The budgets of a day and what was spent of them."""
 

@@ -10,6 +10,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.contexts import WakeContexts
@@ -119,6 +120,7 @@ def build_app(
     wakes: WakeContexts,
     clock: Clock,
     prices: Prices,
+    models: ModelCatalog | None,
     schema_checker: SchemaChecker,
     settings: WebSettings,
     health: Health,
@@ -138,6 +140,7 @@ def build_app(
     app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
     app[app_keys.PRICES] = prices
+    app[app_keys.MODELS] = models
     app[app_keys.SCHEMA_CHECKER] = schema_checker
     app[app_keys.SETTINGS] = settings
     app[app_keys.HEALTH] = health

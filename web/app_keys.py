@@ -10,6 +10,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.contexts import WakeContexts
@@ -31,6 +32,8 @@ STATUS: web.AppKey[StatusReader] = web.AppKey("status")
 WAKES: web.AppKey[WakeContexts] = web.AppKey("wakes")
 TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
+# None: the agents' own code calls the models, so any may be named.
+MODELS: web.AppKey[ModelCatalog | None] = web.AppKey("models")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 HEALTH: web.AppKey[Health] = web.AppKey("health")

@@ -29,6 +29,8 @@ SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        o.paused,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
        o.max_cost_usd_per_day AS organization_cap,
+       coalesce(a.unpriced, t.unpriced, 'refuse') AS agent_unpriced, o.unpriced AS organization_unpriced,
+       a.model,
        coalesce(cardinality(r.notifications) + r.notifications_left_out, 0) AS pending_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
        p.source, p.reminder, p.period, p.count, p.first_at, p.last_at

@@ -51,7 +51,8 @@ SELECT item.ordinal, a.*,
            )
            FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL
            ORDER BY e.started_at DESC, e.id DESC
-           LIMIT CASE WHEN coalesce(t.carry_over, 'journal') = 'journal' THEN (SELECT $7::integer) ELSE 0 END
+           LIMIT CASE coalesce(t.carry_over, 'journal')
+                     WHEN 'journal' THEN (SELECT $7::integer) WHEN 'transcript' THEN 1 ELSE 0 END
        ) AS runs
 FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[]), (SELECT $3::integer[]))
      WITH ORDINALITY AS item (agent_id, now, tokens, ordinal)
@@ -123,6 +124,7 @@ CROSS JOIN LATERAL (
         LIMIT (SELECT $9::integer)
     ) k
     JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
+                  AND coalesce(c.agent_id = a.id, true)
     CROSS JOIN LATERAL (
         SELECT array_agg(ROW (
                    m.id, m.channel, m.direction, left(m.subject, 1000), left(m.body, budget.bytes),

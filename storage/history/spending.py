@@ -9,13 +9,15 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.agent_facts import Budget
+from storage.model import Unpriced
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Connection, Pool
 
 LIST_CAPS = """
 SELECT a.id AS agent_id, a.organization_id,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
-       o.max_cost_usd_per_day AS organization_cap
+       o.max_cost_usd_per_day AS organization_cap,
+       coalesce(a.unpriced, t.unpriced, 'refuse') AS agent_unpriced, o.unpriced AS organization_unpriced
 FROM agent a JOIN organization o ON o.id = a.organization_id
 LEFT JOIN template t ON t.id = a.template_id
 WHERE a.id = ANY($1::uuid[])
@@ -53,8 +55,8 @@ async def get_budgets(
 ) -> dict[UUID, tuple[Budget, ...]]:
     """Return the budgets of the agents whose spending is capped, the agent's own before its organization's.
 
-    Each row of `caps` has `agent_id`, `organization_id`, `agent_cap` and `organization_cap`. The spending is
-    that of the UTC day of the agent's moment. No statement is sent if no row has a cap.
+    Each row of `caps` has the ids of the agent and its organization, and `cap` and `unpriced` of both. The
+    spending is that of the UTC day of the agent's moment. No statement is sent if no row has a cap.
     """
     capped = [row for row in caps if row["agent_cap"] is not None or row["organization_cap"] is not None]
     if not capped:
@@ -69,7 +71,9 @@ async def get_budgets(
 
 
 def _budgets(row: Record, day: date, spent: Mapping[tuple[UUID, date], Decimal]) -> Iterable[Budget]:
-    if row["agent_cap"] is not None:
-        yield Budget(False, row["agent_cap"], spent.get((row["agent_id"], day), Decimal(0)))
-    if row["organization_cap"] is not None:
-        yield Budget(True, row["organization_cap"], spent.get((row["organization_id"], day), Decimal(0)))
+    for owner in ("agent", "organization"):
+        cap_usd = row[f"{owner}_cap"]
+        if cap_usd is not None:
+            spent_usd = spent.get((row[f"{owner}_id"], day), Decimal(0))
+            allows_unpriced = row[f"{owner}_unpriced"] == Unpriced.ALLOW
+            yield Budget(owner == "organization", cap_usd, spent_usd, allows_unpriced)

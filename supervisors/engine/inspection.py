@@ -36,6 +36,7 @@ from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, active_count, decide
 from supervisors.policy.phases import Phase
+from supervisors.ports import KnownPrices
 from supervisors.text import excerpt
 
 PAGE_SIZE = 200
@@ -70,11 +71,13 @@ class StatusReader:
         context: SupervisorContext,
         statistics: Statistics,
         mailbox_limit: int,
+        models: KnownPrices | None,
     ) -> None:
         self._supervisors = supervisors
         self._context = context
         self._statistics = statistics
         self._mailbox_limit = mailbox_limit
+        self._models = models  # None: the agents' own code calls them
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """Return one agent in full; None if it does not exist."""
@@ -85,7 +88,11 @@ class StatusReader:
         blockers: list[UUID] = []
         if active_count(facts):
             blockers = await store.list_blockers(agent_id, now, MAX_BLOCKERS)
-        return self._build_snapshot(facts, blockers, self._supervisors.get(agent_id))
+        snapshot = self._build_snapshot(facts, blockers, self._supervisors.get(agent_id))
+        if self._models is None or await self._models.is_priced(facts.model, now):
+            return snapshot
+        unpriced = explanations.why_unpriced(self._models.qualify(facts.model))
+        return replace(snapshot, why=f"{snapshot.why} {unpriced}")
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:
         """Return at most `limit` agents in full, by id."""

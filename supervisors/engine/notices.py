@@ -34,11 +34,14 @@ def _budget_notice(
 
     All notices of one day have the same id, so that only the first is stored.
     """
+    ended_run = end is not None and end.outcome is Outcome.BUDGET
     budget = reached_budget(facts.budgets)
+    if budget is None and end is not None and ended_run:
+        notice_id = derive_id(facts.state.agent_id, f"unpriced on {now.date()}")
+        return SystemNotice(notice_id, explanations.UNPRICED, explanations.why_refused(end.error), now)
     if budget is None:
         return None
     wake = decide(facts, now, policy).wake
-    ended_run = end is not None and end.outcome is Outcome.BUDGET
     postponed_run = wake is not None and wake.is_postponed and not explanations.never_starts(budget)
     if not (ended_run or postponed_run):
         return None

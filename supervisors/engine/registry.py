@@ -42,7 +42,7 @@ from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, SupervisorError
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase
-from supervisors.ports import StateStore
+from supervisors.ports import KnownPrices, StateStore
 from supervisors.settings import RunSettings, SupervisorSettings
 
 log = structlog.get_logger()
@@ -73,6 +73,7 @@ class Registry:
         run_settings: RunSettings,
         random: Random,
         max_runs_per_organization: int = 0,
+        models: KnownPrices | None = None,
     ) -> None:
         self._harness = harness
         self._scheduler = aiojobs.Scheduler(
@@ -100,7 +101,7 @@ class Registry:
         self.statistics = Statistics()
         self.pause_log = PauseLog()
         self.status = StatusReader(
-            self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit
+            self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit, models
         )
 
     async def __aenter__(self) -> Self:

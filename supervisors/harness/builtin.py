@@ -25,6 +25,7 @@ from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
 from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
+from supervisors.llm.catalog import unknown_provider
 from supervisors.llm.port import (
     ChatMessage,
     ChatRole,
@@ -160,8 +161,7 @@ class BuiltinHarness:
         if not separator:
             prefix, name = self.settings.default_provider, agent.model
         if prefix not in self.providers:
-            known = ", ".join(sorted(self.providers))
-            raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
+            raise RunError(unknown_provider(prefix, self.providers))
         return prefix, name
 
     async def _carry_on(self, conversation: Conversation) -> RunResult:
@@ -177,7 +177,7 @@ class BuiltinHarness:
             await _run_to_completion(recorder.store(conversation.messages))
 
     async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
-        await self.budget_guard.check(conversation.run)
+        await self.budget_guard.check(conversation.run, conversation.qualified_model)
         return await self._ask_model(conversation)
 
     async def _converse(self, conversation: Conversation) -> RunResult:
@@ -190,7 +190,7 @@ class BuiltinHarness:
                 return RunResult(Outcome.SLEPT)
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
-            await self.budget_guard.check(run)
+            await self.budget_guard.check(run, conversation.qualified_model)
             await conversation.final_answers.note_turn()
             if (run.turns or conversation.final_answers.are_sent) and conversation.inbox_updates.may_exist():
                 await self._add_inbox_updates(conversation)

@@ -13,6 +13,7 @@ from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelRespo
 
 PROVIDER = "builtin"
 PAGE = 100
+UNKNOWN = "There is no model builtin/{}; builtin/inbox is the only one."
 
 
 class InboxModel:
@@ -24,7 +25,7 @@ class InboxModel:
         Raise RunError for any model but `inbox`.
         """
         if request.model != "inbox":
-            raise RunError(f"There is no model builtin/{request.model}; builtin/inbox is the only one.")
+            raise RunError(UNKNOWN.format(request.model))
         messages = request.messages
         calls, results = _last_exchange(messages)
         names = {call.name for call in calls}

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 
 from storage.agent_facts import Budget
+from storage.model import Organization, Template, Unpriced
 
 DAY = timedelta(days=1)
 
@@ -18,6 +19,31 @@ def reached_budget(budgets: Collection[Budget]) -> Budget | None:
 def renewed_at(now: datetime) -> datetime:
     """Return the UTC midnight at which the next day's budgets begin."""
     return datetime.combine(now.astimezone(UTC).date() + DAY, time(), UTC)
+
+
+def refusing_cap(
+    agent_cap_usd: Decimal | None,
+    agent_rule: Unpriced | None,
+    template: Template | None,
+    organization: Organization,
+) -> str:
+    """Return whose cap refuses models without a known price: agent, template or organization; blank: none's.
+
+    `agent_cap_usd` and `agent_rule` are the agent's own; where they are None, those of its template count.
+    """
+    rule = agent_rule or (template.unpriced if template else Unpriced.REFUSE)
+    inherited_usd = template.max_cost_usd_per_day if template else None
+    if rule is Unpriced.REFUSE and agent_cap_usd is not None:
+        return "agent"
+    if rule is Unpriced.REFUSE and inherited_usd is not None:
+        return "template"
+    is_capped = organization.max_cost_usd_per_day is not None
+    return "organization" if is_capped and organization.unpriced is Unpriced.REFUSE else ""
+
+
+def name_of(budget: Budget) -> str:
+    """Return whose budget it is, seen from the agent."""
+    return "its organization's budget" if budget.of_organization else "its budget"
 
 
 def dollars(amount: Decimal) -> str:

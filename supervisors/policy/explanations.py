@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
-from supervisors.policy.budgets import dollars, renewed_at
+from supervisors.policy.budgets import dollars, name_of, renewed_at
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
     Decision,
@@ -18,6 +18,7 @@ from supervisors.text import excerpt
 
 QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
+UNPRICED = "A model without a known price"
 MAX_REASON_LENGTH = 200  # of the text by the user that a sentence quotes
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 
@@ -123,10 +124,22 @@ def why_quarantined(state: AgentState) -> str:
 
 def why_over_budget(budget: Budget, now: datetime) -> str:
     """Explain a spent budget. The same sentence is a notification when a budget ends or delays a run."""
-    name = "its organization's budget" if budget.of_organization else "its budget"
     spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
     moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
-    return f"Over {name}: {spent}; it starts no run {moment}, unless the cap is raised."
+    return f"Over {name_of(budget)}: {spent}; it starts no run {moment}, unless the cap is raised."
+
+
+def why_unpriced(qualified_model: str) -> str:
+    """Say that the spending of an agent with this model is not known."""
+    return f"The price of its model {qualified_model} is not known, so its calls count as 0 USD."
+
+
+def why_refused(error: str) -> str:
+    """Explain why a budget has ended a run that had money left."""
+    return (
+        f"A run was ended: {error}. Set the price in the service's configuration, or let the cap allow such "
+        "models with unpriced, or change the model."
+    )
 
 
 def next_wake(decision: Decision) -> Wake | None:

@@ -105,6 +105,7 @@ async def test_transcript_is_carried_over_kill_9_and_deleted(
         require_valid(messages)
         calls = [call["function"]["name"] for one in messages for call in one.get("tool_calls") or ()]
         assert calls == ["list_notifications"]
+        assert "It was interrupted" in messages[-1]["content"]
         path = f"/api/cloud/agents/{agent}/transcript/"
         assert [turn["kind"] for turn in await client.get(path)] == ["turn", "turn"]
 

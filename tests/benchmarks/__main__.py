@@ -1,7 +1,8 @@
 """Hot paths as ratios against a bare handler measured in the same run; exit 1 if one misses its bar.
 
 Absolute times depend on the machine, ratios hardly: nothing here is judged by the clock.
-By name only some are measured: `python -m tests.benchmarks create cycles wakes reminders turns waiting`.
+By name only some are measured: `python -m tests.benchmarks create cycles wakes reminders turns waiting
+search`.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from tests.benchmarks import create_notification, full_cycle, punctuality, turns
+from tests.benchmarks import create_notification, document_search, full_cycle, punctuality, turns
 
 
 class Row(Protocol):
@@ -31,6 +32,7 @@ MEASURES: dict[str, Callable[[Path, str], Coroutine[Any, Any, Row]]] = {
     "reminders": punctuality.measure_reminders,
     "turns": turns.measure,
     "waiting": turns.measure_waiting,
+    "search": document_search.measure,
 }
 
 

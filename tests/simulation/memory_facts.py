@@ -7,7 +7,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup
-from storage.model import Agent, Notification
+from storage.model import Agent, Notification, Unpriced
 from tests.simulation.tables import Tables
 
 
@@ -23,6 +23,7 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         state=state,
         created_at=agent.created_at,
         name=agent.name,
+        model=agent.model,
         paused=tables.organizations[agent.organization_id].paused,
         max_sleep_hours=agent.max_sleep_hours,
         agent_window_seconds=agent.debounce_window_seconds,
@@ -41,10 +42,17 @@ def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
     inherited = template.max_cost_usd_per_day if template else None
     own = agent.max_cost_usd_per_day if agent.max_cost_usd_per_day is not None else inherited
     shared = tables.organizations[agent.organization_id].max_cost_usd_per_day
-    of_both = ((False, own, agent.id), (True, shared, agent.organization_id))
+    own_rule = agent.unpriced or (template.unpriced if template else Unpriced.REFUSE)
+    shared_rule = tables.organizations[agent.organization_id].unpriced
+    of_both = ((False, own, agent.id, own_rule), (True, shared, agent.organization_id, shared_rule))
     return tuple(
-        Budget(of_organization, cap, tables.spending.get((owner_id, now.date()), Decimal(0)))
-        for of_organization, cap, owner_id in of_both
+        Budget(
+            of_organization,
+            cap,
+            tables.spending.get((owner_id, now.date()), Decimal(0)),
+            allows_unpriced=rule is Unpriced.ALLOW,
+        )
+        for of_organization, cap, owner_id, rule in of_both
         if cap is not None
     )
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from random import Random
 
+from hostsvc.llm.price_list import PriceList
 from storage.errors import StorageError
 from storage.model import Outcome, Priority, Source
 from storage.notifications.inserts import NewNotification
@@ -139,7 +140,8 @@ class ScriptedHarness:
 
     async def _work(self, run: ActiveRun) -> None:
         run.at_turn_boundary()
-        await BudgetGuard(self._process.storage.spending, self._process.clock).check(run)
+        guard = BudgetGuard(self._process.storage.spending, PriceList(), self._process.clock)
+        await guard.check(run, "builtin/inbox")
         run.turns += 1
         await run.interruptible(asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 1, 2, 4, 8))))
         if self._costs is not None:

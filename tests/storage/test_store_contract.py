@@ -164,6 +164,7 @@ async def test_facts_of_a_new_agent_show_it_asleep(store: Store) -> None:
         max_sleep_hours=8,
         agent_window_seconds=0,
         template_window_seconds=None,
+        model="builtin/inbox",
     )
 
 

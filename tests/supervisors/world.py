@@ -30,6 +30,7 @@ from supervisors.engine.snapshot import Snapshot
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.port import Model
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.outbound import Outbound
@@ -180,6 +181,7 @@ class World:
         checker: SchemaChecker,
         max_runs_per_organization: int = 0,
         tracing_settings: TracingSettings | None = None,
+        provider: str = "builtin",
     ) -> None:
         self.pool = pool
         self.clock = HeldClock()
@@ -196,6 +198,7 @@ class World:
         self._tracing_settings = tracing_settings or TracingSettings()
         self._max_runs_per_organization = max_runs_per_organization
         self._model = model
+        self._provider = provider  # of the model
         self._organization_id: UUID | None = None
         self._life = AsyncExitStack()
         self._next_scan_at = 0.0
@@ -218,6 +221,7 @@ class World:
                 run_settings=self._run_settings,
                 random=random,
                 max_runs_per_organization=self._max_runs_per_organization,
+                models=ModelCatalog({self._provider}, self._provider, PriceList()) if self._model else None,
             )
         )
         self.scan = DueScan(self.states, self.registry, self.clock, random)
@@ -432,10 +436,10 @@ class World:
             transcripts=self.storage.transcripts,
             shared_contents=self.storage.shared_contents,
             usage=self.storage.usage,
-            budget_guard=BudgetGuard(self.storage.spending, self.clock),
+            budget_guard=BudgetGuard(self.storage.spending, PriceList(), self.clock),
             prices=PriceList(),
             toolbox=self.toolbox,
-            providers={"builtin": model},
+            providers={self._provider: model},
             clock=self.clock,
             settings=self._run_settings,
             tracing=self._tracing_settings,
@@ -453,10 +457,11 @@ async def open_world(
     model: Model | None = None,
     max_runs_per_organization: int = 0,
     tracing: TracingSettings | None = None,
+    provider: str = "builtin",
 ) -> AsyncIterator[World]:
     """Open a world with these settings; outbound calls may go to this machine.
 
-    With a model, the built-in harness executes the runs.
+    With a model, which is of this provider, the built-in harness executes the runs.
     """
     outbound_settings = OutboundSettings(**{"allow_private": True, **(outbound or {})})
     async with (
@@ -472,6 +477,7 @@ async def open_world(
             checker,
             max_runs_per_organization,
             tracing,
+            provider,
         )
         await world.begin()
         try:

@@ -27,6 +27,7 @@ from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun, Ask, RunResult
 from supervisors.json_schema.checker import open_schema_checker
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.contexts import WakeContexts
@@ -201,6 +202,7 @@ async def serving(
 
     health = StatedHealth()
     clock, cipher = SystemClock(), SecretCipher([b"k" * KEY_BYTES])
+    models = ModelCatalog({"builtin", "openai"}, "builtin", PriceList())
     storage = Storage(pool, on_commit, sleep=clock.sleep, cipher=cipher)
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
@@ -212,6 +214,7 @@ async def serving(
             supervisor_settings=SupervisorSettings(),
             run_settings=RunSettings(),
             random=Random(1),  # noqa: S311 (jitter)
+            models=models,
         ) as registry,
     ):
         overheard = Overheard()
@@ -225,6 +228,7 @@ async def serving(
                 wakes=WakeContexts(storage.wakes, clock, 4000),
                 clock=clock,
                 prices=PriceList(),
+                models=models,
                 schema_checker=checker,
                 settings=settings,
                 health=health,

@@ -20,6 +20,7 @@ from supervisors.engine.messages import OwnedFieldsRequest, Signal
 from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import single_organization
+from web.access.model_checks import require_usable_change, require_usable_model
 from web.access.path_access import (
     agent_of_path,
     load_agent,
@@ -60,7 +61,7 @@ TOO_MANY_TAGS = (
     "An agent may have at most {} tags (limits.tags_per_agent), which take at most {} bytes as JSON together."
 )
 SETTINGS_READ_BY_SUPERVISOR = frozenset(
-    {"template_id", "debounce_window_seconds", "max_sleep_hours", "max_cost_usd_per_day"}
+    {"template_id", "debounce_window_seconds", "max_sleep_hours", "max_cost_usd_per_day", "unpriced"}
 )
 
 
@@ -69,7 +70,8 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
 
     If it has a parent, the parent gets a low notification. If its template has an
     `agent_created_webhook_url`, a webhook is sent to it. If the organization already has `limits.agents`
-    agents, the answer is 400.
+    agents, the answer is 400. So it is if no provider has the model, or a spending cap refuses it because its
+    price is not known.
     """
     app = request.app
     storage = app[STORAGE]
@@ -80,6 +82,7 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     references = await resolve(storage, partial(single_organization, request, caller), body)
     if "model" not in body:
         body["model"] = _inherited_model(references)
+    await require_usable_model(request, references.organization_id, body, references.template)
     agent = _build_agent(body, references, app[CLOCK].now())
     answer = json_response(serialize_agent(agent), status=201)
     try:
@@ -208,6 +211,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     localize(body, DATETIME_FIELDS, ZoneInfo(body.get("timezone", agent.timezone)))
     supervisor_fields = _pop_supervisor_fields(body)
     await resolve(storage, lambda _: agent.organization_id, body)
+    await require_usable_change(request, agent, body)
     _refuse_while_archived(agent, supervisor_fields)
     if "adapters" in body:
         body["adapters"] = list(dict.fromkeys(body["adapters"]))

@@ -92,8 +92,8 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
     """Search titles, paths and the first 50,000 characters of contents for words, best first.
 
     Words are found as they are written and, with `agent`, by their stems in the agent's `language`, if they
-    were written since it was set. Of more than 500 documents that match, 500 are compared. A run finds what
-    its agent finds.
+    were written since it was set. If very many documents match, only some of them are compared. A run finds
+    what its agent finds.
     """
     query, storage = read_query(request, SEARCH_QUERY), request.app[STORAGE]
     await require_agent(request, caller, query["agent"])

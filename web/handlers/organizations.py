@@ -29,7 +29,7 @@ NEW = NewOrganizationBody()
 CHANGES = OrganizationChangesBody()
 QUERY = PageQuery()
 
-FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day"})
+FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day", "unpriced"})
 
 
 async def create_organization(request: web.Request, caller: Caller) -> web.Response:

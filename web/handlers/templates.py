@@ -9,6 +9,7 @@ from storage.model import Template
 from supervisors.engine.broadcast import tell_agents_of_template
 from supervisors.engine.messages import Signal
 from web.access.auth import Caller, requested_organization
+from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, require_found
@@ -31,13 +32,14 @@ DELETION = TemplateDeletionQuery()
 
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
-    """Create a template.
+    """Create a template. If its cap refuses its `default_model`, whose price is not known, the answer is 400.
 
     A repeated request with the same `Idempotency-Key` gets the first answer without its `tool_call_secret`.
     """
     organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
     body["tool_call_secret"] = body["tool_call_secret"] or ""
+    await require_priced_default(request, body)
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
     whole = serialize_template(template, show_secret=True)
@@ -60,11 +62,14 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
     changes = without_hidden_secret(await read_body(request, BODY, partial=True))
+    if changes.keys() & READ_BY_PRICE_CHECK:
+        changed_fields = {name: changes.get(name, getattr(template, name)) for name in READ_BY_PRICE_CHECK}
+        await require_priced_default(request, changed_fields)
     changed = require_found(await storage.templates.update(template.id, changes))
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.list_holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
-    if "max_cost_usd_per_day" in changes:
+    if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
     return _answer(caller, changed)
 

@@ -191,12 +191,12 @@ async def test_last_contact_is_concerned_if_no_other_is(storage: Storage, pool: 
     assert [talk.name for talk in (await wake(storage, agent)).conversations] == ["Bob"]
 
 
-async def test_source_id_of_another_organization_or_no_contact_is_ignored(
-    storage: Storage, pool: Pool
-) -> None:
+async def test_only_contacts_that_the_agent_sees_are_shown(storage: Storage, pool: Pool) -> None:
     agent, stranger = await stored_agent(pool), await stored_agent(pool)
+    sibling = await stored_agent(pool, agent.organization_id)
     foreign = await contact(storage, stranger)
-    for source_id in (str(foreign.id), str(new_id()), "ticket-17", "0" * 36, ""):
+    of_sibling = await contact(storage, agent, agent_id=sibling.id)
+    for source_id in (str(foreign.id), str(of_sibling.id), str(new_id()), "ticket-17", "0" * 36):
         await notify(storage, agent, source=Source.SMS, source_id=source_id)
 
     facts = await wake(storage, agent)
@@ -245,12 +245,20 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
     assert (facts.run.id, facts.run.wake_reason, facts.last_ended_at) == (current, "reminder", NOW - MINUTE)
 
 
-async def test_template_that_carries_nothing_over_has_no_runs(storage: Storage, pool: Pool) -> None:
+@pytest.mark.parametrize(
+    ("carry_over", "told"), [(CarryOver.NONE, 0), (CarryOver.TRANSCRIPT, 1), (CarryOver.JOURNAL, 3)]
+)
+async def test_template_says_how_many_runs_are_told(
+    storage: Storage, pool: Pool, carry_over: CarryOver, told: int
+) -> None:
     home = await stored_organization(pool)
-    shared = template(home.id, carry_over=CarryOver.NONE)
+    shared = template(home.id, carry_over=carry_over)
     await storage.templates.insert(shared)
     agent = await stored_agent(pool, home.id, template_id=shared.id)
-    run = (new_id(), agent.id, home.id, NOW, NOW + SECOND)
-    await pool.execute(INSERT_RUN, *run, Outcome.SLEPT, None)
+    for number in range(3):
+        run = (new_id(), agent.id, home.id, NOW + number * SECOND, NOW + (number + 1) * SECOND)
+        await pool.execute(INSERT_RUN, *run, Outcome.SLEPT, None)
 
-    assert (await wake(storage, agent)).runs == ()
+    runs = (await wake(storage, agent)).runs
+
+    assert [run.started_at for run in runs] == [NOW + (2 - number) * SECOND for number in range(told)]

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from storage.agents.agents import Agents
+from storage.channels import document_search
 from storage.channels.document_search import MAX_HITS, MAX_RANKED, DocumentHit, SearchScope
 from storage.channels.documents import Documents, Writer
 from storage.model import Agent
 from storage.postgres.pool import Pool
 from tests.storage.channels.resources import document
-from tests.storage.factories import NOW, stored_agent
+from tests.storage.factories import NOW, SECOND, stored_agent
 
 DEVANAGARI = [chr(letter) for letter in range(0x0915, 0x0939)]
 DESERET = [chr(letter) for letter in range(0x10428, 0x10450)]  # four bytes each
@@ -168,3 +169,18 @@ async def test_no_text_is_too_long_for_the_index(pool: Pool, scout: Agent, name:
     [hit] = await Documents(pool).search(SearchScope.of(scout), "long", 10)
 
     assert len(hit.snippet) <= 1000
+
+
+async def test_common_words_are_looked_for_in_the_newest(
+    pool: Pool, scout: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for constant, value in (("MANY", 8), ("NEWEST", 4), ("COMMON", 2)):
+        monkeypatch.setattr(document_search, constant, value)
+    for number in range(8):
+        await stored(pool, scout, f"Note {number}", "common", created_at=NOW + number * SECOND)
+    await stored(pool, scout, "Old", "rare common words", created_at=NOW - SECOND)
+
+    assert await found(pool, SearchScope.of(scout), "common") == [f"Note {number}" for number in (7, 6, 5, 4)]
+    assert await found(pool, SearchScope.of(scout), "rare") == ["Old"]
+    assert await found(pool, SearchScope.of(scout), '"rare common"') == ["Old"]
+    assert await found(pool, SearchScope.of(scout), '"rare words"') == []

@@ -11,6 +11,7 @@ import pytest
 
 from storage.agents.agents import AgentFilters, Agents
 from storage.agents.state import AgentStates
+from storage.channels import document_search
 from storage.channels.contacts import ContactFilters, Contacts
 from storage.channels.document_search import SearchScope
 from storage.channels.documents import DocumentFilters, Documents
@@ -175,14 +176,19 @@ async def test_contacts_are_found_by_address_along_an_index(explain: Any, scout:
     require_few(pool)
 
 
-async def test_documents_are_found_by_path_and_words_along_an_index(explain: Any, scout: Agent) -> None:
+async def test_documents_are_found_by_path_and_words_along_an_index(
+    explain: Any, scout: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for constant in ("MANY", "NEWEST", "COMMON"):
+        monkeypatch.setattr(document_search, constant, FEW // 2)
     pool = await explain(FILL_DOCUMENTS)
     documents, owners = Documents(pool), (scout.organization_id,)
     for agent_id in (None, scout.id):
         for path, found in (("/memories/77", 1), ("/memories/x", 0)):
             assert len(await documents.list_page(DocumentFilters(owners, agent_id, path=path), PAGE)) == found
         scope = SearchScope(owners, agent_id)
-        assert len(await documents.search(scope, "common word77", 10)) == 1
+        assert len(await documents.search(scope, "word77", 10)) == 1
+        assert len(await documents.search(scope, "common", 10)) == 10
     assert len(await documents.list_page(DocumentFilters(owners, is_deleted=True), PAGE)) == 1
     assert await Memories(pool).get(scout.id, "/memories/77") is not None
     assert await Memories(pool).find_conflict(scout.id, "/memories/77/x/y") == "/memories/77"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostsvc.llm.price_list import PriceList
 from storage.model import Agent, AgentStatus, Notification, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.broadcast import tell_agents_of
@@ -130,19 +131,20 @@ async def test_run_without_a_cap_reads_no_budget(world: World) -> None:
 
     run: ActiveRun = (await world.start(await world.agent())).run
 
-    await BudgetGuard(NoSpending(), world.clock).check(run)
+    await BudgetGuard(NoSpending(), PriceList(), world.clock).check(run, "lab/llama")
 
 
 async def test_spending_of_other_agents_counts_for_the_organization(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=FIVE)
-    run, budget_guard = (await world.start(agent)).run, BudgetGuard(world.storage.spending, world.clock)
+    run = (await world.start(agent)).run
+    budget_guard = BudgetGuard(world.storage.spending, PriceList(), world.clock)
 
     await world.spend(agent, "4.999999")
-    await budget_guard.check(run)
+    await budget_guard.check(run, "builtin/inbox")
     await world.spend(agent, "0.000001")
 
     with pytest.raises(RunBudgetReached, match=r"reached its budget: 5\.00 of 5\.00 USD a day"):
-        await budget_guard.check(run)
+        await budget_guard.check(run, "builtin/inbox")
 
 
 async def test_agent_over_budget_starts_at_midnight(world: World) -> None:

@@ -102,7 +102,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         transcripts=storage.transcripts,
         shared_contents=storage.shared_contents,
         usage=usage,
-        budget_guard=BudgetGuard(Spending(pool), clock),
+        budget_guard=BudgetGuard(Spending(pool), PriceList(), clock),
         prices=PriceList(),
         toolbox=Toolbox(storage, clock, NoOutbound(), SchemaChecker(clock)),
         providers={"openai": model, "builtin": InboxModel()},

@@ -99,7 +99,7 @@ async def test_every_writable_field_is_stored(api: Api) -> None:
         "template": template["id"],
         "tags": ["a", "b"],
         "name": "Bob",
-        "model": "openai/gpt",
+        "model": "openai/gpt-4o",
         "timezone": "Europe/Berlin",
         "system_prompt": " Be kind. ",
         "email_alias": "Front.Desk+1",
@@ -153,9 +153,9 @@ async def test_agent_fields_have_limits(api: Api) -> None:
 
 
 async def test_model_may_come_from_the_template(api: Api) -> None:
-    template = await api.create_template(default_model="openai/gpt")
+    template = await api.create_template(default_model="openai/gpt-4o")
     answer = await api.post(AGENTS, {"name": "Ann", "template": template["id"]})
-    assert (answer.status, answer.body["model"]) == (201, "openai/gpt")
+    assert (answer.status, answer.body["model"]) == (201, "openai/gpt-4o")
     bare = await api.create_template()
     for body in ({"name": "Ann"}, {"name": "Ann", "template": bare["id"]}):
         answer = await api.post(AGENTS, body)
@@ -166,7 +166,7 @@ async def test_all_missing_fields_are_reported_at_once(api: Api) -> None:
     missing = ["This field is required."]
     for body in ({}, {"template": None}):
         assert (await api.post(AGENTS, body)).body == {"name": missing, "model": missing}
-    template = await api.create_template(default_model="openai/gpt")
+    template = await api.create_template(default_model="openai/gpt-4o")
     assert (await api.post(AGENTS, {"template": template["id"]})).body == {"name": missing}
 
 
