@@ -130,6 +130,10 @@ async def test_example_runs_from_branch_tag_or_main(
         assert round(asleep.total_seconds() / 3600) == 24
         usage = await client.get(f"/api/cloud/agents/{agent}/usage/")
         assert (usage["total_cost_usd"], list(usage["model_breakdown"])) == (0.0004, ["example/echo"])
+        journal = ended["journal"]
+        assert journal["woken_by"] == journal["cleared"] == ["Two parcels"]
+        assert [(tool["name"], tool["calls"]) for tool in journal["tools"]] == [("clear_notification", 1)]
+        assert journal["cost_usd"] == 0.0004
         root = await _root_once_ended(client, ended)
         assert (root["metadata"]["harness.ref"], root["metadata"]["harness.commit"]) == (ref, commits[ref])
         assert root["metadata"]["output"] == f"Clerk was woken: notification:api\n{word}: Two parcels\n"
