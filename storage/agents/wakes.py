@@ -124,6 +124,7 @@ CROSS JOIN LATERAL (
         LIMIT (SELECT $9::integer)
     ) k
     JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
+                  AND coalesce(c.agent_id = a.id, true)
     CROSS JOIN LATERAL (
         SELECT array_agg(ROW (
                    m.id, m.channel, m.direction, left(m.subject, 1000), left(m.body, budget.bytes),

@@ -36,8 +36,10 @@ REPLIES = {
         "send_message. An answer without a tool call ends the run."
     ),
     Reply.TEXT: (
-        "You act by calling tools. An answer without a tool call ends the run, and its text is sent to the "
-        "person whose message woke you; to write to anybody else, call send_message."
+        "You act by calling tools. The text of an answer without a tool call is sent to the person whose "
+        "message waits, and clears the notifications of that person; if several wait, it goes to the one who "
+        "wrote last. To write to anybody else, call send_message. If nobody waits, such an answer ends the "
+        "run."
     ),
 }
 

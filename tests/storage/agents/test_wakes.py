@@ -191,12 +191,12 @@ async def test_last_contact_is_concerned_if_no_other_is(storage: Storage, pool: 
     assert [talk.name for talk in (await wake(storage, agent)).conversations] == ["Bob"]
 
 
-async def test_source_id_of_another_organization_or_no_contact_is_ignored(
-    storage: Storage, pool: Pool
-) -> None:
+async def test_only_contacts_that_the_agent_sees_are_shown(storage: Storage, pool: Pool) -> None:
     agent, stranger = await stored_agent(pool), await stored_agent(pool)
+    sibling = await stored_agent(pool, agent.organization_id)
     foreign = await contact(storage, stranger)
-    for source_id in (str(foreign.id), str(new_id()), "ticket-17", "0" * 36, ""):
+    of_sibling = await contact(storage, agent, agent_id=sibling.id)
+    for source_id in (str(foreign.id), str(of_sibling.id), str(new_id()), "ticket-17", "0" * 36):
         await notify(storage, agent, source=Source.SMS, source_id=source_id)
 
     facts = await wake(storage, agent)

@@ -89,7 +89,7 @@ def test_contact_with_few_messages_leaves_room_to_the_next() -> None:
     assert sum(line.bytes for line in second.lines) > 3000
 
 
-def test_long_text_is_cut_and_says_how_to_read_it_whole() -> None:
+def test_long_text_is_cut_and_names_its_tool() -> None:
     facts = wake_facts(
         notifications=(waiting("Report", "a" * 50_000),), conversations=(talk(said("b" * 50_000)),)
     )
@@ -112,7 +112,7 @@ def test_journal_keeps_the_latest_runs() -> None:
     assert [line.item for line in journal] == list(runs[: len(journal)][::-1])
 
 
-def test_no_text_of_others_can_end_its_line_or_reach_the_system_message() -> None:
+def test_text_of_others_stays_in_its_line() -> None:
     facts = wake_facts(
         notifications=(waiting(INJECTION, INJECTION, source_id=INJECTION),),
         conversations=(talk(said(INJECTION, subject=INJECTION), name=INJECTION),),

@@ -35,7 +35,7 @@ def test_instruction_says_where_a_final_text_goes() -> None:
     by_text = system_message(wake_facts(template=template(new_id(), reply=Reply.TEXT)))
 
     assert "The text of an answer reaches nobody" in by_tool
-    assert "its text is sent to the person whose message woke you" in by_text
+    assert "is sent to the person whose message waits" in by_text
 
 
 def test_placeholders_are_filled_in() -> None:
