@@ -69,7 +69,8 @@ CROSS JOIN LATERAL (
     ) AS bytes
 ) budget
 LEFT JOIN LATERAL (
-    SELECT d.content FROM document d WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) LIMIT 1
+    SELECT d.content FROM document d
+    WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) AND d.deleted_at IS NULL LIMIT 1
 ) d ON true
 CROSS JOIN LATERAL (
     SELECT array_agg(ROW (

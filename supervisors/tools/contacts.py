@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from storage.channels.contacts import Contact, ContactFilters
-from storage.errors import ReferenceMissing
+from storage.errors import AddressTaken, BadAddress, ReferenceMissing
 from supervisors.tools.arguments import Arguments
 from supervisors.tools.errors import ToolError
 from supervisors.tools.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
@@ -70,6 +70,8 @@ async def update_contact(call: ToolInvocation) -> dict[str, Any]:
         raise ToolError("invalid", f"Give at least one of {', '.join(MAX_LENGTHS)}.")
     try:
         changed = await call.stores.contacts.update(contact.id, changes)
+    except (BadAddress, AddressTaken) as error:
+        raise ToolError("invalid", f"{error.field}: {error}", parameter=error.field) from error
     except ReferenceMissing:
         changed = None
     if changed is None:
@@ -95,4 +97,8 @@ def _summary(contact: Contact) -> dict[str, Any]:
 
 
 def _serialize(contact: Contact) -> dict[str, Any]:
-    return {**_summary(contact), "metadata": contact.metadata}
+    return {
+        **_summary(contact),
+        "other_addresses": list(contact.other_addresses),
+        "metadata": contact.metadata,
+    }

@@ -20,7 +20,7 @@ async def test_contacts_of_agent_and_organization_are_listed_newest_first(world:
     await stored_contact(world, stranger, agent_id=None)
     run = await world.start(agent)
 
-    bea = {"id": str(shared.id), "name": "Bea", "email": "ada@example.com", "phone": shared.phone}
+    bea = {"id": str(shared.id), "name": "Bea", "email": "", "phone": ""}
     assert await run.call("list_contacts") == [bea, {**bea, "id": str(ada.id), "name": "Ada"}]
     first = await run.call("list_contacts", limit=1)
     assert first == PartialResult(
