@@ -101,6 +101,8 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
 def _rooms(facts: WakeFacts, total_bytes: int) -> dict[str, int]:
     """Divide the bytes among the parts by their weights; no part gets more than it needs."""
     needed, left = _needed_bytes(facts), total_bytes
+    if sum(needed.values()) <= total_bytes:
+        return needed
     rooms: dict[str, int] = {}
     while unsettled := WEIGHTS.keys() - rooms.keys():
         shares = sum(WEIGHTS[part] for part in unsettled)

@@ -43,6 +43,8 @@ REPLIES = {
     ),
 }
 
+_INSTRUCTIONS = {reply: INSTRUCTION.replace("{reply}", text) for reply, text in REPLIES.items()}
+
 PLACEHOLDERS = (
     "agent.id",
     "agent.name",
@@ -61,7 +63,7 @@ _PLACEHOLDER = re.compile(r"\{\{\s*(" + "|".join(map(re.escape, PLACEHOLDERS)) +
 def system_message(facts: WakeFacts) -> str:
     """Return the built-in instruction, followed by the agent's system prompt or else its template's."""
     reply = facts.template.reply if facts.template else Reply.TOOL
-    instruction = INSTRUCTION.replace("{reply}", REPLIES[reply])
+    instruction = _INSTRUCTIONS[reply]
     prompt = system_prompt(facts)
     return f"{instruction}\n\n{prompt}" if prompt.strip() else instruction
 
