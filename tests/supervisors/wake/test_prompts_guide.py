@@ -8,6 +8,7 @@ from uuid import UUID
 from storage.agents.wakes import ContactMessages, CurrentRun
 from storage.model import Priority, Reply, Source
 from supervisors.harness.final_answers import open_message
+from supervisors.harness.transcript import LEFT_OUT, SUMMARIZE, SUMMARY
 from supervisors.wake.context import WEIGHTS, select
 from supervisors.wake.instruction import INSTRUCTION, PLACEHOLDERS, REPLIES
 from supervisors.wake.message import first_message
@@ -29,6 +30,10 @@ def uuid(ending: str) -> UUID:
 
 def test_guide_quotes_the_instruction() -> None:
     assert QUOTES[:3] == [INSTRUCTION, REPLIES[Reply.TOOL], REPLIES[Reply.TEXT]]
+
+
+def test_guide_quotes_the_messages_about_a_transcript() -> None:
+    assert QUOTES[4:7] == [SUMMARIZE, SUMMARY, LEFT_OUT]
 
 
 def test_guide_quotes_a_first_message() -> None:
@@ -88,7 +93,7 @@ def test_guide_quotes_a_first_message() -> None:
 def test_guide_quotes_the_message_about_what_is_open() -> None:
     plants = replace(notice(agent(uuid("2"))), id=uuid("1"), source=Source.API, title="Water the plants")
 
-    assert open_message([plants]) == QUOTES[4]
+    assert open_message([plants]) == QUOTES[7]
 
 
 def test_guide_lists_the_placeholders_and_weights() -> None:
