@@ -20,7 +20,7 @@ from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings, require_between
-from web.settings import MIN_SECRET_BYTES, SPAN_BODY_BYTES
+from web.settings import MAX_ATTACHMENT_BYTES, MIN_SECRET_BYTES, SPAN_BODY_BYTES
 
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
 MODELS = "models"  # contains one section for each model provider instead of keys
@@ -131,6 +131,7 @@ class LimitSettings:
     """
 
     body_bytes: int = 1_048_576
+    attachment_bytes: int = 10 * 2**20
     span_metadata_bytes: int = 1_048_576
     signups_per_hour: int = 60
     organizations_per_user: int = 100
@@ -148,6 +149,7 @@ class LimitSettings:
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
+        require_between("attachment_bytes", self.attachment_bytes, 1, MAX_ATTACHMENT_BYTES)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
         require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
         require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)

@@ -356,6 +356,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         signups_per_hour=config.limits.signups_per_hour,
         organizations_per_user=config.limits.organizations_per_user,
         body_bytes=config.limits.body_bytes,
+        attachment_bytes=config.limits.attachment_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         streams_per_caller=config.limits.streams_per_caller,
         streams=config.limits.streams,

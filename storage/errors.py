@@ -15,6 +15,8 @@ StorageError
 ├── LimitReached            the organization stores as much as it may
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
+    ├── BadAddress          a phone number or e-mail address of a contact is refused
+    ├── AddressTaken        an address belongs to another contact
     ├── ParentCycle         a row would be its own ancestor
     ├── ReferenceMissing    an id refers to no row
     ├── TraceFull           a trace would have more spans than it may
@@ -99,6 +101,24 @@ class NotUnique(ConstraintError):
     def __init__(self, *fields: str) -> None:
         super().__init__(f"not unique: {', '.join(fields)}")
         self.fields = fields
+
+
+class BadAddress(ConstraintError):
+    """The text given for `field` is no address; the message says what to enter."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class AddressTaken(ConstraintError):
+    """The `address` given for `field` belongs to another contact of the organization, `contact_id`."""
+
+    def __init__(self, field: str, address: str, contact_id: UUID) -> None:
+        super().__init__(f"{address} is an address of the contact {contact_id}")
+        self.field = field
+        self.address = address
+        self.contact_id = contact_id
 
 
 class ParentCycle(ConstraintError):

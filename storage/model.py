@@ -207,6 +207,7 @@ class Organization:
     paused: bool = False
     max_cost_usd_per_day: Decimal | None = None
     unpriced: Unpriced = Unpriced.REFUSE
+    phone_region: str = ""  # of phone numbers without a country code
 
 
 @dataclass(frozen=True, slots=True)

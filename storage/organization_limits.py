@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from uuid import UUID
@@ -32,15 +32,17 @@ SELECT count(*) FROM (
     WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
 """
 
-# Each version of a document counts 1 KiB beyond its text, so that empty ones cannot be stored without end.
-# octet_length does not decompress.
+# Each version of a document, and each attachment, counts 1 KiB beyond its content, so that empty ones cannot
+# be stored without end. octet_length does not decompress.
 COUNT_DOCUMENT_BYTES = """
 SELECT coalesce(sum(bytes), 0)::bigint FROM (
     SELECT 1024 + octet_length(title) + octet_length(content) AS bytes
     FROM document WHERE organization_id = $1
     UNION ALL
     SELECT 1024 + octet_length(title) + octet_length(content)
-    FROM document_version WHERE organization_id = $1) AS version
+    FROM document_version WHERE organization_id = $1
+    UNION ALL
+    SELECT 1024 + size FROM attachment WHERE organization_id = $1) AS stored
 """
 
 # At most $2 rows are counted.
@@ -249,3 +251,8 @@ def _rows_to_count(limit: int) -> int:
 def document_bytes(title: str, content: str) -> int:
     """Return what a version of a document counts for the limit `document_bytes`."""
     return BYTES_OF_DOCUMENT + len(title.encode()) + len(content.encode())
+
+
+def attachment_bytes(sizes: Iterable[int]) -> int:
+    """Return what files of these sizes count for the limit `document_bytes`."""
+    return sum(BYTES_OF_DOCUMENT + size for size in sizes)

@@ -147,7 +147,23 @@ DELETE FROM agent WHERE id IN (
     LIMIT $2)
 """
 
+# The pieces of files are long, so a batch holds few of them. They go before the messages: the deletion of a
+# message deletes its files with it.
+DELETE_ATTACHMENT_CHUNKS = """
+DELETE FROM attachment_chunk WHERE (attachment_id, position) IN (
+    SELECT c.attachment_id, c.position FROM agent a
+    JOIN attachment t ON t.agent_id = a.id JOIN attachment_chunk c ON c.attachment_id = t.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+"""
+
+ROWS_PER_CHUNK = 32  # how many rows of other tables take as long to delete as a piece of a file
+
 DELETE_LEFTOVERS = (
+    """
+DELETE FROM attachment WHERE id IN (
+    SELECT r.id FROM agent a JOIN attachment r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
     """
 DELETE FROM notification WHERE id IN (
     SELECT r.id FROM agent a JOIN notification r ON r.agent_id = a.id
@@ -256,7 +272,9 @@ class Retention:
 
         An agent found empty is not visited again.
         """
-        count = 0
+        count = await delete_rows(self._pool, DELETE_ATTACHMENT_CHUNKS, max(1, limit // ROWS_PER_CHUNK))
+        if count:
+            return count
         for delete in DELETE_LEFTOVERS:
             if count < limit:
                 count += await delete_rows(self._pool, delete, limit - count)

@@ -8,6 +8,7 @@ from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
+from storage.channels.attachments import Attachments
 from storage.channels.contacts import Contacts
 from storage.channels.document_versions import DocumentVersions
 from storage.channels.documents import Documents
@@ -89,6 +90,7 @@ class Storage:
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
+        self.attachments = Attachments(pool)
         self.documents = Documents(pool, self.limits)
         self.document_versions = DocumentVersions(pool)
         self.memories = Memories(pool)

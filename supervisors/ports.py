@@ -13,7 +13,7 @@ from storage.channels.document_search import DocumentHit, SearchScope
 from storage.channels.document_titles import DocumentTitle
 from storage.channels.documents import Document, Writer
 from storage.channels.memories import DirectoryEntry, MemoryFile
-from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
+from storage.channels.messages import Message, MessageFilters, MessageStatus, Origin
 from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
 from storage.history.runs import RunFilters
@@ -129,7 +129,7 @@ class MessageStore(Protocol):
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]: ...
 
-    async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None: ...
+    async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None: ...
 
     async def insert(self, message: Message) -> None: ...
 
@@ -189,6 +189,12 @@ class RunStore(Protocol):
     async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]: ...
 
 
+class AttachmentStore(Protocol):
+    """The files that were uploaded with messages."""
+
+    async def get_start(self, attachment_id: UUID, max_bytes: int) -> bytes: ...
+
+
 class AgentToolStore(Protocol):
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
 
@@ -217,6 +223,9 @@ class ToolStores(Protocol):
 
     @property
     def messages(self) -> MessageStore: ...
+
+    @property
+    def attachments(self) -> AttachmentStore: ...
 
     @property
     def documents(self) -> DocumentStore: ...

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+from storage.errors import AddressTaken, BadAddress, ConstraintError, NotUnique, ReferenceMissing
 from web.errors import Invalid
 from web.fields import unknown_id
 
@@ -26,5 +26,9 @@ def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
             return Invalid({"non_field_errors": [message]})
         case ReferenceMissing():
             return Invalid({error.field: [unknown_id(body[f"{error.field}_id"])]})
+        case BadAddress():
+            return Invalid({error.field: [str(error)]})
+        case AddressTaken():
+            return Invalid({error.field: [f"{error}."]})
         case _:
             raise error

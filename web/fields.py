@@ -15,6 +15,7 @@ from uuid import UUID
 
 from marshmallow import ValidationError, fields, validate
 
+from storage.channels.addresses import BAD_EMAIL, EMAIL_TEXT, REGIONS
 from supervisors.json_limits import MAX_DEPTH, layers
 from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
 
@@ -37,10 +38,6 @@ DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME_TEXT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,12})?)?"
     r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
-)
-EMAIL_TEXT = re.compile(
-    r"(?=[^@]{1,64}@)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
-    r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]"
 )
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -158,7 +155,7 @@ class _Pattern(Line):
 
 
 class Email(_Pattern):
-    default_error_messages = wording(pattern="Enter a valid email address.")
+    default_error_messages = wording(pattern=BAD_EMAIL)
 
     def matches(self, text: str) -> bool:
         return EMAIL_TEXT.fullmatch(text) is not None
@@ -180,6 +177,17 @@ class Timezone(_Pattern):
 
     def matches(self, text: str) -> bool:
         return text in TIMEZONES
+
+
+class Region(_Pattern):
+    """A region that has phone numbers, by its two letters of ISO 3166; blank for none."""
+
+    choices = ("", *sorted(REGIONS))
+
+    default_error_messages = wording(pattern='"{input}" is not a valid choice.')
+
+    def matches(self, text: str) -> bool:
+        return text in self.choices
 
 
 class Url(_Pattern):
@@ -313,14 +321,18 @@ class ListOf(_Field, fields.List[Item], Generic[Item]):
 
     default_error_messages = wording(
         invalid='Expected a list of items but got type "{type}".',
-        max_items=f"Ensure this field has no more than {MAX_ITEMS} elements.",
+        max_items="Ensure this field has no more than {max} elements.",
     )
+
+    def __init__(self, inner: fields.Field[Item], *, max_items: int = MAX_ITEMS, **options: Any) -> None:
+        super().__init__(inner, **options)
+        self.max_items = max_items
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[Item | None]:
         if not isinstance(value, list):
             raise self.make_error("invalid", type=type(value).__name__)
-        if len(value) > MAX_ITEMS:
-            raise self.make_error("max_items")
+        if len(value) > self.max_items:
+            raise self.make_error("max_items", max=self.max_items)
         return super()._deserialize(value, attr, data, **options)
 
 

@@ -21,6 +21,7 @@ from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused, PermissionDenied
 from web.json import JSON_TYPE, json_response
+from web.request.file_parts import encode_for_hash
 from web.request.parsing import Body, read_body, read_converted, read_items
 
 HEADER = "Idempotency-Key"
@@ -162,7 +163,7 @@ def _hash(organization: str | None, values: Any) -> bytes:
     The encoder yields piece by piece, so that the thread of a long body does not hold up the event loop.
     """
     digest = hashlib.sha256()
-    for piece in json.JSONEncoder(sort_keys=True).iterencode([organization, values]):
+    for piece in json.JSONEncoder(sort_keys=True, default=encode_for_hash).iterencode([organization, values]):
         digest.update(piece.encode())
     return digest.digest()
 

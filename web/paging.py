@@ -148,12 +148,12 @@ async def send_page(
     with request.app[STREAMS].open(caller.credential, caller.accountable):
         early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
         response = web.StreamResponse(headers={**all_headers, **early})
-        with _aborting(request):
+        with aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
             await response.write(opening)
-            await _write(response, items)
+            await write_in_pieces(response, items)
             items = b""  # a slow reader would keep it in memory to the end
             while not reader.is_over:
                 await _write_next(response, request, reader)
@@ -172,17 +172,17 @@ async def _write_next(response: web.StreamResponse, request: web.Request, reader
     """Write the next chunk. While a slow reader takes it, it is all that the reader holds."""
     if items := await _read(request, reader):
         await response.write(b",")
-        await _write(response, items)
+        await write_in_pieces(response, items)
 
 
-async def _write(response: web.StreamResponse, items: bytes) -> None:
-    """Write in pieces, because the transport copies everything that the reader has not taken yet."""
+async def write_in_pieces(response: web.StreamResponse, items: bytes) -> None:
+    """Write in pieces: the transport copies all of a piece that the reader has not taken yet."""
     for start in range(0, len(items), PIECE_BYTES):
         await response.write(items[start : start + PIECE_BYTES])
 
 
 @contextmanager
-def _aborting(request: web.Request) -> Iterator[None]:
+def aborting(request: web.Request) -> Iterator[None]:
     """Abort the connection on an error, which tells the client that the list is incomplete."""
     try:
         yield

@@ -13,10 +13,12 @@ from marshmallow import Schema
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
 from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
+from web.app_keys import SETTINGS
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
-from web.request.parsing import ACCOUNTABLE, note_fields
+from web.request.body import is_multipart
+from web.request.parsing import ACCOUNTABLE, FILE_BYTES, note_fields
 from web.request.unknown_names import UNKNOWN_NAMES, KnownNames, UnknownNames
 
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
@@ -51,6 +53,7 @@ class Route(ABC):
     idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
     by_header: bool = False  # X-Organization chooses the organization; elsewhere it is checked only
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
+    takes_files: bool = False  # in multipart forms, which may be longer by limits.attachment_bytes
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
     user_token: bool = False  # of a public route: a user's token replaces the password in the body
@@ -68,6 +71,11 @@ class Route(ABC):
 
     def limit_body(self, request: web.Request) -> web.Request:
         """Return the request with the maximum size of this route's body."""
+        if self.takes_files and is_multipart(request):
+            file_bytes = request.app[SETTINGS].attachment_bytes
+            request = request.clone(client_max_size=request.client_max_size + file_bytes)
+            request[FILE_BYTES] = file_bytes
+            return request
         return request if self.body_bytes is None else request.clone(client_max_size=self.body_bytes)
 
     @abstractmethod

@@ -4,11 +4,13 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 MIN_SECRET_BYTES = 32
+MAX_ATTACHMENT_BYTES = 25 * 1_048_576  # twice as much is less than one organization may have in memory
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
 AT_LEAST_ONE = (
     "token_days",
     "body_bytes",
+    "attachment_bytes",
     "span_metadata_bytes",
     "streams_per_caller",
     "streams",
@@ -38,6 +40,7 @@ class WebSettings:
     organizations_per_user: int = 100  # that a user owns; 0: any number
     token_days: int = 30
     body_bytes: int = 1_048_576
+    attachment_bytes: int = 10 * 1_048_576  # of all files that are uploaded with one message
     body_seconds: float = 60.0
     span_metadata_bytes: int = 1_048_576
     streams_per_caller: int = 8
@@ -56,6 +59,9 @@ class WebSettings:
         for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.attachment_bytes > MAX_ATTACHMENT_BYTES:
+            message = f"attachment_bytes must be at most {MAX_ATTACHMENT_BYTES}, got {self.attachment_bytes}"
+            raise ValueError(message)
         for name in AT_LEAST_ZERO:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")

@@ -24,7 +24,7 @@ MAX_PART_BYTES = 131_072  # of each part of the texts, whatever a template allow
 MAX_NOTIFICATIONS = 50
 MAX_CONTACTS = 8
 MAX_MESSAGES = 500  # with one contact
-BYTES_PER_MESSAGE = 400  # at the least, with what surrounds its text: so many messages are read
+BYTES_PER_MESSAGE = 400  # on average at the least: this decides how many messages are read
 MAX_RUNS = 5
 MAX_LATEST_MESSAGES = 20  # those among which contacts are looked for
 MAX_SHARED = 16  # agents in one statement: their texts are in memory together
@@ -69,7 +69,8 @@ CROSS JOIN LATERAL (
     ) AS bytes
 ) budget
 LEFT JOIN LATERAL (
-    SELECT d.content FROM document d WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) LIMIT 1
+    SELECT d.content FROM document d
+    WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) AND d.deleted_at IS NULL LIMIT 1
 ) d ON true
 CROSS JOIN LATERAL (
     SELECT array_agg(ROW (
@@ -103,7 +104,8 @@ CROSS JOIN LATERAL (
     SELECT array_agg(ROW (c.id, c.name, c.phone, c.email, talk.messages)
                      ORDER BY k.rank, k.latest_at DESC NULLS LAST, c.id) AS conversations
     FROM (
-        SELECT k.contact_id, min(k.rank) AS rank, max(k.created_at) AS latest_at
+        SELECT k.contact_id, min(k.rank) AS rank, max(k.created_at) AS latest_at,
+               least(count(*) OVER (), (SELECT $9::integer)) AS contacts
         FROM (
             SELECT k.*, min(k.rank) OVER () AS best, max(k.created_at) OVER () AS latest_at
             FROM (
@@ -138,7 +140,10 @@ CROSS JOIN LATERAL (
                 FROM message m
                 WHERE m.contact_id = c.id AND m.agent_id = a.id
                 ORDER BY m.created_at DESC, m.id DESC
-                LIMIT least((SELECT $10::integer), budget.bytes / (SELECT $12::integer)) + 1
+                LIMIT least(
+                    (SELECT $10::integer),
+                    budget.bytes / (SELECT $12::integer) * least(1, 2.0 / k.contacts)
+                )::integer + 1
             ) m
         ) m
         WHERE m.bytes_before < budget.bytes

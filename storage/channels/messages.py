@@ -1,6 +1,6 @@
 """Messages between agents and their contacts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,6 +9,8 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.channels.attachments import Upload, insert_uploads
+from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
@@ -18,13 +20,13 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import from_row, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
 
 INSERT = """
 INSERT INTO message (
     id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
-    created_at, run_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    created_at, run_id, address)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 """
 
 GET = """
@@ -44,11 +46,13 @@ CROSS JOIN LATERAL (
 ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
 """
 
-GET_LAST_CHANNEL = """
-SELECT channel FROM message
+GET_LAST_ORIGIN = """
+SELECT channel, address FROM message
 WHERE contact_id = $2 AND agent_id = $1 AND direction = 'inbound'
 ORDER BY created_at DESC, id DESC LIMIT 1
 """
+
+LOCK_ATTACHMENTS = "SELECT attachments FROM message WHERE id = $1 FOR UPDATE"
 
 UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
 
@@ -107,14 +111,13 @@ class MessageStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that belongs to a message, by its address; the service does not store the file."""
+    """A file that belongs to a message: one that was uploaded with it, or one elsewhere, by its address."""
 
     name: str
-    """The file name; "" if it is not known."""
     content_type: str
-    """A media type such as `image/png`; "" if it is not known."""
-    url: str
-    """The http or https address of the file, which the agent's tool `open_sms_attachment` shows."""
+    url: str  # of an uploaded file, its path in the API
+    id: UUID | None = None  # of an uploaded file; None for a file elsewhere, which is not stored here
+    size: int | None = None  # in bytes, of an uploaded file
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,15 @@ class Message:
     status: MessageStatus
     created_at: datetime
     run_id: UUID | None = None  # the run that sent it
+    address: str = ""  # of the contact, in the form of storage.channels.addresses; "" if it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The channel that a message came by, and the address that it came from, "" if that is not known."""
+
+    channel: Channel
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +164,15 @@ class Messages:
         self._pool = pool
         self._notifications = notifications
 
-    async def insert(self, message: Message, receipt: Receipt | None = None) -> None:
-        """Store a message without a notification.
+    async def insert(
+        self, message: Message, receipt: Receipt | None = None, *, uploads: Sequence[Upload] = ()
+    ) -> None:
+        """Store a message and its files, without a notification.
 
         Raise ReferenceMissing for `agent` or `contact`, AnsweredBefore if the receipt exists already.
         """
         async with self._pool.transaction() as connection:
-            await _insert(connection, message, receipt)
+            await _insert(connection, message, receipt, uploads)
 
     async def receive(
         self,
@@ -166,12 +180,28 @@ class Messages:
         notification: NewNotification,
         allowed: Collection[UUID],
         receipt: Receipt | None = None,
+        *,
+        sender: Contact | None = None,
+        uploads: Sequence[Upload] = (),
     ) -> None:
-        """Store a message and its notification. Raise the errors of `insert` and `Notifications.insert`."""
+        """Store a message, its files and its notification, and `sender` if that is a new contact.
+
+        Raise the errors of `insert`, of `Contacts.insert` and of `Notifications.insert`.
+        """
+
+        async def write(connection: Connection) -> None:
+            await insert_receipt(connection, receipt, message.organization_id)
+            if sender is not None:
+                await insert_contact(connection, sender)
+            await _insert(connection, message, None, uploads)
+            await self._notifications.insert_in_transaction(connection, notification, allowed)
+
+        async def store() -> None:
+            await self._pool.with_lock_retry(write)
+            self._notifications.report_committed([notification])
+
         async with self._notifications.limit.reserved(message.organization_id):
-            await self._pool.run_to_completion(
-                self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
-            )
+            await self._pool.run_to_completion(store(), f"receipt of message {message.id}")
 
     async def get(self, message_id: UUID) -> Message | None:
         row = await self._pool.fetchrow(GET, message_id)
@@ -187,19 +217,24 @@ class Messages:
         conditions.add_period("m.created_at", filters.created)
         return await fetch_page(self._pool, Message, PAGE, conditions, _message)
 
-    async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
-        """Return the channel of the contact's last message to the agent; None if there is no such message."""
-        channel: str | None = await self._pool.fetchval(GET_LAST_CHANNEL, agent_id, contact_id)
-        return None if channel is None else Channel(channel)
+    async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None:
+        """Return where the contact's last message to the agent came from; None if there is none."""
+        return await fetch_one(self._pool, Origin, GET_LAST_ORIGIN, agent_id, contact_id)
 
     async def update(self, message_id: UUID, changes: Mapping[str, Any]) -> Message | None:
         """Set the columns in `changes` and return the message; None if there is no such message.
 
-        Raise ReferenceMissing for `contact`.
+        The message keeps its uploaded files, whatever `attachments` holds. Raise ReferenceMissing for
+        `contact`.
         """
         if changes:
             sql = assign(UPDATE, changes, CHANGEABLE, after=1)
-            await self._pool.execute(sql, message_id, *changes.values())
+            async with self._pool.transaction() as connection:
+                if "attachments" in changes:
+                    stored = _attachments(await connection.fetchval(LOCK_ATTACHMENTS, message_id))
+                    uploaded = tuple(item for item in stored if item.id is not None)
+                    changes = {**changes, "attachments": uploaded + tuple(changes["attachments"])}
+                await connection.execute(sql, message_id, *changes.values())
         return await self.get(message_id)
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
@@ -218,26 +253,21 @@ class Messages:
         """Delete the message; return False if there is no such message. Its notification stays."""
         return await self._pool.fetchval(DELETE, message_id) is not None
 
-    async def _receive(
-        self,
-        message: Message,
-        notification: NewNotification,
-        allowed: Collection[UUID],
-        receipt: Receipt | None,
-    ) -> None:
-        async def write(connection: Connection) -> None:
-            await _insert(connection, message, receipt)
-            await self._notifications.insert_in_transaction(connection, notification, allowed)
 
-        await self._pool.with_lock_retry(write)
-        self._notifications.report_committed([notification])
-
-
-async def _insert(connection: Connection, message: Message, receipt: Receipt | None) -> None:
+async def _insert(
+    connection: Connection, message: Message, receipt: Receipt | None, uploads: Sequence[Upload]
+) -> None:
     await insert_receipt(connection, receipt, message.organization_id)
     await connection.execute(INSERT, *to_row(INSERT, message))
+    await insert_uploads(connection, message.organization_id, message.agent_id, message.id, uploads)
 
 
 def _message(row: Record) -> Message:
-    attachments = tuple(Attachment(**attachment) for attachment in decoded(row["attachments"]))
-    return from_row(Message, row, attachments=attachments)
+    return from_row(Message, row, attachments=_attachments(row["attachments"]))
+
+
+def _attachments(value: Any) -> tuple[Attachment, ...]:
+    return tuple(
+        Attachment(**{**attachment, "id": UUID(attachment["id"]) if attachment.get("id") else None})
+        for attachment in decoded(value or [])
+    )

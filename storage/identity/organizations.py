@@ -25,7 +25,7 @@ UPDATE = "UPDATE organization SET /* set */ WHERE id = $1 RETURNING *"
 
 LIST_PAUSED = "SELECT id FROM organization WHERE paused"
 
-CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day", "unpriced"})
+CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day", "unpriced", "phone_region"})
 
 
 class Organizations:

@@ -4,7 +4,6 @@ import asyncio
 from uuid import UUID
 
 from storage.model import Agent, Notification, Outcome, Priority, Reply
-from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
@@ -17,6 +16,7 @@ from supervisors.tools.errors import ToolError
 from supervisors.tools.messaging import SEND_MESSAGE
 from supervisors.tools.sleep import SLEEP
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.lines import quoted
 
 MAX_OUTPUT = 20_000  # characters
 MAX_READ = 100  # open notifications
@@ -103,7 +103,7 @@ class FinalAnswers:
         self._may_ask = False
         [recipient, *_] = [*self._waiting_contacts(waiting), None]
         ending = GOES_TO.format(recipient.contact_id) if recipient else ENDS_RUN
-        return f"{remarks} {OPEN.format(lines=_lines(waiting), ending=ending)}".strip()
+        return f"{remarks} {open_message(waiting, ending)}".strip()
 
     def result(self) -> RunResult:
         """Return how the run ends after its final answer. Raise RunError if a text could not be sent."""
@@ -162,13 +162,14 @@ def bounded_output(text: str) -> str:
     return f"{text[:MAX_OUTPUT]}… (cut: {MAX_OUTPUT} of {len(text)} characters)"
 
 
-def _lines(waiting: list[Notification]) -> str:
+def open_message(waiting: list[Notification], ending: str = ENDS_RUN) -> str:
+    """Return the message about what is still open. `ending` says what another final answer does."""
     lines = [
-        to_json({"id": one.id, "source": one.source, "title": one.title[:MAX_TITLE]}).decode()
+        quoted({"id": one.id, "source": one.source, "title": one.title[:MAX_TITLE]})
         for one in waiting[:MAX_NAMED]
     ]
     more = len(waiting) - MAX_NAMED
-    at_least = "At least " if len(waiting) == MAX_READ else ""
-    return "\n".join(
-        [*lines, f"{at_least}{more} more: list_notifications shows them."] if more > 0 else lines
-    )
+    if more > 0:
+        at_least = "At least " if len(waiting) == MAX_READ else ""
+        lines.append(f"{at_least}{more} more: list_notifications shows them.")
+    return OPEN.format(lines="\n".join(lines), ending=ending)

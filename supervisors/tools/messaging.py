@@ -1,11 +1,12 @@
-"""Messaging tools: write to contacts, parents and children, and open the attachments of contacts."""
+"""Messaging tools: write to contacts, parents and children."""
 
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from storage.channels.addresses import is_email, is_sender_name
 from storage.channels.contacts import Contact
-from storage.channels.messages import Channel, Direction, Message, MessageStatus
+from storage.channels.messages import Channel, Direction, Message, MessageStatus, Origin
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
@@ -24,7 +25,10 @@ CONTACT_ID = {
 
 SEND_MESSAGE = ToolDefinition(
     name="send_message",
-    description="Sends a message to a contact by the channel that it last wrote by, or to a related agent.",
+    description=(
+        "Sends a message to a contact by the channel and to the address that it last wrote from, "
+        "or to a related agent."
+    ),
     parameters=schema(
         ("contact_id", "body"),
         contact_id=CONTACT_ID,
@@ -39,15 +43,6 @@ SEND_SMS = ToolDefinition(
     parameters=schema(("contact_id", "body"), contact_id=CONTACT_ID, body={"type": "string"}),
 )
 
-OPEN_SMS_ATTACHMENT = ToolDefinition(
-    name="open_sms_attachment",
-    description="Lists what was attached to a message that came in, with addresses to read it from.",
-    parameters=schema(
-        ("message_id",),
-        message_id={"type": "string", "format": "uuid", "description": "As in the body of its notification."},
-    ),
-)
-
 
 class Messaging:
     """Sends messages of agents: to related agents as notifications, to contacts through adapter tools."""
@@ -58,33 +53,42 @@ class Messaging:
     async def send_message(self, call: ToolInvocation) -> dict[str, Any]:
         """Send a message to a related agent, or to a contact.
 
-        A contact gets it by the channel of its last message, else by the one that it has an address for.
+        A contact gets it by the channel of its last message, at the address that it wrote from; else by a
+        channel that it has an address for.
         """
-        recipient = await _recipient(call)
+        recipient, origin = await _recipient(call)
         body = call.arguments.text("body")
         subject = " ".join(call.arguments.text("subject", "").split())  # one line: it may become a header
         if isinstance(recipient, Agent):
             return await _notify_relative(call, recipient, subject, body)
-        channel = await call.stores.messages.get_last_channel(call.agent.id, recipient.id)
-        return await self._send(call, recipient, channel or _channel_of(recipient), subject, body)
+        channel = origin.channel if origin else _channel_of(recipient)
+        address = _address(recipient, channel, origin)
+        return await self._send(call, recipient, channel, address, subject, body)
 
     async def send_sms(self, call: ToolInvocation) -> dict[str, Any]:
         """Send an SMS to a contact, or a message to a related agent."""
-        recipient = await _recipient(call)
+        recipient, origin = await _recipient(call)
         body = call.arguments.text("body")
         if isinstance(recipient, Agent):
             return await _notify_relative(call, recipient, "", body)
-        return await self._send(call, recipient, Channel.SMS, "", body)
+        address = _address(recipient, Channel.SMS, origin)
+        return await self._send(call, recipient, Channel.SMS, address, "", body)
 
     async def _send(
-        self, call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str
+        self,
+        call: ToolInvocation,
+        contact: Contact,
+        channel: Channel,
+        address: str,
+        subject: str,
+        body: str,
     ) -> dict[str, Any]:
         """Store the message, then call the tool of its channel; the call id is the message's id."""
         earlier = await _earlier(call)
         if earlier is not None:
             return await self._repeat(call, earlier, contact)
         tool = await self._adapters.channel(call.agent, channel)
-        message = _message(call, contact, channel, subject, body)
+        message = replace(_message(call, contact, channel, subject, body), address=address)
         if tool is None:
             await _insert(call, replace(message, status=MessageStatus.FAILED))
             raise _no_channel(message)
@@ -116,33 +120,50 @@ class Messaging:
         return _result(message, status)
 
 
-async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
-    """List the attachments of a message that the agent received."""
-    message_id = call.arguments.id("message_id")
-    message = await call.stores.messages.get(message_id)
-    if message is None or message.agent_id != call.agent.id or message.direction is not Direction.INBOUND:
-        raise ToolError("not_found", f"You were sent no message {message_id}.")
-    attachments = [
-        {"name": attachment.name, "content_type": attachment.content_type, "url": attachment.url}
-        for attachment in message.attachments
-    ]
-    return {"message_id": str(message.id), "attachments": attachments}
+async def _recipient(call: ToolInvocation) -> tuple[Contact | Agent, Origin | None]:
+    """Return a contact that the agent may write to, its parent, or one of its children.
 
-
-async def _recipient(call: ToolInvocation) -> Contact | Agent:
-    """Return a contact that the agent may write to, its parent, or one of its children."""
+    A contact comes with the origin of its last message to the agent. The agent may write to its own contacts,
+    to those of all agents, and to those that have written to it.
+    """
+    if not call.arguments.text("contact_id").strip():
+        raise _withheld()
     recipient_id = call.arguments.id("contact_id")
     contact = await call.stores.contacts.get(recipient_id)
-    if contact is not None and reaches(call.agent, contact):
-        return contact
+    if contact is not None and contact.organization_id == call.agent.organization_id:
+        origin = await call.stores.messages.get_last_origin(call.agent.id, contact.id)
+        if origin is not None or reaches(call.agent, contact):
+            return contact, origin
     agent = await call.stores.agents.get(recipient_id)
     if agent is not None and (agent.id == call.agent.parent_id or agent.parent_id == call.agent.id):
-        return agent
+        return agent, None
+    message = await call.stores.messages.get(recipient_id)
+    if message is not None and message.agent_id == call.agent.id and message.contact_id is None:
+        raise _withheld()
     raise _unknown(recipient_id)
 
 
 def _channel_of(contact: Contact) -> Channel:
-    return Channel.SMS if contact.phone and not contact.email else Channel.EMAIL
+    has_email = contact.email or any(map(is_email, contact.other_addresses))
+    return Channel.SMS if contact.phone and not has_email else Channel.EMAIL
+
+
+def _address(contact: Contact, channel: Channel, origin: Origin | None) -> str:
+    """Return the address of the contact on this channel; "" if it has none.
+
+    It is the one that the contact last wrote from, if that fits the channel. Raise ToolError if only a name
+    is known of the contact, which takes no messages.
+    """
+    last = origin.address if origin else ""
+    own = contact.email if channel is Channel.EMAIL else contact.phone
+    shown = [address for address in (last, *contact.other_addresses) if is_sender_name(address)]
+    usable = [address for address in (last, own, *contact.other_addresses) if address not in shown]
+    if shown and not any((*usable, contact.email, contact.phone)):
+        raise ToolError(
+            "no_address", f"{shown[0]} is a name that its network showed, not a number: it takes no answers."
+        )
+    fitting = [address for address in usable if is_email(address) is (channel is Channel.EMAIL)]
+    return next(filter(None, fitting), "")
 
 
 async def _notify_relative(call: ToolInvocation, relative: Agent, subject: str, body: str) -> dict[str, Any]:
@@ -202,6 +223,7 @@ def _arguments(message: Message, contact: Contact) -> dict[str, Any]:
     return {
         "message_id": str(message.id),
         "channel": message.channel,
+        "to": message.address,
         "contact": {
             "id": str(contact.id),
             "name": contact.name,
@@ -226,6 +248,14 @@ def _not_sent(message: Message, status: MessageStatus, error: ToolError) -> Tool
     """Return the error of the channel's tool with the details of the message."""
     details = {**error.details, "channel": message.channel, "message_id": str(message.id)}
     return ToolError(error.code, f"The message is kept as {status}. {error.message}", **details)
+
+
+def _withheld() -> ToolError:
+    return ToolError(
+        "no_address",
+        "The sender withheld its address, so its message cannot be answered. A notification that can be "
+        "answered has the id of a contact as its source_id.",
+    )
 
 
 def _unknown(recipient_id: UUID) -> ToolError:

@@ -14,6 +14,7 @@ from supervisors.policy.replies import WaitingContact
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
+from supervisors.tools.attachments import OPEN_SMS_ATTACHMENT, open_sms_attachment
 from supervisors.tools.contacts import (
     GET_CONTACT,
     LIST_CONTACTS,
@@ -36,13 +37,7 @@ from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.local_time import GET_TIME, get_time
 from supervisors.tools.memory import MEMORY, use_memory
 from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
-from supervisors.tools.messaging import (
-    OPEN_SMS_ATTACHMENT,
-    SEND_MESSAGE,
-    SEND_SMS,
-    Messaging,
-    open_sms_attachment,
-)
+from supervisors.tools.messaging import SEND_MESSAGE, SEND_SMS, Messaging
 from supervisors.tools.notifications import (
     CLEAR_NOTIFICATION,
     CREATE_NOTIFICATION,

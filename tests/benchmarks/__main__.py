@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from tests.benchmarks import create_notification, document_search, full_cycle, punctuality, turns
+from tests.benchmarks import (
+    create_notification,
+    document_search,
+    full_cycle,
+    punctuality,
+    turns,
+    wake_context,
+)
 
 
 class Row(Protocol):
@@ -32,6 +39,7 @@ MEASURES: dict[str, Callable[[Path, str], Coroutine[Any, Any, Row]]] = {
     "reminders": punctuality.measure_reminders,
     "turns": turns.measure,
     "waiting": turns.measure_waiting,
+    "context": wake_context.measure,
     "search": document_search.measure,
 }
 

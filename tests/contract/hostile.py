@@ -20,12 +20,14 @@ from web.fields import (
     LocalPart,
     Money,
     ObjectOf,
+    Region,
     Text,
     Timezone,
     Url,
     Uuid,
 )
 from web.filter_fields import EmailFilter, OneOf, PhoneFilter
+from web.request.file_fields import Files
 
 RefusedValues = Iterator[tuple[Any, Any]]
 
@@ -39,6 +41,7 @@ NO_UUID = "Must be a valid UUID."
 NO_ADDRESS = "Enter a valid email address."
 NO_LOCAL_PART = "Enter a valid local part of an email address."
 NO_URL = "Enter a valid URL."
+NO_FILES = "Send files as parts of a multipart/form-data body, each with a file name."
 NO_NULS = "Null characters are not allowed."
 NO_DATETIME = (
     "Datetime has wrong format. Use one of these formats instead: "
@@ -130,6 +133,10 @@ def _of_choice(_: Choice[Any]) -> RefusedValues:
         yield value, [f'"{value}" is not a valid choice.']
 
 
+def _of_files(_: Files) -> RefusedValues:
+    yield from _all(("x", "", [], ["x"], {}, 1, True), NO_FILES)
+
+
 def _of_object(field: ObjectOf) -> RefusedValues:
     for value, kind in (("x", "str"), ([], "list"), (1, "int")):
         yield value, {"non_field_errors": [f"{NO_OBJECT}{kind}."]}
@@ -175,6 +182,8 @@ def _of_pattern(field: Text) -> RefusedValues:
             yield "x", [f'"x" is not a valid choice. Choose one of: {", ".join(field.choices)}.']
         case LocalPart():
             yield from _all(("a b", "a@b", ".a"), NO_LOCAL_PART)
+        case Region():
+            yield "ZZ", ['"ZZ" is not a valid choice.']
         case Timezone():
             yield "Mars/Base", ['"Mars/Base" is not a valid choice.']
         case Url():
@@ -222,6 +231,7 @@ KINDS: tuple[tuple[type[Any], Callable[[Any], RefusedValues]], ...] = (
     (Choice, _of_choice),
     (ListOf, _of_list),
     (ObjectOf, _of_object),
+    (Files, _of_files),
     (JsonObject, _of_json_object),
     (JsonValue, _of_json),
 )

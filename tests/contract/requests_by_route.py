@@ -72,6 +72,7 @@ RUN = Ref("run")
 NOTIFICATION = Ref("notification")
 CONTACT = Ref("contact")
 MESSAGE = Ref("message")
+ATTACHMENT = Ref("attachment")
 DOCUMENT = Ref("document")
 PROJECT = Ref("project")
 TRACE = Ref("trace")
@@ -81,7 +82,7 @@ TEMPLATE_SECRET = Ref("template_secret")
 DELIVERY = Ref("webhook_delivery")
 
 # How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
-# runs, webhook deliveries and reset codes are created otherwise, by `tests.contract.tenants`.
+# runs, webhook deliveries, attachments and reset codes are created otherwise, by `tests.contract.tenants`.
 RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "account": (
         "/api/organizations/auth/signup/",
@@ -142,7 +143,7 @@ RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "notification": ("/api/defaults/notifications/", {"agent": AGENT, "title": "MARK", "body": "MARK"}),
     "contact": (
         "/api/defaults/contacts/",
-        {"name": "Contact of MARK", "email": "MARK@example.org", "metadata": {"a": ["MARK"]}},
+        {"name": "Contact of MARK", "email": "MARK-UNIQUE@example.org", "metadata": {"a": ["MARK"]}},
     ),
     "message": (
         "/api/defaults/messages/",
@@ -320,6 +321,7 @@ ROWS: dict[str, Row] = {
     "GET /api/defaults/messages/{id}/": Row({"id": MESSAGE}),
     "PATCH /api/defaults/messages/{id}/": Row({"id": MESSAGE}, {"contact": CONTACT, "subject": "MARK"}),
     "DELETE /api/defaults/messages/{id}/": Row({"id": MESSAGE}),
+    "GET /api/defaults/attachments/{id}/": Row({"id": ATTACHMENT}),
     "GET /api/defaults/documents/": Row(),
     "POST /api/defaults/documents/": Row(body=new("document", agent=AGENT, project=PROJECT)),
     "GET /api/defaults/documents/{id}/": Row({"id": DOCUMENT}),

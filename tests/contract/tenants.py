@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from aiohttp import FormData
+
 from storage.model import Organization, Role, User
-from tests.contract.requests_by_route import MARK, RESOURCES, TEMPLATE, UNIQUE, Ref, Row, row_of
+from tests.contract.requests_by_route import AGENT, MARK, RESOURCES, TEMPLATE, UNIQUE, Ref, Row, row_of
 from tests.web.conftest import OPERATOR_TOKEN, Api, Service
 from tests.web.people import as_user, new_user, staff
 from web.credentials.formats import hash_secret
@@ -136,6 +138,8 @@ class RequestBuilder:
                 path, body = self._resources["agent"]
                 agent = await tenant.key.create(path, **await self.resolve(body), template=template)
                 return (await tenant.key.get(f"{DELIVERIES}?agent={agent['id']}")).body[0]
+            case "attachment":
+                return await self._upload(await self.resolve(AGENT))
             case "template_secret":
                 template = await self.resolve(TEMPLATE)
                 _, body = self._resources["secret"]
@@ -147,6 +151,13 @@ class RequestBuilder:
             case _:
                 path, body = self._resources[kind]
                 return await tenant.key.create(path, **await self.resolve(body))
+
+    async def _upload(self, agent_id: str) -> Any:
+        form = FormData({"agent": agent_id, "channel": "sms", "direction": "outbound"})
+        form.add_field("files", self._place.mark.encode(), filename="note.txt", content_type="text/plain")
+        answer = await self._place.key.request("POST", "/api/defaults/messages/", data=form)
+        assert answer.status == 201, answer
+        return answer.body["attachments"][0]
 
     async def _reset_code(self) -> str:
         email, code = await self.resolve(Ref("account", "user.email")), secrets.token_urlsafe()

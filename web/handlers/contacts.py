@@ -24,14 +24,18 @@ QUERY = ContactQuery()
 async def create_contact(request: web.Request, caller: Caller) -> web.Response:
     """Create a contact, for one agent or for all agents of the organization.
 
-    Messages and the agents' messaging tools refer to it by its id.
+    Messages and the agents' messaging tools refer to it by its id. Each phone number and e-mail address
+    belongs to one contact of the organization: an address of another contact is refused with 400.
     """
     body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
-    contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    answer = json_response(serialize_contact(contact), status=201)
+    contacts = request.app[STORAGE].contacts
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].contacts.insert(contact, receipt_of(request, answer))
+        contact = await contacts.normalized(
+            Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
+        )
+        answer = json_response(serialize_contact(contact), status=201)
+        await contacts.insert(contact, receipt_of(request, answer))
     return answer
 
 

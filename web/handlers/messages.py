@@ -1,26 +1,33 @@
 """Messages between agents and their contacts. An inbound message also notifies its agent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 
+from storage.channels.attachments import Upload
 from storage.channels.contacts import Contact
 from storage.channels.messages import Attachment, Direction, Message, MessageFilters, MessageStatus
+from storage.errors import AddressTaken, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Priority, Source
 from storage.notifications.inserts import NewNotification
+from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
-from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusing_constraint_errors
-from web.errors import require_found
+from web.app_keys import CLOCK, SETTINGS, STORAGE
+from web.constraint_errors import refusal, refusing_constraint_errors
+from web.errors import Invalid, TooLarge, Unavailable, require_found
+from web.handlers.attachments import PATH as ATTACHMENT_PATH
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import answer_owned_list, period
+from web.request.body import room_for_files
+from web.request.file_parts import BINARY, stored_type
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.messages import (
@@ -30,61 +37,162 @@ from web.schemas.messages import (
     NewMessageBody,
     serialize_message,
 )
+from web.senders import find_sender
 
 NEW = NewMessageBody()
 CHANGES = MessageChangesBody()
 QUERY = MessageQuery()
 
 DEFAULT_STATUS = {Direction.INBOUND: MessageStatus.RECEIVED, Direction.OUTBOUND: MessageStatus.QUEUED}
+SENDER_ATTEMPTS = 5
+NOT_UPLOADED = "This message has no uploaded file with this address."
+RETRY_SECONDS = 1
 ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attachment and the message id {id}."
+
+WITHHELD_HINT = "The sender withheld its address, so this message cannot be answered."
 
 
 async def create_message(request: web.Request, caller: Caller) -> web.Response:
-    """Store a message.
+    """Store a message, with the files that a multipart form contains.
 
     An inbound message also puts a high notification into the agent's queue, which wakes the agent after its
-    debounce window. An outbound message is only stored: it is not sent. Agents send messages by their tools.
+    debounce window. If `from` names its sender, the contact with this address is found, or created with it.
+    An outbound message is only stored: it is not sent. Agents send messages by their tools.
     """
-    messages = request.app[STORAGE].messages
-    body = await read_body_once(request, caller, NEW)
-    organization_id = await organization_for_new(request, caller, body)
-    message = _build_message(body, organization_id, request.app[CLOCK].now())
+    with room_for_files(request, caller.accountable):
+        body = await read_body_once(request, caller, NEW)
+        organization_id = await organization_for_new(request, caller, body)
+        uploads = _build_uploads(request, body)
+        size = attachment_bytes(len(upload.content) for upload in uploads)
+        async with request.app[STORAGE].limits.document_bytes.reserved(organization_id, size):
+            if body["sender"] is None:
+                return await _store_message(request, caller, organization_id, body, uploads)
+            return await _receive_from_sender(request, caller, organization_id, body, uploads)
+
+
+async def _store_message(
+    request: web.Request,
+    caller: Caller,
+    organization_id: UUID,
+    body: Mapping[str, Any],
+    uploads: Sequence[Upload],
+) -> web.Response:
+    """Store a message of the contact that the body names, if any."""
+    storage = request.app[STORAGE]
+    message = _build_message(body, organization_id, request.app[CLOCK].now(), uploads)
     answer = json_response(serialize_message(message), status=201)
     receipt = receipt_of(request, answer)
     with refusing_constraint_errors(body):
         if message.direction is Direction.INBOUND:
-            notification = await _build_notification(request, message)
-            await messages.receive(message, notification, caller.roles, receipt)
+            contact = await storage.contacts.get(message.contact_id) if message.contact_id else None
+            notification = _build_notification(message, contact)
+            await storage.messages.receive(message, notification, caller.roles, receipt, uploads=uploads)
         else:
-            await messages.insert(message, receipt)
+            await storage.messages.insert(message, receipt, uploads=uploads)
     return answer
 
 
-def _build_message(body: Mapping[str, Any], organization_id: UUID, now: datetime) -> Message:
-    status = body["status"] or DEFAULT_STATUS[body["direction"]]
-    values = {**body, "attachments": _build_attachments(body), "status": status}
-    return Message(id=new_id(), organization_id=organization_id, created_at=now, **values)
+async def _receive_from_sender(
+    request: web.Request,
+    caller: Caller,
+    organization_id: UUID,
+    body: Mapping[str, Any],
+    uploads: Sequence[Upload],
+) -> web.Response:
+    """Store an inbound message together with its sender, if that is new.
+
+    Look for the sender again if another request has created its contact in between, or deleted it.
+    """
+    storage, now = request.app[STORAGE], request.app[CLOCK].now()
+    for _ in range(SENDER_ATTEMPTS):
+        sender = await find_sender(storage.contacts, organization_id, body["sender"], body["channel"], now)
+        message = replace(
+            _build_message(body, organization_id, now, uploads),
+            contact_id=sender.contact.id if sender.contact else None,
+            address=sender.address,
+        )
+        notification = _build_notification(message, sender.contact, is_withheld=sender.contact is None)
+        answer = json_response(serialize_message(message), status=201)
+        try:
+            await storage.messages.receive(
+                message,
+                notification,
+                caller.roles,
+                receipt_of(request, answer),
+                sender=sender.contact if sender.is_new else None,
+                uploads=uploads,
+            )
+        except AddressTaken:
+            continue
+        except ReferenceMissing as error:
+            if error.field != "contact":
+                raise refusal(error, body) from error
+            continue
+        return answer
+    raise Unavailable("The contact of the sender is being changed.", RETRY_SECONDS)
 
 
-def _build_attachments(body: Mapping[str, Any]) -> tuple[Attachment, ...]:
-    return tuple(Attachment(**attachment) for attachment in body["attachments"])
+def _build_uploads(request: web.Request, body: Mapping[str, Any]) -> list[Upload]:
+    """Return the files of the body as they are stored. Raise TooLarge for too many bytes."""
+    files, max_bytes = body["files"], request.app[SETTINGS].attachment_bytes
+    if sum(len(file.content) for file in files) > max_bytes:
+        raise TooLarge(f"limits.attachment_bytes: the files of a message have at most {max_bytes} bytes.")
+    return [Upload(new_id(), file.name, stored_type(file) or BINARY, file.content) for file in files]
 
 
-async def _build_notification(request: web.Request, message: Message) -> NewNotification:
-    """Return the notification that tells the agent about an inbound message."""
-    contact = None
-    if message.contact_id is not None:
-        contact = await request.app[STORAGE].contacts.get(message.contact_id)
-    hint = (
-        ATTACHMENT_HINT.format(count=len(message.attachments), id=message.id) if message.attachments else ""
+def _build_message(
+    body: Mapping[str, Any], organization_id: UUID, now: datetime, uploads: Sequence[Upload]
+) -> Message:
+    uploaded = (
+        Attachment(
+            upload.name,
+            upload.content_type,
+            ATTACHMENT_PATH.format(id=upload.id),
+            upload.id,
+            len(upload.content),
+        )
+        for upload in uploads
     )
+    return Message(
+        id=new_id(),
+        organization_id=organization_id,
+        agent_id=body["agent_id"],
+        contact_id=body["contact_id"],
+        channel=body["channel"],
+        direction=body["direction"],
+        subject=body["subject"],
+        body=body["body"],
+        attachments=(*uploaded, *_build_links(body)),
+        status=body["status"] or DEFAULT_STATUS[body["direction"]],
+        created_at=now,
+    )
+
+
+def _build_links(body: Mapping[str, Any], uploaded: Set[str] = frozenset()) -> tuple[Attachment, ...]:
+    """Return the files elsewhere that the body names; it may repeat those in `uploaded`, which stay."""
+    links = [Attachment(**item) for item in body["attachments"] if item["url"] not in uploaded]
+    paths = [index for index, link in enumerate(links) if link.url.startswith("/")]
+    if paths:
+        raise Invalid({"attachments": {str(index): {"url": [NOT_UPLOADED]} for index in paths}})
+    return tuple(links)
+
+
+def _build_notification(
+    message: Message, contact: Contact | None, *, is_withheld: bool = False
+) -> NewNotification:
+    """Return the notification that tells the agent about an inbound message."""
+    hints = []
+    if message.attachments:
+        hints.append(ATTACHMENT_HINT.format(count=len(message.attachments), id=message.id))
+    if is_withheld:
+        hints.append(WITHHELD_HINT)
     return NewNotification(
         id=new_id(),
         agent_id=message.agent_id,
         source=Source(message.channel),
         source_id=str(contact.id) if contact else "",
         title=f"New {message.channel} from {_sender_name(contact)}",
-        body="\n\n".join(filter(None, (message.body, hint))),
+        body="\n\n".join(filter(None, (message.body, *hints))),
         priority=Priority.HIGH,
         created_at=message.created_at,
         scheduled_for=None,
@@ -131,7 +239,8 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
     changes = await read_body(request, CHANGES, partial=True)
     await require_same_owner(request, caller, message, changes)
     if "attachments" in changes:
-        changes["attachments"] = _build_attachments(changes)
+        uploaded = {attachment.url for attachment in message.attachments if attachment.id is not None}
+        changes["attachments"] = _build_links(changes, uploaded)
     with refusing_constraint_errors(changes):
         changed = await messages.update(message.id, changes)
     return json_response(serialize_message(require_found(changed)))
@@ -164,6 +273,7 @@ ROUTES = (
         answer=MessageResponse,
         body=NEW,
         idempotent=True,
+        takes_files=True,
     ),
     CallerRoute(
         "GET",

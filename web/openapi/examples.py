@@ -71,6 +71,18 @@ ANSWERS: dict[str, object] = {
             "error": "",
             "stop_reason": "",
             "output": "",
+            "journal": {
+                "woken_by": ["New sms from Ada"],
+                "cleared": ["New sms from Ada"],
+                "cleared_count": 1,
+                "sent": [],
+                "sent_count": 0,
+                "tools": [
+                    {"name": "list_notifications", "calls": 1, "errors": 0, "last_error": ""},
+                    {"name": "clear_notification", "calls": 1, "errors": 0, "last_error": ""},
+                ],
+                "cost_usd": 0.0,
+            },
             "max_sleep_until": "2026-11-20T18:28:36.013826Z",
         }
     ],

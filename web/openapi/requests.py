@@ -12,18 +12,19 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
 
+from storage.channels.addresses import EMAIL_TEXT
 from web.fields import (
-    EMAIL_TEXT,
     LOCAL_PART_TEXT,
-    MAX_ITEMS,
     MAX_MONEY,
     Choice,
     DayOrDatetime,
     Email,
     JsonObject,
     Line,
+    ListOf,
     LocalPart,
     Money,
+    Region,
     Text,
     Timezone,
     Url,
@@ -32,9 +33,11 @@ from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.components import Components, Json, nullable
 from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
+from web.request.file_fields import MAX_FILES, Files
 from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+BINARY: Json = {"type": "string", "format": "binary"}
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
 ANY_VALUE_BUT_NULL = ["object", "array", "string", "number", "boolean"]
 INSTANT: Json = {"type": "string", "format": "date-time"}
@@ -73,7 +76,21 @@ def body_content(
         form["encoding"] = {name: {"contentType": "application/json"} for name in values}
     several = {"type": "array", "items": reference, "maxItems": max_items}
     sent = {"anyOf": [reference, several]} if max_items else reference
-    return {"application/json": {"schema": sent}, **dict.fromkeys(FORMS, form)}
+    return {"application/json": {"schema": sent}, URLENCODED: form, MULTIPART: _with_files(form, schema)}
+
+
+def _with_files(form: Json, schema: Schema) -> Json:
+    """Describe a form that may contain files, which no other media type can."""
+    texts = _texts(schema)
+    files = {
+        name: {"type": "array", "items": BINARY, "maxItems": MAX_FILES, "description": texts[name]}
+        for name, field in _named(schema).items()
+        if isinstance(field, Files)
+    }
+    if not files:
+        return form
+    [reference, described] = form["schema"]["allOf"]
+    return {**form, "schema": {"allOf": [reference, {**described, "properties": files}]}}
 
 
 def body_reference(schema: Schema, components: Components, *, partial: bool) -> Json:
@@ -93,6 +110,7 @@ def body_schema(schema: Schema, components: Components, *, partial: bool) -> Jso
         "properties": {
             name: _described(field_schema(field, components, with_default=not partial), texts.get(name))
             for name, field in named.items()
+            if not isinstance(field, Files)
         },
     }
     required = [name for name, field in named.items() if field.required and not partial]
@@ -163,9 +181,9 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
             return _text(field)
         case Money():
             return MONEY
-        case fields.List():
+        case ListOf():
             items = field_schema(field.inner, components, with_default=False)
-            return {"type": "array", "items": items, "maxItems": MAX_ITEMS}
+            return {"type": "array", "items": items, "maxItems": field.max_items}
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
         case JsonObject():
@@ -198,7 +216,7 @@ def _choice(field: Choice[Any], components: Components) -> Json:
 
 def _text(field: Text) -> Json:
     schema: Json = {"type": "string"}
-    if isinstance(field, OneOf):
+    if isinstance(field, OneOf | Region):
         return {**schema, "enum": list(field.choices)}
     if not field.blank:
         schema["minLength"] = 1

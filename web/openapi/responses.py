@@ -21,6 +21,7 @@ PLAIN: dict[Any, Json] = {
     float: {"type": "number"},
     Decimal: {"type": "number"},
     str: {"type": "string"},
+    bytes: {"type": "string", "format": "binary"},
     UUID: {"type": "string", "format": "uuid"},
     datetime: {"type": "string", "format": "date-time"},
 }

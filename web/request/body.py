@@ -5,10 +5,14 @@ The framework's own decompression would also work on bodies that nobody reads.
 
 import asyncio
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
 
 from aiohttp import HttpVersion11, hdrs, web
 
-from web.app_keys import SETTINGS
+from supervisors.json_limits import OFF_LOOP_BYTES
+from web.app_keys import BODY_ROOM, SETTINGS
 from web.errors import BadRequest, UnsupportedMediaType
 from web.fields import printable
 
@@ -25,6 +29,25 @@ def expected_bytes(request: web.Request) -> int:
         return request.client_max_size if request.body_exists else 0
     is_plain = request.headers.get("Content-Encoding", "").strip().lower() in PLAIN
     return min(length, request.client_max_size) if is_plain or not length else request.client_max_size
+
+
+def is_multipart(request: web.Request) -> bool:
+    """Return whether the body is a form that may contain files."""
+    return request.content_type == "multipart/form-data"
+
+
+@contextmanager
+def room_for_files(request: web.Request, organization_id: UUID) -> Iterator[None]:
+    """Hold memory for the files of a long form while the block runs, beside that for its body.
+
+    Raise Unavailable if there is not enough.
+    """
+    expected = expected_bytes(request) if is_multipart(request) else 0
+    if expected <= OFF_LOOP_BYTES:
+        yield
+        return
+    with request.app[BODY_ROOM].take(organization_id, expected):
+        yield
 
 
 async def read_raw(request: web.Request) -> bytes:

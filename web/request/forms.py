@@ -9,6 +9,7 @@ from marshmallow import Schema, fields
 
 from web.errors import BadRequest, Invalid
 from web.fields import ListOf, ObjectOf, Text
+from web.request.file_parts import FilePart, file_part
 from web.request.json_text import parse_json
 from web.request.value_limit import MAX_VALUES, check_value_count
 
@@ -49,8 +50,11 @@ def unquote(text: bytes) -> str:
     return a2b_qp(text.replace(b"+", b" ").replace(b"=", b"=3D").replace(b"%", b"=")).decode()
 
 
-def parse_multipart(raw: bytes, content_type: str) -> Pairs:
-    """Return the parts of a `multipart/form-data` body, files as text. Raise BadRequest if it is broken."""
+def parse_multipart(raw: bytes, content_type: str, file_field: str = "") -> tuple[Pairs, list[FilePart]]:
+    """Return the texts of a `multipart/form-data` body, and the files that are parts called `file_field`.
+
+    Files of other names are texts. Raise BadRequest if the body is broken.
+    """
     boundary = BOUNDARY.search(content_type)
     if boundary is None:
         raise BadRequest("Multipart form parse error - there is no boundary in the content type")
@@ -60,15 +64,25 @@ def parse_multipart(raw: bytes, content_type: str) -> Pairs:
         raise BadRequest("Multipart form parse error - the last boundary is missing")
     if len(parts) > MAX_FIELDS:
         raise BadRequest("Multipart form parse error - too many fields")
-    return [_part(part) for part in parts]
+    pairs: Pairs = []
+    files: list[FilePart] = []
+    for part in parts:
+        name, content = _part(part, file_field)
+        if isinstance(content, FilePart):
+            files.append(content)
+        else:
+            pairs.append((name, content))
+    return pairs, files
 
 
-def _part(part: bytes) -> tuple[str, str]:
+def _part(part: bytes, file_field: str) -> tuple[str, str | FilePart]:
     head, blank_line, content = part.partition(b"\r\n\r\n")
     if not blank_line or len(head) > MAX_PART_HEAD_BYTES:
         raise BadRequest("Multipart form parse error - a part has no headers, or too many")
     try:
-        return _part_name(head).decode(), content.decode()
+        name = _part_name(head).decode()
+        file = file_part(head, content) if name == file_field else None
+        return name, content.decode() if file is None else file
     except UnicodeDecodeError as error:
         raise BadRequest(f"Multipart form parse error - {error}") from error
 

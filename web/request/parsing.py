@@ -14,6 +14,7 @@ from web.app_keys import BODY_ROOM, BODY_TURN
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import expected_bytes, read_raw
+from web.request.file_fields import Files
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
 from web.request.unknown_names import UNKNOWN_NAMES, KnownFields
@@ -22,6 +23,7 @@ from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 Result = TypeVar("Result")
 
 ACCOUNTABLE = web.RequestKey("accountable", UUID)  # the organization that the request counts against
+FILE_BYTES = web.RequestKey("file_bytes", int)  # of the body, for the files in it; the rest is for texts
 FORM_BYTES = 1_048_576  # of the values of a form, as JSON
 
 
@@ -50,6 +52,8 @@ class Body(Schema):
         super().__init__(**options)
         self._expected = tuple(_Expected.of(name, field) for name, field in self.load_fields.items())
         self.known = KnownFields(self)
+        files = (name for name, field in self.load_fields.items() if isinstance(field, Files))
+        self.file_field = next(files, "")
 
     def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
         """Return the declared fields among `values`. Raise ValidationError if one of them is wrong.
@@ -97,7 +101,7 @@ async def read_converted(
     request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
 ) -> Result:
     """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
-    max_bytes, unknown = request.client_max_size, request[UNKNOWN_NAMES]
+    max_bytes, unknown = request.client_max_size - request.get(FILE_BYTES, 0), request[UNKNOWN_NAMES]
 
     def parse(raw: bytes, content_type: str) -> Result:
         return unknown.convert(schema.known, parse_body(raw, content_type, schema, max_bytes), convert)
@@ -237,7 +241,9 @@ def _parse(
         case "application/x-www-form-urlencoded":
             return _limited(form_values(parse_urlencoded(raw), schema), max_bytes)
         case "multipart/form-data":
-            return _limited(form_values(parse_multipart(raw, content_type), schema), max_bytes)
+            pairs, files = parse_multipart(raw, content_type, schema.file_field)
+            values = _limited(form_values(pairs, schema), max_bytes)
+            return {**values, schema.file_field: files} if files else values
         case other:
             raise UnsupportedMediaType(f'Unsupported media type "{printable(other)}" in request.')
 

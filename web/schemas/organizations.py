@@ -6,7 +6,7 @@ from typing import TypedDict
 from uuid import UUID
 
 from storage.model import Organization, Unpriced
-from web.fields import Boolean, Choice, Line, Money
+from web.fields import Boolean, Choice, Line, Money, Region
 from web.request.parsing import Body
 
 
@@ -23,6 +23,7 @@ class OrganizationChangesBody(Body):
     paused = Boolean()
     max_cost_usd_per_day = Money(allow_none=True)
     unpriced = Choice(Unpriced)
+    phone_region = Region()
 
 
 class WholeOrganizationResponse(TypedDict):
@@ -39,6 +40,9 @@ class WholeOrganizationResponse(TypedDict):
     cap. 0 allows no run."""
     unpriced: Unpriced
     """Whether the cap allows calls of models whose price is not known."""
+    phone_region: str
+    """The region of phone numbers without a country code, as two capital letters such as `AT`; "": such
+    numbers are refused."""
     created_at: datetime
     """When the organization was created."""
 
@@ -50,5 +54,6 @@ def serialize_whole_organization(organization: Organization) -> WholeOrganizatio
         "paused": organization.paused,
         "max_cost_usd_per_day": organization.max_cost_usd_per_day,
         "unpriced": organization.unpriced,
+        "phone_region": organization.phone_region,
         "created_at": organization.created_at,
     }

@@ -14,6 +14,7 @@ from storage.agents.wakes import (
     WakeFacts,
 )
 from storage.channels.contacts import Contact, Contacts
+from storage.channels.documents import Writer
 from storage.channels.memory_paths import CORE
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
 from storage.ids import new_id
@@ -243,6 +244,18 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
     assert [run.journal and run.journal["number"] for run in facts.runs] == [*range(MAX_RUNS + 1, 1, -1)]
     assert facts.run is not None
     assert (facts.run.id, facts.run.wake_reason, facts.last_ended_at) == (current, "reminder", NOW - MINUTE)
+
+
+async def test_deleted_core_memory_is_not_read(storage: Storage, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    place = (agent.organization_id, agent.id)
+    for content in ("old", "new"):
+        await pool.execute(INSERT_DOCUMENT, new_id(), *place, content, CORE, NOW)
+        files = await storage.memories.list_files(agent.id, CORE)
+        core = (await wake(storage, agent)).core_memory
+        assert (core and core.content, len(files)) == (content, 1)
+        await storage.memories.delete(files, Writer("agent:a"), NOW)
+        assert (await wake(storage, agent)).core_memory is None
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from tests.storage.factories import NOW
 
 
 def contact(of: Agent, **fields: Any) -> Contact:
-    plain = Contact(
-        new_id(), of.organization_id, of.id, "Ada", "ada@example.com", "+43 1", {"vip": True}, NOW
-    )
+    plain = Contact(new_id(), of.organization_id, of.id, "Ada", "", "", {"vip": True}, NOW)
     return replace(plain, **fields)
 
 

@@ -9,7 +9,15 @@ import pytest
 
 from storage.agents.agents import Agents
 from storage.channels.contacts import Contacts
-from storage.channels.messages import Channel, Direction, Message, MessageFilters, Messages, MessageStatus
+from storage.channels.messages import (
+    Channel,
+    Direction,
+    Message,
+    MessageFilters,
+    Messages,
+    MessageStatus,
+    Origin,
+)
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, Source
@@ -108,23 +116,29 @@ async def test_page_filters_messages_newest_first(messages: Messages, pool: Pool
     assert await listed(agent_id=new_id()) == []
 
 
-async def test_last_channel_is_that_of_last_inbound_message(
+async def test_last_origin_is_that_of_last_inbound_message(
     messages: Messages, pool: Pool, scout: Agent
 ) -> None:
     ada = contact(scout)
     await Contacts(pool).insert(ada)
-    assert await messages.get_last_channel(scout.id, ada.id) is None
+    assert await messages.get_last_origin(scout.id, ada.id) is None
 
     for number, channel in enumerate((Channel.EMAIL, Channel.MMS)):
         await messages.insert(
-            message(scout, contact_id=ada.id, channel=channel, created_at=NOW + number * SECOND)
+            message(
+                scout,
+                contact_id=ada.id,
+                channel=channel,
+                address="+431234567",
+                created_at=NOW + number * SECOND,
+            )
         )
     await messages.insert(
         message(scout, contact_id=ada.id, direction=Direction.OUTBOUND, created_at=NOW + HOUR)
     )
 
-    assert await messages.get_last_channel(scout.id, ada.id) is Channel.MMS
-    assert await messages.get_last_channel(new_id(), ada.id) is None
+    assert await messages.get_last_origin(scout.id, ada.id) == Origin(Channel.MMS, "+431234567")
+    assert await messages.get_last_origin(new_id(), ada.id) is None
 
 
 async def test_message_outlives_its_contact(messages: Messages, pool: Pool, scout: Agent) -> None:

@@ -178,6 +178,46 @@ SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000000', 'step', now() 
 """
 
 
+OLD_CONTACTS = """
+INSERT INTO organization (id, name, created_at)
+VALUES ('00000000-0000-4000-8000-000000000000', 'Acme', now());
+INSERT INTO contact (id, organization_id, name, email, phone, created_at)
+SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000000', v.name, v.email, v.phone, v.created_at
+FROM (VALUES
+    ('second', 'Ada@example.org', '+43 (0)1 234-56', timestamptz '2026-01-02T00:00Z'),
+    ('first', 'ada@Example.org', '01 23456', timestamptz '2026-01-01T00:00Z'),
+    ('third', '', 'tel:+43/123456', timestamptz '2026-01-03T00:00Z'),
+    ('fourth', '', '12345', timestamptz '2026-01-03T00:00Z'),
+    ('none', '', '', timestamptz '2026-01-03T00:00Z')
+) AS v (name, email, phone, created_at)
+"""
+ADDRESSES = """
+SELECT d.address, c.name FROM contact_address d JOIN contact c ON c.id = d.contact_id ORDER BY d.address
+"""
+
+
+async def test_upgrade_gives_each_address_to_the_oldest_contact(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [migration.name for migration in read_migrations()]
+    before = read_migrations()[: names.index("0016_addresses_and_attachments.sql")]
+    with monkeypatch.context() as older_version:
+        older_version.setattr(migrations, "read_migrations", lambda: before)
+        await migrate(empty_database_url)
+    await run(empty_database_url, OLD_CONTACTS)
+
+    await migrate(empty_database_url)
+
+    async with aiopg.connect(empty_database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(ADDRESSES)
+        assert await cursor.fetchall() == [
+            ("+43123456", "second"),
+            ("12345", "fourth"),
+            ("ada@example.org", "first"),
+        ]
+    assert await count(empty_database_url, "SELECT count(*) FROM contact") == 5
+
+
 async def test_upgrade_counts_the_spans_and_notifications_of_older_rows(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ async def test_chunk_is_cut_only_within_its_page(pool: Pool) -> None:
 
 def test_columns_of_every_possible_length_are_measured() -> None:
     assert list(long_columns(Document)) == ["title", "content", "content_type", "path", "author"]
-    assert list(long_columns(Message)) == ["subject", "body", "attachments"]
+    assert list(long_columns(Message)) == ["subject", "body", "attachments", "address"]
     assert {"error", "metadata", "agent_name"} <= set(long_columns(TraceSummary))
     assert "tags" in set(long_columns(Agent))
     assert "created_at" not in set(long_columns(Agent))

@@ -1,16 +1,19 @@
 """docs/prompts.md quotes the messages of a run word for word."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from storage.agents.wakes import ContactMessages, CurrentRun
 from storage.model import Priority, Reply, Source
+from supervisors.harness.final_answers import open_message
+from supervisors.harness.transcript import LEFT_OUT, SUMMARIZE, SUMMARY
 from supervisors.wake.context import WEIGHTS, select
 from supervisors.wake.instruction import INSTRUCTION, PLACEHOLDERS, REPLIES
 from supervisors.wake.message import first_message
 from tests.paths import DOCS
-from tests.storage.factories import agent
+from tests.storage.factories import agent, notice
 from tests.supervisors.wake.facts import memory, past_run, said, waiting, wake_facts
 
 GUIDE = (DOCS / "prompts.md").read_text()
@@ -27,6 +30,10 @@ def uuid(ending: str) -> UUID:
 
 def test_guide_quotes_the_instruction() -> None:
     assert QUOTES[:3] == [INSTRUCTION, REPLIES[Reply.TOOL], REPLIES[Reply.TEXT]]
+
+
+def test_guide_quotes_the_messages_about_a_transcript() -> None:
+    assert QUOTES[4:7] == [SUMMARIZE, SUMMARY, LEFT_OUT]
 
 
 def test_guide_quotes_a_first_message() -> None:
@@ -81,6 +88,12 @@ def test_guide_quotes_a_first_message() -> None:
     text = first_message(select(facts, MORNING, 900))
 
     assert re.sub(r'^\{"at":"2026-11-25 17:30".*\n', "", text, flags=re.MULTILINE) == QUOTES[3]
+
+
+def test_guide_quotes_the_message_about_what_is_open() -> None:
+    plants = replace(notice(agent(uuid("2"))), id=uuid("1"), source=Source.API, title="Water the plants")
+
+    assert open_message([plants]) == QUOTES[7]
 
 
 def test_guide_lists_the_placeholders_and_weights() -> None:

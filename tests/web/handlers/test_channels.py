@@ -7,7 +7,7 @@ import pytest
 from tests.web.conftest import Api
 
 CHANNELS: dict[str, dict[str, Any]] = {
-    "contacts": {"name": "Ada", "email": "ada@example.com", "phone": "+43 1", "metadata": {"vip": [1]}},
+    "contacts": {"name": "Ada", "email": "ada@example.com", "phone": "+43123456", "metadata": {"vip": [1]}},
     "documents": {"title": "Notes", "content": " text ", "content_type": "text/markdown"},
     "projects": {"name": "Move", "description": "To a new house.", "status": "done"},
 }

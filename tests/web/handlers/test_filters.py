@@ -91,8 +91,8 @@ async def test_links_keep_the_filters(service: Service, api: Api) -> None:
     agent = await api.create_agent(tags=["night"])
     failed = [await make_run(service, agent, hour, "reminder", Outcome.FAILED) for hour in range(3)]
     await make_run(service, agent, 9, "reminder")
-    contacts = [await api.create(CONTACTS, email="ada+x@example.org", phone="+43 1 234") for _ in range(3)]
-    await api.create(CONTACTS, email="eve@example.org", phone="+43 1 235")
+    contacts = [await api.create(CONTACTS, email="ada+x@example.org", phone="+43 1 23456")]
+    await api.create(CONTACTS, email="eve@example.org", phone="+43 1 23457")
     low = [await api.create_notification(agent) for _ in range(3)]
     await api.create_notification(agent, scheduled_for="2127-01-01T00:00Z")
     contact_ids, low_ids = [contact["id"] for contact in contacts], [each["id"] for each in low]
@@ -101,7 +101,7 @@ async def test_links_keep_the_filters(service: Service, api: Api) -> None:
         (f"{RUNS}?outcome=failed&active=false&wake_reason=reminder", failed),
         (f"{AGENTS}{agent['id']}/runs/?outcome=failed", failed),
         (f"{CONTACTS}?email=ada%2Bx@example.org", contact_ids),
-        (f"{CONTACTS}?phone=%2B431234", contact_ids),
+        (f"{CONTACTS}?phone=%2B43123456", contact_ids),
         (f"{NOTIFICATIONS}?created_before={low[-1]['created_at']}", low_ids[:-1]),
         (f"{AGENTS}?name=ANN&tag=night&status=sleeping", [agent["id"]]),
     ):
@@ -170,8 +170,8 @@ async def test_email_is_found_in_any_case(api: Api, email: str) -> None:
 
 
 async def test_contact_of_another_organization_is_not_found(api: Api, other: Api) -> None:
-    await other.create(CONTACTS, email="ada@example.org", phone="+43 1 234")
-    for query in ("email=ada@example.org", "phone=431234"):
+    await other.create(CONTACTS, email="ada@example.org", phone="+43 1 23456")
+    for query in ("email=ada@example.org", "phone=43123456"):
         assert ids(await api.get(f"{CONTACTS}?{query}")) == []
 
 

@@ -72,7 +72,10 @@ async def test_message_without_tool_for_its_channel_is_stored_as_failed(api: Api
 
 async def test_answer_uses_the_last_channel_of_the_contact(api: Api) -> None:
     agent = await api.create_agent()
-    ada, eve = await api.create(CONTACTS, email="ada@example.com"), await api.create(CONTACTS, phone="1")
+    ada, eve = (
+        await api.create(CONTACTS, email="ada@example.com"),
+        await api.create(CONTACTS, phone="+43123456"),
+    )
     await receive(api, agent, ada, "sms")
     await receive(api, agent, ada, "mms")
     for contact, tool in ((ada, "send_message"), (ada, "send_sms"), (eve, "send_message")):
@@ -83,7 +86,7 @@ async def test_answer_uses_the_last_channel_of_the_contact(api: Api) -> None:
 
 async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "email", "sms")
-    ada = await api.create(CONTACTS, name="Ada", email="ada@example.com", phone="1")
+    ada = await api.create(CONTACTS, name="Ada", email="ada@example.com", phone="+43123456")
     for tool, arguments, channel in (
         ("send_message", {"body": "Hi", "subject": "Re"}, "email"),
         ("send_sms", {"body": "Ho"}, "sms"),
@@ -105,7 +108,8 @@ async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Rece
         assert received.data["arguments"] == {
             "message_id": result["message_id"],
             "channel": channel,
-            "contact": {"id": ada["id"], "name": "Ada", "email": "ada@example.com", "phone": "1"},
+            "to": {"email": "ada@example.com", "sms": "+43123456"}[channel],
+            "contact": {"id": ada["id"], "name": "Ada", "email": "ada@example.com", "phone": "+43123456"},
             "subject": arguments.get("subject", ""),
             "body": arguments["body"],
         }
@@ -113,7 +117,7 @@ async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Rece
 
 async def test_message_that_the_tool_refuses_has_failed(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
-    ada = await api.create(CONTACTS, phone="1")
+    ada = await api.create(CONTACTS, phone="+43123456")
     server.answer = answering(422, "no such number", Content_Type="text/plain")
     answer = await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")
     error = answer.body["error"]
@@ -132,7 +136,7 @@ async def test_message_that_the_tool_refuses_has_failed(api: Api, server: Receiv
 
 async def test_status_set_before_the_tool_answers_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
-    ada = await api.create(CONTACTS, phone="1")
+    ada = await api.create(CONTACTS, phone="+43123456")
 
     async def say_failed(_: web.Request) -> web.Response:
         message_id = server.requests[-1].data["arguments"]["message_id"]
@@ -147,7 +151,7 @@ async def test_status_set_before_the_tool_answers_stays(api: Api, server: Receiv
 
 async def test_status_set_before_the_tool_fails_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
-    ada = await api.create(CONTACTS, phone="1")
+    ada = await api.create(CONTACTS, phone="+43123456")
 
     async def say_sent(_: web.Request) -> web.Response:
         message_id = server.requests[-1].data["arguments"]["message_id"]

@@ -52,6 +52,7 @@ async def test_inbound_message_becomes_a_high_notification(api: Api) -> None:
         "direction": "inbound",
         "subject": "",
         "body": "Hello",
+        "address": "",
         "attachments": [],
         "status": "received",
         "created_at": message["created_at"],
@@ -97,8 +98,8 @@ async def test_notification_says_how_to_open_attachments(api: Api) -> None:
 @pytest.mark.parametrize(
     ("known", "title"),
     [
-        ({"phone": "+43 1"}, "New email from +43 1"),
-        ({"email": "ada@example.com", "phone": "+43 1"}, "New email from ada@example.com"),
+        ({"phone": "+43 1 23456"}, "New email from +43123456"),
+        ({"email": "ada@example.com", "phone": "+43 1 23456"}, "New email from ada@example.com"),
         (None, "New email from an unknown sender"),
     ],
 )

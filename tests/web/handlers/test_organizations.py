@@ -28,6 +28,7 @@ async def test_key_sees_its_organization(api: Api) -> None:
         "paused": False,
         "max_cost_usd_per_day": None,
         "unpriced": "refuse",
+        "phone_region": "",
         "created_at": organization["created_at"],
     }
     assert (await api.get(f"{ORGANIZATIONS}{organization['id']}/")).body == organization

@@ -81,7 +81,7 @@ def test_dataclass_may_refer_to_itself() -> None:
     assert schema["properties"]["parent"]["anyOf"][0] == {"$ref": "#/components/schemas/Plain"}
 
 
-@pytest.mark.parametrize("kind", [object, bytes, set[int]])
+@pytest.mark.parametrize("kind", [object, bytearray, set[int]])
 def test_type_that_no_response_has_is_refused(kind: Any) -> None:
     with pytest.raises(TypeError):
         answer_schema(kind, Components())

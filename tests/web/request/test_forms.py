@@ -69,7 +69,7 @@ LINES = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), m
 @given(st.lists(st.tuples(FIELD_NAMES, LINES), min_size=1, max_size=5))
 def test_multipart_agrees_with_email_parser(pairs: list[tuple[str, str]]) -> None:
     raw = multipart(*pairs)
-    assert parse_multipart(raw, MULTIPART) == parse_by_email(raw) == pairs
+    assert parse_multipart(raw, MULTIPART)[0] == parse_by_email(raw) == pairs
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_broken_multipart_form_is_refused(raw: bytes, content_type: str) -> None
 )
 def test_part_name_stands_among_other_parameters(head: str) -> None:
     raw = f"--xyz\r\n{head}\r\n\r\nx\r\n--xyz--".encode()
-    assert parse_multipart(raw, MULTIPART) == [("name", "x")]
+    assert parse_multipart(raw, MULTIPART)[0] == [("name", "x")]
 
 
 def test_backslash_in_part_name_is_no_escape() -> None:
     pairs = [("\\", "ignored"), ("name", "x")]
-    assert parse_multipart(multipart(*pairs), 'multipart/form-data; boundary="xyz"') == pairs
+    assert parse_multipart(multipart(*pairs), 'multipart/form-data; boundary="xyz"') == (pairs, [])

@@ -75,6 +75,7 @@ def test_response_hides_the_organization() -> None:
         "direction": "inbound",
         "subject": "",
         "body": "Hello",
+        "address": "",
         "attachments": [{"name": "a.png", "content_type": "image/png", "url": URL}],
         "status": "received",
         "created_at": NOON_TEXT,

@@ -29,5 +29,6 @@ def test_response_has_every_field() -> None:
         "paused": True,
         "max_cost_usd_per_day": 12.5,
         "unpriced": "refuse",
+        "phone_region": "",
         "created_at": NOON_TEXT,
     }
