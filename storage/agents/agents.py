@@ -148,6 +148,20 @@ SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter
 """
 
 # Select by the notifications, not by `next_due_at`: a supervisor that is deciding has not stored that yet.
+# The models whose price matters to a cap of the organization or the template.
+LIST_MODELS_OF_ORGANIZATION = """
+SELECT DISTINCT model FROM agent WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY model LIMIT $2
+"""
+
+LIST_MODELS_OF_TEMPLATE = """
+SELECT DISTINCT model FROM agent
+WHERE template_id = $1 AND deleted_at IS NULL AND max_cost_usd_per_day IS NULL
+  AND unpriced IS DISTINCT FROM 'allow'
+ORDER BY model LIMIT $2
+"""
+
+MAX_MODELS = 1000  # of those in use that a list contains
+
 LIST_HOLDING_OF_TEMPLATE = """
 SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
@@ -343,6 +357,16 @@ class Agents:
     async def list_holding_of_template(self, template_id: UUID) -> list[UUID]:
         """List the template's sleeping agents that may be holding, which a new debounce window affects."""
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
+
+    async def list_models_of_organization(self, organization_id: UUID) -> list[str]:
+        """List the models that the organization's agents have, at most MAX_MODELS."""
+        rows = await self._pool.fetch(LIST_MODELS_OF_ORGANIZATION, organization_id, MAX_MODELS)
+        return [row["model"] for row in rows]
+
+    async def list_models_of_template(self, template_id: UUID) -> list[str]:
+        """List the models of the agents to which the template's cap and its rule about prices apply."""
+        rows = await self._pool.fetch(LIST_MODELS_OF_TEMPLATE, template_id, MAX_MODELS)
+        return [row["model"] for row in rows]
 
     async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
         agents = {row["id"]: from_row(Agent, row) for row in await self._pool.fetch(GET, agent_ids)}

@@ -9,7 +9,7 @@ from storage.errors import AddressTaken, BadAddress, ReferenceMissing
 from supervisors.tools.arguments import Arguments
 from supervisors.tools.errors import ToolError
 from supervisors.tools.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
-from supervisors.tools.reach import named_resource
+from supervisors.tools.reach import named_resource, reaches
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LENGTHS = {"name": 255, "email": 254, "phone": 64}
@@ -70,13 +70,24 @@ async def update_contact(call: ToolInvocation) -> dict[str, Any]:
         raise ToolError("invalid", f"Give at least one of {', '.join(MAX_LENGTHS)}.")
     try:
         changed = await call.stores.contacts.update(contact.id, changes)
-    except (BadAddress, AddressTaken) as error:
+    except BadAddress as error:
         raise ToolError("invalid", f"{error.field}: {error}", parameter=error.field) from error
+    except AddressTaken as error:
+        raise await _taken(call, error) from error
     except ReferenceMissing:
         changed = None
     if changed is None:
         raise ToolError("not_found", f"The contact {contact.id} was deleted.")
     return _serialize(changed)
+
+
+async def _taken(call: ToolInvocation, error: AddressTaken) -> ToolError:
+    """Return the error for an address of another contact; it names a contact that the agent reaches."""
+    owner = await call.stores.contacts.get(error.contact_id)
+    is_visible = owner is not None and reaches(call.agent, owner)
+    whose = f"the contact {error.contact_id}" if is_visible else "a contact of another agent"
+    message = f"{error.field}: {error.address} is an address of {whose}."
+    return ToolError("invalid", message, parameter=error.field)
 
 
 def _address(arguments: Arguments) -> tuple[str | None, str | None]:

@@ -81,11 +81,13 @@ async def test_agent_runs_on_a_third_party_server(
     async with litellm_proxy(directory, session) as url:
         service = await services.start(**{"models.acme": {"base_url": url, "stream": stream}})
         client = await sign_up(session, service.url)
-        runs = {}
+        runs, transcripts = {}, {}
         for model in ("sleeper", "talker", "failure", "nobody"):
             agent = await client.create_agent(model=f"acme/{model}")
             await client.post(f"/api/cloud/agents/{agent}/run/")
             runs[model] = await client.ended_run(agent)
+            path = f"/api/tracing/traces/{runs[model]['id']}/transcript/"
+            transcripts[model] = (await client.get(path))["entries"]
             if model in {"sleeper", "talker"}:
                 used = (await client.get(f"/api/cloud/agents/{agent}/usage/"))["model_breakdown"]
                 assert used[f"acme/{model}"]["input_tokens"] > 0
@@ -98,3 +100,12 @@ async def test_agent_runs_on_a_third_party_server(
         "nobody": "failed",
     }
     assert "The model provider acme refused the call with 400" in runs["nobody"]["error"]
+
+    spoken = {model: [entry["role"] for entry in entries] for model, entries in transcripts.items()}
+    assert spoken["talker"][:2] == ["system", "user"]
+    talker = transcripts["talker"][spoken["talker"].index("assistant")]
+    assert talker["text"] == "I am done."
+    assert talker["call"]["provider"] == "acme"
+    assert talker["call"]["output_tokens"] > 0
+    [*_, refused] = transcripts["nobody"]
+    assert (refused["role"], refused["error"]) == ("assistant", runs["nobody"]["error"])

@@ -1,9 +1,12 @@
 """The commands of a guide, run in one shell and compared with what it says they print."""
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 MARK = "@@ end of command @@"
@@ -59,7 +62,9 @@ def _is_whole(command: str) -> bool:
     return subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True).returncode == 0
 
 
-async def run(commands: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+async def run(
+    commands: Sequence[str], environment: Mapping[str, str], patience_seconds: float = PATIENCE_SECONDS
+) -> list[str]:
     """Run the commands in one shell and return what each of them prints."""
     script = "".join(f"{command}\nprintf '\\n{MARK}\\n'\n" for command in commands)
     shell = await asyncio.create_subprocess_exec(
@@ -68,7 +73,12 @@ async def run(commands: Sequence[str], environment: Mapping[str, str]) -> list[s
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=environment,
+        start_new_session=True,
     )
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        output, _ = await shell.communicate(script.encode())
+    try:
+        async with asyncio.timeout(patience_seconds):
+            output, _ = await shell.communicate(script.encode())
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)  # what it has started in the background
     return output.decode().split(f"\n{MARK}\n")[: len(commands)]

@@ -54,6 +54,8 @@ STATE = re.compile(
     r"|(phone|other_addresses|from): .*(Enter|with \+ and its country code).*"
     r"|from: (Only one of from and contact may be given|Only an inbound message has a sender).*"
     r"|.*This message has no uploaded file with this address\."
+    r"|path: (Path |Each name in a path|/memories is a directory|A document with a path|The path does not).*"
+    r"|content: /memories/core\.md may have at most .*"
     r"|.*The fields .* must make a unique set\."
     r"|.*Only one of offset and after may be given\."
     r"|.*The code is wrong, used or expired\."

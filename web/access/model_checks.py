@@ -1,12 +1,13 @@
 """Checks of an agent's model: its provider is known, and its price if a spending cap demands one."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Agent, Template, Unpriced
+from storage.model import Agent, Organization, Template, Unpriced
 from supervisors.llm.catalog import ModelCatalog, UnknownModel
 from supervisors.policy.budgets import refusing_cap
 from web.app_keys import CLOCK, MODELS, STORAGE
@@ -16,6 +17,8 @@ UNPRICED = (
     "The price of {model} is not known, and the spending cap of the {owner} refuses such models. Set "
     '`unpriced` of the {owner} to "allow", or have the operator set a price in [models.{provider}.prices].'
 )
+UNPRICED_HEADER = "X-Unpriced-Models"
+MAX_NAMED = 20  # models in this header
 READ_BY_PRICE_CHECK = frozenset({"default_model", "max_cost_usd_per_day", "unpriced"})  # of a template
 READ_BY_CHECK = frozenset({"model", "max_cost_usd_per_day", "unpriced", "template_id"})
 
@@ -55,6 +58,22 @@ async def require_priced_default(request: web.Request, template: Mapping[str, An
         return
     if not await catalog.is_priced(model, request.app[CLOCK].now()):
         raise Invalid({"default_model": [_unpriced(catalog, model, "template")]})
+
+
+async def warn_of_refused_models(
+    request: web.Request,
+    answer: web.Response,
+    owner: Organization | Template,
+    list_models: Callable[[UUID], Awaitable[list[str]]],
+) -> None:
+    """Name in a header the models of agents that the cap of a template or organization now refuses."""
+    catalog, now = request.app[MODELS], request.app[CLOCK].now()
+    if catalog is None or owner.max_cost_usd_per_day is None or owner.unpriced is Unpriced.ALLOW:
+        return
+    models = [model for model in await list_models(owner.id) if not await catalog.is_priced(model, now)]
+    if models:
+        named = ", ".join(quote(catalog.qualify(model), safe="/:") for model in models[:MAX_NAMED])
+        answer.headers[UNPRICED_HEADER] = f"{named}, ..." if len(models) > MAX_NAMED else named
 
 
 def _unpriced(catalog: ModelCatalog, model: str, owner: str) -> str:

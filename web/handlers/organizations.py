@@ -9,6 +9,7 @@ from storage.model import Organization
 from supervisors.engine.broadcast import tell_agents_of
 from web.access.auth import Caller
 from web.access.login_attempts import count_signup
+from web.access.model_checks import warn_of_refused_models
 from web.access.path_access import load
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import PermissionDenied, require_found
@@ -76,7 +77,8 @@ async def get_organization(request: web.Request, caller: Caller) -> web.Response
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. Members are refused with 403.
 
-    A pause stops its runs and starts no others. Its end, like a higher cap, wakes agents that are due.
+    A pause stops its runs and starts no others. Its end, like a higher cap, wakes agents that are due. If the
+    cap refuses models of agents, whose prices are not known, `X-Unpriced-Models` names them.
     """
     organization = await _load_own_organization(request, caller)
     caller.require_admin(organization.id)
@@ -88,7 +90,10 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
         registry.pause_log.report(changed.id, is_paused=changed.paused, caller=caller.identity)
     if changes.keys() & FIELDS_READ_BY_SUPERVISORS:
         await tell_agents_of(changed.id, storage.agent_states, registry)
-    return json_response(serialize_whole_organization(changed))
+    answer = json_response(serialize_whole_organization(changed))
+    if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
+        await warn_of_refused_models(request, answer, changed, storage.agents.list_models_of_organization)
+    return answer
 
 
 async def _load_own_organization(request: web.Request, caller: Caller) -> Organization:

@@ -9,7 +9,7 @@ from storage.model import Template
 from supervisors.engine.broadcast import tell_agents_of_template
 from supervisors.engine.messages import Signal
 from web.access.auth import Caller, requested_organization
-from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default
+from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default, warn_of_refused_models
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, require_found
@@ -57,7 +57,8 @@ async def get_template(request: web.Request, caller: Caller) -> web.Response:
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. All agents that inherit them are affected.
 
-    A new debounce window applies to current holds at once; a higher cap wakes agents that are due.
+    A new debounce window applies to current holds at once; a higher cap wakes agents that are due. If the cap
+    refuses models of its agents, whose prices are not known, `X-Unpriced-Models` names them.
     """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
@@ -71,7 +72,10 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
-    return _answer(caller, changed)
+    answer = _answer(caller, changed)
+    if changes.keys() & READ_BY_PRICE_CHECK:
+        await warn_of_refused_models(request, answer, changed, storage.agents.list_models_of_template)
+    return answer
 
 
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:

@@ -195,8 +195,8 @@ class AgentResponse(TypedDict):
     """What the agent may spend in a UTC day, in US dollars with at most six decimals; null: as much as the
     template allows. 0 allows no run."""
     language: str
-    """The language of the agent's documents, by which they are searched; "": words are found only as they are
-    written."""
+    """The language whose word stems searches find, in documents that are written from then on; "": words are
+    found only as they are written."""
     unpriced: Unpriced | None
     """Whether the agent's cap allows calls of models whose price is not known; null: the template says."""
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from storage.agents.agents import AgentFilters, Agents
+from storage.agents.secrets import SecretFilters, Secrets
 from storage.agents.state import AgentStates
+from storage.agents.templates import Templates
 from storage.channels import document_search
 from storage.channels.contacts import ContactFilters, Contacts
 from storage.channels.document_search import SearchScope
@@ -25,7 +27,7 @@ from storage.notifications.notifications import NotificationFilters, Notificatio
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import Period
-from tests.storage.factories import HOUR, NOW, stored_agent
+from tests.storage.factories import HOUR, NOW, stored_agent, template
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
 MANY = 5_000
@@ -117,6 +119,21 @@ INSERT INTO document (id, organization_id, agent_id, title, content, path, creat
 SELECT gen_random_uuid(), organization_id, id, 'Note ' || n, 'common word' || n, '/memories/' || n,
        $2::timestamptz - n * interval '1 s', $2, CASE WHEN n = $1 THEN $2 END
 FROM agent, generate_series(1, $1::integer) AS n
+"""
+
+FILL_SECRETS = """
+INSERT INTO secret (id, organization_id, name, value, created_at, updated_at)
+SELECT gen_random_uuid(), id, 'S' || n, 'x', $2::timestamptz - n * interval '1 s', $2
+FROM organization, generate_series(1, $1::integer) AS n
+"""
+FILL_TEMPLATE_SECRETS = """
+WITH copy AS (
+    INSERT INTO template (id, organization_id, name, created_at)
+    SELECT gen_random_uuid(), id, 'Desk', $2 FROM organization, generate_series(1, $1::integer) AS n
+    RETURNING id, organization_id
+)
+INSERT INTO secret (id, organization_id, template_id, name, value, created_at, updated_at)
+SELECT id, organization_id, id, 'S', 'x', $2, $2 FROM copy
 """
 
 
@@ -281,3 +298,17 @@ async def test_agents_of_all_organizations_are_found_by_indexed_name(explain: An
     assert len(await states.list_ids_of_name("AGENT 7", None, None, 200)) == 1
     assert await states.list_ids_of_name("Agent 7", scout.id, None, 200) == []
     require_few(pool)
+
+
+@pytest.mark.parametrize("of_template", [False, True])
+async def test_secrets_are_read_along_an_index(
+    explain: Callable[[str], Awaitable[ExplainingPool]], pool: Pool, scout: Agent, *, of_template: bool
+) -> None:
+    desk = template(scout.organization_id)
+    await Templates(pool).insert(desk)
+    secrets = await explain(FILL_SECRETS if of_template else FILL_TEMPLATE_SECRETS)
+    found = await Secrets(secrets).list_page(
+        SecretFilters((scout.organization_id,), desk.id if of_template else None), PAGE
+    )
+    assert found == []
+    require_few(secrets)

@@ -156,7 +156,8 @@ async def answering_by_text(
 
 
 async def new_contact(world: World, agent: Agent, name: str) -> Contact:
-    contact = Contact(new_id(), agent.organization_id, None, name, "", "+15550100", {}, world.clock.now())
+    phone = f"+155501001{ord(name[0])}"
+    contact = Contact(new_id(), agent.organization_id, None, name, "", phone, {}, world.clock.now())
     await world.storage.contacts.insert(contact)
     return contact
 

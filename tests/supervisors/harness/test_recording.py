@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from hostsvc.llm.configured_models import open_models
+from hostsvc.llm.providers import ProviderSettings
 from storage.model import Agent, Outcome, Span
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest, StopRequest
@@ -11,6 +13,7 @@ from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import ModelCallFailed, ModelRequest, ModelResponse, ToolCall
 from supervisors.settings import TracingSettings
 from tests.acceptance.client import eventually
+from tests.openai_endpoint import Refuses, open_endpoint
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
     answers,
@@ -128,6 +131,26 @@ async def test_cut_off_answer_is_recorded_although_the_run_fails(pool: Pool) -> 
             "finish_reason": "length",
         }
     ]
+
+
+async def test_key_of_the_provider_is_in_nothing_that_is_stored(pool: Pool) -> None:
+    key = "sk-the-key-of-this-test"
+    quoting = Refuses(400, f'{{"error": {{"message": "The key {key} is refused."}}}}')
+    async with open_endpoint(quoting) as endpoint:
+        provider = ProviderSettings(endpoint.url, api_key_env="THE_KEY", max_retries=0)
+        async with (
+            open_models({"acme": provider}, {"acme": key}) as models,
+            open_world(pool, model=models["acme"]) as world,
+        ):
+            agent = await world.agent(system_prompt="Be kind.")
+            await start_once(world, agent)
+            [call] = await recorded(world, agent, "llm")
+        assert endpoint.calls[0].headers["authorization"] == f"Bearer {key}"
+
+    assert call[INPUT]
+    for table in ("run", "trace", "span", "span_metadata", "shared_content", "agent_state"):
+        stored = await pool.fetchval(f"SELECT string_agg(t::text, '') FROM {table} t")  # noqa: S608
+        assert key not in (stored or "")
 
 
 async def test_stopped_call_has_recorded_what_the_model_was_told(pool: Pool) -> None:

@@ -113,3 +113,33 @@ async def test_list_goes_on_only_after_own_contact(world: World) -> None:
     error = await refusal(run, "list_contacts", after=str(contact.id))
 
     assert error == {"code": "not_found", "message": f"You have no contact {contact.id}."}
+
+
+async def test_address_of_another_contact_is_refused(world: World) -> None:
+    agent, sibling = await world.agent(), await world.agent()
+    contact = await stored_contact(world, agent)
+    known = await stored_contact(world, agent, agent_id=None, phone="+436641234567")
+    await stored_contact(world, sibling, email="eve@example.com")
+    run = await world.start(agent)
+
+    error = await refusal(run, "update_contact", contact_id=str(contact.id), phone="+43 664 1234567")
+    assert error["message"] == f"phone: +436641234567 is an address of the contact {known.id}."
+    error = await refusal(run, "update_contact", contact_id=str(contact.id), email="Eve@example.com")
+    assert error["message"] == "email: eve@example.com is an address of a contact of another agent."
+    error = await refusal(run, "update_contact", contact_id=str(contact.id), phone="0664 1234567")
+    assert (error["code"], error["parameter"]) == ("invalid", "phone")
+    assert error["message"].startswith("phone: Enter the phone number with + and its country code")
+    assert await world.storage.contacts.get(contact.id) == contact
+
+
+async def test_contact_with_two_numbers_is_found_by_both(world: World) -> None:
+    agent = await world.agent()
+    contact = await stored_contact(
+        world, agent, phone="+436641234567", other_addresses=("+4317654321", "ada@example.org")
+    )
+    run = await world.start(agent)
+
+    for address in ("+43 664 1234567", "+43 1 7654321", "Ada@example.org"):
+        assert [each["id"] for each in await run.call("list_contacts", address=address)] == [str(contact.id)]
+    read = await run.call("get_contact", contact_id=str(contact.id))
+    assert read["other_addresses"] == ["+4317654321", "ada@example.org"]

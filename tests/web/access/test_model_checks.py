@@ -94,3 +94,21 @@ async def test_cap_that_refuses_the_default_model_is_not_set(api: Api) -> None:
     assert (await api.patch(path, {"max_cost_usd_per_day": 5})).body == refusal
     assert (await api.patch(path, {"max_cost_usd_per_day": 5, "unpriced": "allow"})).status == 200
     assert (await api.patch(path, {"description": "Texts"})).status == 200
+
+
+async def test_cap_of_many_names_the_models_that_it_refuses(api: Api) -> None:
+    [organization] = (await api.get(ORGANIZATIONS)).body
+    template = await api.create_template()
+    for model in ("openai/llama", "mine", "openai/gpt-4o", "openai/ll\u00e4ma"):
+        await api.create_agent(model=model, template=template["id"])
+    await api.create_agent(model="openai/other", template=template["id"], unpriced="allow")
+
+    path = f"/api/templates/{template['id']}/"
+    assert "X-Unpriced-Models" not in (await api.patch(path, {"unpriced": "refuse"})).headers
+    answer = await api.patch(path, {"max_cost_usd_per_day": 5})
+    assert answer.headers["X-Unpriced-Models"] == "openai/llama, openai/ll%C3%A4ma"
+    assert "X-Unpriced-Models" not in (await api.patch(path, {"unpriced": "allow"})).headers
+
+    answer = await api.patch(f"{ORGANIZATIONS}{organization['id']}/", {"max_cost_usd_per_day": 5})
+    named = answer.headers["X-Unpriced-Models"].split(", ")
+    assert sorted(named) == ["openai/ll%C3%A4ma", "openai/llama", "openai/other"]
