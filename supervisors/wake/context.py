@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from storage.agents.wakes import (
     BYTES_PER_TOKEN,
     MAX_NOTIFICATIONS,
+    MIN_TOKENS,
     ContactMessages,
     PastMessage,
     WaitingNotification,
@@ -28,8 +29,8 @@ from supervisors.wake.lines import (
     quoted,
 )
 
-MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
-FRAME_BYTES = 1000  # for the head without its names, and for the headings of the parts
+FRAME_BYTES = 720  # for the head without its names, and for the headings of the parts
+CONVERSATION_BYTES = 100  # for the heading of a conversation, beside the line about its contact
 LINE_BYTES = 150  # of a line beside its text, for the estimate of what a part needs
 
 # How the room is divided among the parts that need more than there is. A core memory of the maximum size fits
@@ -150,12 +151,13 @@ def _conversations(
     """
     for position, talk in enumerate(talks):
         heading = contact_text(talk)
-        heading_bytes = len(heading.encode()) + LINE_BYTES
+        heading_bytes = len(heading.encode()) + CONVERSATION_BYTES
         room = max_bytes // (len(talks) - position) - heading_bytes
         lines = _first_fitting(talk.messages, partial(message_line, timezone=timezone), room)
         if lines:
             max_bytes -= sum(line.bytes for line in lines) + heading_bytes
-            yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
+            has_earlier = talk.has_earlier or len(lines) < len(talk.messages)
+            yield Conversation(talk, heading, tuple(reversed(lines)), has_earlier)
 
 
 def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> list[Line]:
