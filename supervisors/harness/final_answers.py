@@ -12,9 +12,9 @@ from supervisors.llm.port import ModelResponse
 from supervisors.policy.replies import WaitingContact, waiting_contacts
 from supervisors.ports import QueueStore
 from supervisors.text import storable
+from supervisors.tools.builtin.messaging import SEND_MESSAGE
+from supervisors.tools.builtin.sleep import SLEEP
 from supervisors.tools.errors import ToolError
-from supervisors.tools.messaging import SEND_MESSAGE
-from supervisors.tools.sleep import SLEEP
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.lines import quoted
 

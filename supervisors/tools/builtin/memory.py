@@ -22,8 +22,8 @@ from storage.channels.memory_paths import (
 )
 from storage.errors import NotUnique
 from storage.ids import new_id
+from supervisors.tools.builtin.memory_texts import insert_text, replace_text, view_directory, view_file
 from supervisors.tools.errors import ToolError
-from supervisors.tools.memory_texts import insert_text, replace_text, view_directory, view_file
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_BYTES = 1_048_576  # of one memory, as of a document over the API
