@@ -66,7 +66,8 @@ LEFT JOIN run r ON r.id = s.run_id
 CROSS JOIN LATERAL (
     SELECT least(
         (SELECT $4::integer),
-        (SELECT $5::integer) * greatest(coalesce(nullif(t.context_tokens, 0), item.tokens), (SELECT $13::integer))
+        (SELECT $5::integer)
+            * greatest((SELECT $13::integer), coalesce(nullif(t.context_tokens, 0), item.tokens))
     ) AS bytes
 ) budget
 LEFT JOIN LATERAL (
@@ -189,7 +190,7 @@ class PastMessage:
 
 @dataclass(frozen=True, slots=True)
 class ContactMessages:
-    """The last messages between the agent and a contact, the newest first. `has_earlier`: there are others."""
+    """The last messages between the agent and a contact, the newest first. `has_earlier`: others exist."""
 
     contact_id: UUID
     name: str
@@ -313,9 +314,7 @@ def _notifications(rows: Sequence[Record]) -> Iterator[WaitingNotification]:
 
 def _conversations(rows: Sequence[Record]) -> Iterator[ContactMessages]:
     for contact_id, name, phone, email, messages, has_earlier in rows:
-        yield ContactMessages(
-            contact_id, name, phone, email, tuple(_messages(messages or ())), has_earlier
-        )
+        yield ContactMessages(contact_id, name, phone, email, tuple(_messages(messages or ())), has_earlier)
 
 
 def _messages(rows: Sequence[Record]) -> Iterator[PastMessage]:
