@@ -18,6 +18,7 @@ from storage.agents.wakes import (
     WakeFacts,
 )
 from storage.history.journals import PastRun
+from supervisors.text import quoted
 from supervisors.wake.lines import (
     Line,
     contact_text,
@@ -25,7 +26,6 @@ from supervisors.wake.lines import (
     memory_line,
     message_line,
     notification_line,
-    quoted,
 )
 
 MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
@@ -38,7 +38,7 @@ WEIGHTS = {"core_memory": 70, "notifications": 12, "conversations": 12, "journal
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ShownConversation:
     """The messages with a contact that are shown, the oldest first. `has_earlier`: others are not."""
 
     contact: ContactMessages
@@ -59,7 +59,7 @@ class WakeContext:
     timezone: ZoneInfo
     notifications: tuple[Line, ...]
     notifications_left_out: int
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[ShownConversation, ...]
     core_memory: Line | None
     journal: tuple[Line, ...]
 
@@ -143,7 +143,7 @@ def _first_fitting(
 
 def _conversations(
     talks: Sequence[ContactMessages], timezone: ZoneInfo, max_bytes: int
-) -> Iterable[Conversation]:
+) -> Iterable[ShownConversation]:
     """Divide the bytes equally among the contacts; the room that one does not need goes to the later ones.
 
     A contact without room for a message is left out.
@@ -155,7 +155,7 @@ def _conversations(
         lines = _first_fitting(talk.messages, partial(message_line, timezone=timezone), room)
         if lines:
             max_bytes -= sum(line.bytes for line in lines) + heading_bytes
-            yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
+            yield ShownConversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
 
 
 def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> list[Line]:
