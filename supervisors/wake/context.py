@@ -19,6 +19,7 @@ from storage.agents.wakes import (
     WakeFacts,
 )
 from storage.history.journals import PastRun
+from supervisors.text import quoted
 from supervisors.wake.lines import (
     Line,
     contact_text,
@@ -26,7 +27,6 @@ from supervisors.wake.lines import (
     memory_line,
     message_line,
     notification_line,
-    quoted,
 )
 
 FRAME_BYTES = 720  # for the head without its names, and for the headings of the parts
@@ -39,7 +39,7 @@ WEIGHTS = {"core_memory": 70, "notifications": 12, "conversations": 12, "journal
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ShownConversation:
     """The messages with a contact that are shown, the oldest first. `has_earlier`: others are not."""
 
     contact: ContactMessages
@@ -60,7 +60,7 @@ class WakeContext:
     timezone: ZoneInfo
     notifications: tuple[Line, ...]
     notifications_left_out: int
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[ShownConversation, ...]
     core_memory: Line | None
     journal: tuple[Line, ...]
 
@@ -144,7 +144,7 @@ def _first_fitting(
 
 def _conversations(
     talks: Sequence[ContactMessages], timezone: ZoneInfo, max_bytes: int
-) -> Iterable[Conversation]:
+) -> Iterable[ShownConversation]:
     """Divide the bytes equally among the contacts; the room that one does not need goes to the later ones.
 
     A contact without room for a message is left out.
@@ -157,7 +157,7 @@ def _conversations(
         if lines:
             max_bytes -= sum(line.bytes for line in lines) + heading_bytes
             has_earlier = talk.has_earlier or len(lines) < len(talk.messages)
-            yield Conversation(talk, heading, tuple(reversed(lines)), has_earlier)
+            yield ShownConversation(talk, heading, tuple(reversed(lines)), has_earlier)
 
 
 def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> list[Line]:

@@ -158,7 +158,7 @@ COMMANDS: dict[MemoryCommand, Callable[[ToolInvocation], Awaitable[str | Partial
 
 
 async def _edit(call: ToolInvocation, path: str, change: Callable[[str], tuple[str, str]]) -> str:
-    """Change a file and return the answer. A file that was changed meanwhile is read again."""
+    """Change a file and return the answer. A file that others change at the same time is read again."""
     for _ in range(ATTEMPTS):
         memory = await _load(call, path)
         content, answer = change(memory.content)
