@@ -32,7 +32,7 @@ class Customer:
 
 @dataclass
 class Wake:
-    """What the first message of a run tells."""
+    """What waits for the agent, and its core memory."""
 
     notifications: list[str] = field(default_factory=list)  # their ids
     customers: list[Customer] = field(default_factory=list)
@@ -89,27 +89,56 @@ def remember(customer: Customer, view: str, new: dict[str, str]) -> Iterator[tup
         yield "memory", {"command": "insert", "path": customer.path, "insert_line": 0, "insert_text": added}
 
 
+def read_queue(notifications: list[dict]) -> Wake:
+    """Read the result of list_notifications: what came during the run."""
+    customers: dict[str, Customer] = {}
+    for each in notifications:
+        if each["source"] == "sms":
+            contact_id = each["source_id"]
+            customers.setdefault(contact_id, Customer(contact_id)).texts.append(each["body"])
+    return Wake([each["id"] for each in notifications], list(customers.values()))
+
+
 def next_calls(messages: list[dict]) -> list[tuple[str, dict[str, object]]]:
-    """Return the tool calls of the next turn: look up, then answer and remember, then clear, then sleep."""
-    start = max(place for place, message in enumerate(messages) if message["content"] and _is_wake(message))
+    """Return the tool calls of the next turn: look up, then answer and remember, then clear, then sleep.
+
+    If sleep is refused, something has come during the run: list it, and begin again with that.
+    """
+    start = max(place for place, message in enumerate(messages) if _is_wake(message))
     wake = read_wake(messages[start]["content"])
-    turns = sum(message["role"] == "assistant" for message in messages[start:])
-    views = [json.loads(message["content"]) for message in messages[start:] if message["role"] == "tool"]
-    if turns == 0 and wake.customers:
-        return [("memory", {"command": "view", "path": customer.path}) for customer in wake.customers]
-    if turns == 1 and wake.customers:
-        calls: list[tuple[str, dict[str, object]]] = []
-        core = {subject.lower(): value for subject, value in LINE.findall(wake.core_memory)}
-        for customer, result in zip(wake.customers, views, strict=False):
-            view = result.get("result", "")  # an error: there is no such memory yet
-            body, new = answer(customer, dict(LINE.findall(view)), core)
-            if new:
-                calls += remember(customer, view, new)
-            calls.append(("send_sms", {"contact_id": customer.contact_id, "body": body}))
-        return calls
-    if turns == (2 if wake.customers else 0) and wake.notifications:
-        return [("clear_notification", {"notification_id": each}) for each in wake.notifications]
-    return [("sleep", {})]
+    core = {subject.lower(): value for subject, value in LINE.findall(wake.core_memory)}
+    called = [""]  # the tools of each turn
+    results: list[dict] = []
+    for message in messages[start:]:
+        if message["role"] == "assistant":
+            called.append(message["tool_calls"][0]["function"]["name"])
+        elif message["role"] == "tool":
+            results.append(json.loads(message["content"]))
+            if called[-1] == "list_notifications":
+                wake, called, results = read_queue(results[-1]["result"]), [""], []
+    match called[-1]:
+        case "" if wake.customers:
+            return [("memory", {"command": "view", "path": customer.path}) for customer in wake.customers]
+        case "memory" if len(called) == 2:
+            return list(answer_all(wake, results, core))
+        case "" | "memory" | "send_sms" if wake.notifications:
+            return [("clear_notification", {"notification_id": each}) for each in wake.notifications]
+        case "sleep":
+            return [("list_notifications", {})]
+        case _:
+            return [("sleep", {})]
+
+
+def answer_all(
+    wake: Wake, results: list[dict], core: dict[str, str]
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the calls that answer the customers, and write down what they say; `results` are the views."""
+    for customer, result in zip(wake.customers, results, strict=True):
+        view = result.get("result", "")  # an error: there is no such memory yet
+        body, new = answer(customer, dict(LINE.findall(view)), core)
+        if new:
+            yield from remember(customer, view, new)
+        yield "send_sms", {"contact_id": customer.contact_id, "body": body}
 
 
 def _is_wake(message: dict) -> bool:

@@ -17,10 +17,11 @@ from storage.channels.messages import Message, MessageFilters, MessageStatus, Or
 from storage.channels.projects import Project, ProjectFilters
 from storage.history.journals import JournalFacts
 from storage.history.runs import RunFilters
+from storage.history.trace_model import NewSpan, Trace
 from storage.history.traces import Ending
 from storage.history.transcripts import TranscriptTurn
 from storage.history.usage import UsageRecord
-from storage.model import Agent, NewSpan, Notification, Run, Template, Trace
+from storage.model import Agent, Notification, Run, Template
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
 from storage.postgres.paging import Chunk, Page

@@ -1,5 +1,6 @@
 """The release: one version everywhere, and distributions that run without the checkout."""
 
+import ast
 import importlib.metadata
 import json
 import os
@@ -23,6 +24,8 @@ from web.openapi.document import build_document
 from web.version import VERSION
 
 PACKAGES = ("hostsvc", "web", "supervisors", "storage")
+# Parts of the interfaces of aiohttp (the first two), aiopg and openai, which depend on them.
+INTERFACES = {"multidict", "yarl", "psycopg2", "httpx2"}
 # What programs, and pip in particular, need to know of this machine.
 PASSED_ON = re.compile("PATH|HOME|PIP_.*|SSL_CERT_.*|REQUESTS_CA_BUNDLE|.*_(proxy|PROXY)")
 LIST_MODULES = """
@@ -113,6 +116,30 @@ def test_version_is_the_same_everywhere() -> None:
     assert build_document(ROUTES)["info"]["version"] == version
     assert version == VERSION, "of /status/ and /metrics"
     assert f"\n## [{version}] - 20" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_imported_packages_are_declared() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {normalized(re.split(r"[^A-Za-z0-9_.-]", line)[0]) for line in declared}
+    providers = importlib.metadata.packages_distributions()
+    foreign = imported_modules() - sys.stdlib_module_names - INTERFACES - {*PACKAGES, "_typeshed"}
+    assert {one for one in foreign if names.isdisjoint(map(normalized, providers[one]))} == set()
+
+
+def normalized(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def imported_modules() -> set[str]:
+    """Return the top-level modules that the packages import."""
+    modules: set[str] = set()
+    for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                modules.add(node.module.partition(".")[0])
+    return modules
 
 
 @pytest.mark.slow

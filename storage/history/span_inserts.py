@@ -8,7 +8,8 @@ from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
 from storage.errors import TraceFull
-from storage.model import NewSpan, Receipt
+from storage.history.trace_model import NewSpan
+from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool

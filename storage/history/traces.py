@@ -11,7 +11,8 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_once
 from storage.history.span_content import full_metadata
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
-from storage.model import NewSpan, Receipt, Span, Trace
+from storage.history.trace_model import NewSpan, Span, Trace
+from storage.model import Receipt
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page

@@ -1,4 +1,4 @@
-"""The built-in harness: wake context, then turns (model call, tool calls, turn boundary) until sleep."""
+"""The built-in harness: wake context, then turns (turn boundary, model call, tool calls) until sleep."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -20,6 +20,7 @@ from supervisors.harness.conversation import (
 )
 from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.model_calls import ask_model
 from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
@@ -31,7 +32,6 @@ from supervisors.llm.port import (
     ChatRole,
     FinishReason,
     Model,
-    ModelCallFailed,
     ModelResponse,
 )
 from supervisors.llm.pricing import Prices
@@ -92,7 +92,7 @@ class BuiltinHarness:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                return await self._carry_on(
+                return await self._carry_over_and_converse(
                     await self._begin(run, ask, context, recorder, root, usage_recorder)
                 )
         finally:
@@ -107,6 +107,7 @@ class BuiltinHarness:
         root: OpenSpan,
         usage_recorder: UsageRecorder,
     ) -> Conversation:
+        """Return the conversation as it is before the first turn. Raise RunError for an unknown provider."""
         agent, template = context.facts.agent, context.facts.template
         provider_name, model = self._model_of(agent)
         recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
@@ -128,20 +129,91 @@ class BuiltinHarness:
             content=self._call_content(agent, recorder),
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
-            final_answers=FinalAnswers(
-                run,
-                ask,
-                agent,
-                template.reply if template else Reply.TOOL,
-                self.notifications,
-                self.toolbox,
-                recorder,
-                root,
-                log,
-                self.clock,
-            ),
+            final_answers=self._final_answers(run, ask, context, recorder, root, log),
             messages=first_messages(context),
             transcript=self._transcript_of(run, template),
+        )
+
+    async def _carry_over_and_converse(self, conversation: Conversation) -> RunResult:
+        """Converse after what earlier runs said, if the template carries the transcript over."""
+        recorder = conversation.transcript
+        if recorder is None:
+            return await self._converse(conversation)
+        max_tokens = self.settings.transcript_tokens
+        await carry_in(conversation, recorder, self.transcripts, max_tokens, self._ask_within_budget)
+        try:
+            return await self._converse(conversation)
+        finally:
+            await _run_to_completion(recorder.store(conversation.messages))
+
+    async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
+        await self.budget_guard.check(conversation.run, conversation.qualified_model)
+        return await ask_model(conversation)
+
+    async def _converse(self, conversation: Conversation) -> RunResult:
+        """Take turns until one of them, or the boundary before the next one, ends the run."""
+        while True:
+            result = await self._reach_boundary(conversation) or await self._take_turn(conversation)
+            if result is not None:
+                return result
+
+    async def _reach_boundary(self, conversation: Conversation) -> RunResult | None:
+        """Do what is due between two turns; return how the run ends, or None if it takes another turn."""
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        if conversation.transcript is not None:
+            await conversation.transcript.store(conversation.messages)
+        run.at_turn_boundary()
+        if run.slept.is_set():  # granted before, but the tool did not learn of it
+            return RunResult(Outcome.SLEPT)
+        if limit is not None and run.turns >= limit:
+            return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
+        await self.budget_guard.check(run, conversation.qualified_model)
+        await final_answers.note_turn()
+        if (run.turns or final_answers.are_sent) and conversation.inbox_updates.may_exist():
+            text = await run.interruptible(conversation.inbox_updates.fetch())
+            if text:
+                conversation.messages.append(ChatMessage(ChatRole.USER, text))
+        return None
+
+    async def _take_turn(self, conversation: Conversation) -> RunResult | None:
+        """Ask the model and do what it says; return how the run ends, or None if it goes on."""
+        conversation.run.turns += 1
+        answer = await ask_model(conversation)
+        conversation.messages.append(answer.as_message())
+        return await self._act_on(answer, conversation)
+
+    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
+        """Do what the model says; return how the run ends, or None if it goes on."""
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        if not answer.tool_calls and answer.finish_reason in CUT_OFF:
+            raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
+        await final_answers.take(answer)
+        if answer.tool_calls:
+            if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
+                return RunResult(Outcome.SLEPT)
+            follow_up = final_answers.remarks()
+        else:
+            has_turns_left = limit is None or run.turns < limit
+            follow_up = await final_answers.follow_up() if has_turns_left else ""
+            if not follow_up:
+                return final_answers.result()
+        if follow_up:
+            conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
+        return None
+
+    def _final_answers(
+        self,
+        run: ActiveRun,
+        ask: Ask,
+        context: WakeContext,
+        recorder: SpanRecorder,
+        root: OpenSpan,
+        log: RunLog,
+    ) -> FinalAnswers:
+        agent, template = context.facts.agent, context.facts.template
+        reply = template.reply if template else Reply.TOOL
+        return FinalAnswers(
+            run, ask, agent, reply, self.notifications, self.toolbox, recorder, root, log, self.clock
         )
 
     def _transcript_of(self, run: ActiveRun, template: Template | None) -> TranscriptRecorder | None:
@@ -163,120 +235,6 @@ class BuiltinHarness:
         if prefix not in self.providers:
             raise RunError(unknown_provider(prefix, self.providers))
         return prefix, name
-
-    async def _carry_on(self, conversation: Conversation) -> RunResult:
-        """Converse after what earlier runs said, if the template carries the transcript over."""
-        recorder = conversation.transcript
-        if recorder is None:
-            return await self._converse(conversation)
-        max_tokens = self.settings.transcript_tokens
-        await carry_in(conversation, recorder, self.transcripts, max_tokens, self._ask_within_budget)
-        try:
-            return await self._converse(conversation)
-        finally:
-            await _run_to_completion(recorder.store(conversation.messages))
-
-    async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
-        await self.budget_guard.check(conversation.run, conversation.qualified_model)
-        return await self._ask_model(conversation)
-
-    async def _converse(self, conversation: Conversation) -> RunResult:
-        run, limit = conversation.run, conversation.max_turns
-        while True:
-            if conversation.transcript is not None:
-                await conversation.transcript.store(conversation.messages)
-            run.at_turn_boundary()
-            if run.slept.is_set():  # granted before, but the tool did not learn of it
-                return RunResult(Outcome.SLEPT)
-            if limit is not None and run.turns >= limit:
-                return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
-            await self.budget_guard.check(run, conversation.qualified_model)
-            await conversation.final_answers.note_turn()
-            if (run.turns or conversation.final_answers.are_sent) and conversation.inbox_updates.may_exist():
-                await self._add_inbox_updates(conversation)
-            run.turns += 1
-            answer = await self._ask_model(conversation)
-            conversation.messages.append(answer.as_message())
-            result = await self._act_on(answer, conversation)
-            if result is not None:
-                return result
-
-    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
-        """Do what the model says; return how the run ends, or None if it goes on."""
-        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
-        if not answer.tool_calls and answer.finish_reason in CUT_OFF:
-            raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
-        await final_answers.take(answer)
-        if answer.tool_calls:
-            if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
-                return RunResult(Outcome.SLEPT)
-            follow_up = final_answers.remarks()
-        else:
-            has_turns_left = limit is None or run.turns < limit
-            follow_up = await final_answers.follow_up() if has_turns_left else ""
-            if not follow_up:
-                return final_answers.result()
-        if follow_up:
-            conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
-        return None
-
-    async def _add_inbox_updates(self, conversation: Conversation) -> None:
-        """Add a message about the notifications that arrived since the last turn, if there are any."""
-        text = await conversation.run.interruptible(conversation.inbox_updates.fetch())
-        if text:
-            conversation.messages.append(ChatMessage(ChatRole.USER, text))
-
-    async def _ask_model(self, conversation: Conversation) -> ModelResponse:
-        with conversation.recorder.span(f"chat {conversation.model}", "llm", conversation.root) as span:
-            span.metadata.update(
-                {
-                    "gen_ai.operation.name": "chat",
-                    "gen_ai.provider.name": conversation.provider_name,
-                    "gen_ai.request.model": conversation.model,
-                }
-            )
-            return await conversation.run.interruptible(self._complete(conversation, span))
-
-    async def _complete(self, conversation: Conversation, span: OpenSpan) -> ModelResponse:
-        """Return the model's answer after its usage is stored: no answer takes effect that is not billed.
-
-        Recording needs no await after the answer, so the usage of a run that is cancelled then is kept, too.
-        """
-        answer = await _answer(conversation, span)
-        conversation.usage_recorder.record(conversation.qualified_model, answer)
-        span.metadata.update(
-            {
-                "gen_ai.response.id": answer.id,
-                "gen_ai.response.model": answer.model,
-                "gen_ai.response.finish_reasons": [answer.finish_reason],
-                "gen_ai.usage.input_tokens": answer.input_tokens,
-                "gen_ai.usage.output_tokens": answer.output_tokens,
-                "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
-            }
-        )
-        await conversation.usage_recorder.flush()
-        conversation.run.cost_usd = conversation.usage_recorder.cost_usd
-        cost = conversation.usage_recorder.cost_of_latest
-        if cost is not None:
-            span.metadata["hostsvc.usage.cost_usd"] = float(cost)
-        return answer
-
-
-async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
-    """Return the model's answer. Record what it was told and answered, also if it fails in the middle."""
-    request, content = conversation.request(), conversation.content
-    if content is not None:
-        await content.record_request(span, request)
-    try:
-        with conversation.run.waiting_for(f"provider {conversation.provider_name}"):
-            answer = await conversation.provider.complete(request)
-    except ModelCallFailed as error:
-        if content is not None and error.partial is not None:
-            content.record_answer(span, error.partial)
-        raise
-    if content is not None:
-        content.record_answer(span, answer)
-    return answer
 
 
 async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:

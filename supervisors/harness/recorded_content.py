@@ -7,7 +7,8 @@ from uuid import UUID
 
 import orjson
 
-from storage.model import SpanContent, Template
+from storage.history.trace_model import SpanContent
+from storage.model import Template
 from storage.postgres.json_values import to_json
 from supervisors.llm.port import ChatMessage, ChatRole, ModelResponse, ToolCall
 from supervisors.settings import TracingSettings

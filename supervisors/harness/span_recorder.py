@@ -11,8 +11,8 @@ from uuid import UUID
 import structlog
 
 from storage.errors import NotUnique, StorageError, TraceFull
+from storage.history.trace_model import NewSpan, Span
 from storage.ids import new_id
-from storage.model import NewSpan, Span
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock, Timer
 from supervisors.failure_log import log_failure

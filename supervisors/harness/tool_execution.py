@@ -16,9 +16,9 @@ from supervisors.harness.conversation import Conversation
 from supervisors.harness.span_recorder import CUT_SHORT
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import excerpt, shorten
+from supervisors.tools.builtin.notifications import CLEAR_NOTIFICATION
+from supervisors.tools.builtin.sleep import SLEEP
 from supervisors.tools.errors import ToolError
-from supervisors.tools.notifications import CLEAR_NOTIFICATION
-from supervisors.tools.sleep import SLEEP
 from supervisors.tools.toolbox import Toolbox
 from supervisors.tools.toolkit import PartialResult
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import structlog
 
 from storage.errors import StorageError
+from storage.history.trace_model import NewSpan, Span, Trace
 from storage.history.traces import Ending
-from storage.model import NewSpan, Span, Trace
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.ports import TraceStore

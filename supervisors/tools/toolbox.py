@@ -14,8 +14,8 @@ from supervisors.policy.replies import WaitingContact
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
-from supervisors.tools.attachments import OPEN_SMS_ATTACHMENT, open_sms_attachment
-from supervisors.tools.contacts import (
+from supervisors.tools.builtin.attachments import OPEN_SMS_ATTACHMENT, open_sms_attachment
+from supervisors.tools.builtin.contacts import (
     GET_CONTACT,
     LIST_CONTACTS,
     UPDATE_CONTACT,
@@ -23,7 +23,7 @@ from supervisors.tools.contacts import (
     list_contacts,
     update_contact,
 )
-from supervisors.tools.documents import (
+from supervisors.tools.builtin.documents import (
     LIST_DOCUMENTS,
     READ_DOCUMENT,
     SEARCH_DOCUMENTS,
@@ -33,12 +33,11 @@ from supervisors.tools.documents import (
     search_documents,
     write_document,
 )
-from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
-from supervisors.tools.local_time import GET_TIME, get_time
-from supervisors.tools.memory import MEMORY, use_memory
-from supervisors.tools.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
-from supervisors.tools.messaging import SEND_MESSAGE, SEND_SMS, Messaging
-from supervisors.tools.notifications import (
+from supervisors.tools.builtin.local_time import GET_TIME, get_time
+from supervisors.tools.builtin.memory import MEMORY, use_memory
+from supervisors.tools.builtin.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
+from supervisors.tools.builtin.messaging import SEND_MESSAGE, SEND_SMS, Messaging
+from supervisors.tools.builtin.notifications import (
     CLEAR_NOTIFICATION,
     CREATE_NOTIFICATION,
     LIST_NOTIFICATIONS,
@@ -46,9 +45,10 @@ from supervisors.tools.notifications import (
     create_notification,
     list_notifications,
 )
-from supervisors.tools.projects import LIST_PROJECTS, list_projects
-from supervisors.tools.runs import LIST_RUNS, list_runs
-from supervisors.tools.sleep import SLEEP, sleep
+from supervisors.tools.builtin.projects import LIST_PROJECTS, list_projects
+from supervisors.tools.builtin.runs import LIST_RUNS, list_runs
+from supervisors.tools.builtin.sleep import SLEEP, sleep
+from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
 

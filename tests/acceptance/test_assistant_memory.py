@@ -1,4 +1,4 @@
-"""An assistant remembers for days what it was told once, through restarts and a kill."""
+"""The assistant of the guide remembers for days what it was told once, through restarts and a kill."""
 
 import json
 from collections.abc import AsyncIterator
@@ -97,6 +97,26 @@ class Conversation:
         await self._start_again()
         return await self._answer(before)
 
+    async def text_during_run(self, body: str, later: str) -> tuple[list[str], Json]:
+        """Send `later` while the model clears `body`. Return the answers, and the agent's last run."""
+        before = len(self._gateway.requests)
+        is_sent = False
+
+        async def send_later(request: Json) -> Says:
+            nonlocal is_sent
+            says = play(request)
+            if says.calls[0][0] == "clear_notification" and not is_sent:
+                is_sent = True
+                await self._send(later)
+            return says
+
+        self._endpoint.otherwise = send_later
+        await self._send(body)
+        received = await self._gateway.wait_for(before + 2, PATIENCE_SECONDS)
+        await eventually(self._is_asleep, "the agent to sleep", PATIENCE_SECONDS)
+        answers = [each.data["arguments"]["body"] for each in received[before:]]
+        return answers, (await self._client.runs(self._agent))[-1]
+
     async def restart(self) -> None:
         self._service.terminate()
         assert await self._service.exit_code() == 0
@@ -178,3 +198,16 @@ async def test_fact_of_the_first_day_is_used_on_the_ninth(
             f"\nthe longest first message had {context} bytes, "
             f"the longest request, with {len(last_wake['tools'])} tools, {request}"
         )
+
+
+async def test_text_that_comes_during_a_run_is_answered_in_it(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    async with open_endpoint() as endpoint, receiving() as gateway:
+        conversation = Conversation(services, endpoint, gateway)
+        await conversation.begin(session, context_tokens=0)
+        answers, run = await conversation.text_during_run("My bike is a Gazelle.", "Which bike is mine?")
+    assert answers == ["Noted: your bike is a Gazelle.", "Your bike is a Gazelle."]
+    assert (run["outcome"], run["turns"]) == ("slept", 9)
+    assert run["wake_reason"] == "notification:sms"
+    assert run["journal"]["cleared_count"] == 2

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.history.trace_model import NewSpan, Span, SpanContent
 from storage.history.usage import UsageRecord
 from storage.identity.accounts import INSERT_MEMBERSHIP, Accounts
 from storage.identity.invites import Invite
@@ -16,7 +17,6 @@ from storage.model import (
     Agent,
     AgentStatus,
     ApiKey,
-    NewSpan,
     Notification,
     Organization,
     Priority,
@@ -26,8 +26,6 @@ from storage.model import (
     ReceiptKey,
     Role,
     Source,
-    Span,
-    SpanContent,
     Template,
     User,
     Visibility,

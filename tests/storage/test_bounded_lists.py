@@ -12,10 +12,11 @@ from storage.channels.messages import MessageFilters
 from storage.channels.projects import ProjectFilters
 from storage.delivery.outbox import DeliveryFilters
 from storage.history.runs import RunFilters
+from storage.history.trace_model import Trace
 from storage.history.traces import TraceFilters
 from storage.history.transcripts import TranscriptFilters, TranscriptTurn, TurnKind
 from storage.ids import new_id
-from storage.model import Agent, Role, Trace
+from storage.model import Agent, Role
 from storage.notifications.notifications import NotificationFilters
 from storage.postgres.paging import CHUNK_BYTES, Chunk, Page
 from storage.postgres.pool import Pool

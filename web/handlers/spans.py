@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique, TraceFull
+from storage.history.trace_model import NewSpan, Span
 from storage.history.traces import SpanOwner, TraceOwner, Traces
 from storage.ids import new_id
-from storage.model import NewSpan, Span
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load, load_of_agent
 from web.app_keys import CLOCK, SETTINGS, STORAGE

@@ -4,8 +4,8 @@ import asyncio
 
 from aiohttp import web
 
+from storage.history.trace_model import Trace
 from storage.history.traces import ExpandedSpan
-from storage.model import Trace
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_of_agent
 from web.app_keys import STORAGE, STREAMS

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique
+from storage.history.trace_model import Trace
 from storage.history.traces import TraceFilters, Traces
 from storage.ids import new_id
-from storage.model import Trace
 from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 from uuid import UUID
 
+from storage.history.trace_model import Trace
 from storage.history.traces import ExpandedSpan, TraceSummary
-from storage.model import Trace
 from web.fields import (
     MAX_OFFSET,
     MAX_SIDE_TEXT,

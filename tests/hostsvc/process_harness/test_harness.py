@@ -16,8 +16,9 @@ from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.agent_facts import RunStart
 from storage.history.journals import JournalFacts, ToolUse
+from storage.history.trace_model import NewSpan
 from storage.ids import new_id
-from storage.model import Agent, NewSpan, Outcome, Template
+from storage.model import Agent, Outcome, Template
 from supervisors.clock import SystemClock
 from supervisors.engine.run import ActiveRun, RunError, RunResult, RunStopped
 from supervisors.settings import RunSettings

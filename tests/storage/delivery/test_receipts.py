@@ -16,9 +16,10 @@ from storage.channels.messages import Channel, Direction, Message, MessageStatus
 from storage.channels.projects import Project, ProjectStatus
 from storage.delivery.receipts import StoredAnswer
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
+from storage.history.trace_model import Trace
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
-from storage.model import Agent, AgentStatus, Receipt, Trace
+from storage.model import Agent, AgentStatus, Receipt
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from storage.toolbox.adapter_configs import AdapterConfig

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from storage.history.shared_contents import SharedContents
+from storage.history.trace_model import SpanContent, Trace
 from storage.history.traces import Ending, Traces
 from storage.ids import new_id
-from storage.model import Agent, SpanContent, Trace
+from storage.model import Agent
 from storage.postgres.json_values import MAX_DECODED_BYTES, EncodedJson, decoded, to_json
 from storage.postgres.pool import Pool
 from tests.storage.factories import NOW, SECOND, new_span, stored_agent

@@ -13,6 +13,7 @@ from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
+from storage.history.trace_model import NewSpan, Trace
 from storage.history.traces import (
     Ending,
     SpanSummary,
@@ -22,7 +23,7 @@ from storage.history.traces import (
     Traces,
 )
 from storage.ids import new_id
-from storage.model import Agent, AgentStatus, NewSpan, Outcome, Trace
+from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool

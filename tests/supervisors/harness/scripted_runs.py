@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from storage.model import Agent, AgentStatus, Run, Span
+from storage.history.trace_model import Span
+from storage.model import Agent, AgentStatus, Run
 from storage.notifications.inserts import NewNotification
 from storage.postgres.json_values import decoded
 from storage.postgres.pool import Pool

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from storage.model import Agent, AgentStatus, Outcome, Priority, Span
+from storage.history.trace_model import Span
+from storage.model import Agent, AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, StopReply, StopRequest
 from supervisors.llm.inbox_model import InboxModel

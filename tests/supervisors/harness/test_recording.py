@@ -6,7 +6,8 @@ import pytest
 
 from hostsvc.llm.configured_models import open_models
 from hostsvc.llm.providers import ProviderSettings
-from storage.model import Agent, Outcome, Span
+from storage.history.trace_model import Span
+from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest, StopRequest
 from supervisors.llm.inbox_model import InboxModel

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from storage.errors import NoAnswer
+from storage.history.trace_model import NewSpan
 from storage.history.traces import Traces
 from storage.ids import new_id
-from storage.model import NewSpan
 from storage.postgres.pool import Pool
 from supervisors.harness.recorded_content import ContentPolicy
 from supervisors.harness.span_recorder import SpanRecorder

@@ -10,10 +10,11 @@ import pytest
 from storage.agents.agents import Agents
 from storage.agents.templates import Templates
 from storage.history.shared_contents import SharedContents
+from storage.history.trace_model import SpanContent, Trace
 from storage.history.traces import Traces
 from storage.history.usage import Usage
 from storage.ids import new_id
-from storage.model import Agent, SpanContent, Trace
+from storage.model import Agent
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
 from storage.retention import LATE_WRITES, Retention

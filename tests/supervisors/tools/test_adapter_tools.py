@@ -11,8 +11,9 @@ from aiohttp import web
 
 from storage.channels.contacts import Contact
 from storage.channels.messages import MessageStatus
+from storage.history.trace_model import Span
 from storage.ids import new_id
-from storage.model import Agent, Outcome, Span
+from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from storage.toolbox.adapter_configs import AdapterConfig
 from supervisors.engine.messages import RunRequest

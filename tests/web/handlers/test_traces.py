@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from storage.history.trace_model import NewSpan, Span
 from storage.ids import new_id
-from storage.model import NewSpan, Span
 from tests.web.conftest import SETTINGS, Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
 from web.handlers.traces import MIN_SPANS_BYTES

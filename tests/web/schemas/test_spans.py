@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from storage.history.trace_model import Span
 from storage.history.traces import SpanWithMetadata
-from storage.model import Span
 from tests.web.schemas.checks import (
     ID,
     ID_TEXT,

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from storage.history.trace_model import Span, Trace
 from storage.history.traces import TraceSummary
-from storage.model import Span, Trace
 from tests.web.schemas.checks import (
     BLANK,
     ID,

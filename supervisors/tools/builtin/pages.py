@@ -7,7 +7,7 @@ from uuid import UUID
 
 from storage.postgres.json_values import to_json
 from storage.postgres.paging import Chunk, Cursor, Page
-from supervisors.tools.reach import Resource, named_resource
+from supervisors.tools.builtin.reach import Resource, named_resource
 from supervisors.tools.toolkit import PartialResult, ToolInvocation
 
 Item = TypeVar("Item")

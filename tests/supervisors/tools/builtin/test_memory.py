@@ -11,10 +11,10 @@ from storage.channels.documents import Document, Documents
 from storage.channels.memory_paths import CORE, MAX_CORE_BYTES
 from storage.model import Agent
 from storage.organization_limits import OrganizationLimits, StorageLimits
-from supervisors.tools.memory import MAX_BYTES, MAX_ENTRIES
-from supervisors.tools.memory_texts import MAX_SHOWN_BYTES
+from supervisors.tools.builtin.memory import MAX_BYTES, MAX_ENTRIES
+from supervisors.tools.builtin.memory_texts import MAX_SHOWN_BYTES
 from supervisors.tools.toolkit import PartialResult
-from tests.supervisors.tools.resources import refusal
+from tests.supervisors.tools.builtin.resources import refusal
 from tests.supervisors.world import Puppet, World
 
 BAD_PATHS = {

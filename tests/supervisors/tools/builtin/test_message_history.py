@@ -2,10 +2,10 @@
 
 from storage.channels.messages import Attachment, Direction, MessageStatus
 from storage.ids import new_id
-from supervisors.tools.pages import MAX_LIST_BYTES
+from supervisors.tools.builtin.pages import MAX_LIST_BYTES
 from supervisors.tools.toolkit import PartialResult
 from tests.storage.factories import NOW, SECOND
-from tests.supervisors.tools.resources import refusal, stored_contact, stored_message
+from tests.supervisors.tools.builtin.resources import refusal, stored_contact, stored_message
 from tests.supervisors.world import World
 
 

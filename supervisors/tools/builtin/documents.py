@@ -11,9 +11,9 @@ from storage.channels.memory_paths import core_refusal
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from supervisors.timestamps import format_local
+from supervisors.tools.builtin.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
+from supervisors.tools.builtin.reach import named_resource
 from supervisors.tools.errors import ToolError
-from supervisors.tools.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
-from supervisors.tools.reach import named_resource
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 DEFAULT_HITS = 10

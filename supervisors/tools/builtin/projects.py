@@ -5,7 +5,7 @@ from typing import Any
 
 from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from supervisors.text import cut
-from supervisors.tools.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
+from supervisors.tools.builtin.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LISTED_CHARACTERS = 1000  # of a description

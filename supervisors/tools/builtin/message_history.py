@@ -6,8 +6,8 @@ from typing import Any
 from storage.channels.messages import Message, MessageFilters
 from supervisors.text import cut
 from supervisors.timestamps import format_local
-from supervisors.tools.pages import LIMIT, by_creation, more, named_cursor, read_page
-from supervisors.tools.reach import named_resource
+from supervisors.tools.builtin.pages import LIMIT, by_creation, more, named_cursor, read_page
+from supervisors.tools.builtin.reach import named_resource
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LISTED_CHARACTERS = 2000  # of a body in a list

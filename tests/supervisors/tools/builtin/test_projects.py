@@ -3,7 +3,7 @@
 from storage.channels.projects import ProjectStatus
 from supervisors.tools.toolkit import PartialResult
 from tests.storage.factories import NOW, SECOND
-from tests.supervisors.tools.resources import refusal, stored_project
+from tests.supervisors.tools.builtin.resources import refusal, stored_project
 from tests.supervisors.world import World
 
 

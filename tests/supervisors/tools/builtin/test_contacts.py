@@ -7,7 +7,7 @@ import pytest
 from storage.ids import new_id
 from supervisors.tools.toolkit import PartialResult
 from tests.storage.factories import NOW, SECOND
-from tests.supervisors.tools.resources import refusal, stored_contact
+from tests.supervisors.tools.builtin.resources import refusal, stored_contact
 from tests.supervisors.world import World
 
 

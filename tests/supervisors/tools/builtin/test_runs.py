@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from supervisors.tools.toolkit import PartialResult
-from tests.supervisors.tools.resources import refusal
+from tests.supervisors.tools.builtin.resources import refusal
 from tests.supervisors.world import World
 
 

@@ -13,8 +13,8 @@ from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.toolbox.agent_tools import CallableTool
 from supervisors.tools.adapter_tools import AdapterTools
+from supervisors.tools.builtin.reach import reaches
 from supervisors.tools.errors import ToolError
-from supervisors.tools.reach import reaches
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
 CONTACT_ID = {

@@ -8,7 +8,7 @@ from storage.model import Run
 from storage.postgres.paging import Cursor
 from supervisors.text import cut
 from supervisors.timestamps import format_local
-from supervisors.tools.pages import AFTER, LIMIT, named_cursor, read_page
+from supervisors.tools.builtin.pages import AFTER, LIMIT, named_cursor, read_page
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LISTED_CHARACTERS = 1000  # of an error, and of an output

@@ -22,8 +22,8 @@ from storage.channels.memory_paths import (
 )
 from storage.errors import NotUnique
 from storage.ids import new_id
+from supervisors.tools.builtin.memory_texts import insert_text, replace_text, view_directory, view_file
 from supervisors.tools.errors import ToolError
-from supervisors.tools.memory_texts import insert_text, replace_text, view_directory, view_file
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_BYTES = 1_048_576  # of one memory, as of a document over the API
@@ -159,7 +159,7 @@ COMMANDS: dict[MemoryCommand, Callable[[ToolInvocation], Awaitable[str | Partial
 
 
 async def _edit(call: ToolInvocation, path: str, change: Callable[[str], tuple[str, str]]) -> str:
-    """Change a file and return the answer. A file that was changed meanwhile is read again."""
+    """Change a file and return the answer. A file that others change at the same time is read again."""
     for _ in range(ATTEMPTS):
         memory = await _load(call, path)
         content, answer = change(memory.content)

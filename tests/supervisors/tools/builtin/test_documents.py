@@ -9,10 +9,15 @@ from storage.channels.documents import Documents
 from storage.channels.memory_paths import CORE
 from storage.ids import new_id
 from storage.organization_limits import OrganizationLimits, StorageLimits
-from supervisors.tools.documents import MAX_CONTENT_BYTES, MAX_READ_CHARACTERS
+from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES, MAX_READ_CHARACTERS
 from supervisors.tools.toolkit import PartialResult
 from tests.storage.factories import NOW, SECOND
-from tests.supervisors.tools.resources import deleted_document, refusal, stored_document, stored_project
+from tests.supervisors.tools.builtin.resources import (
+    deleted_document,
+    refusal,
+    stored_document,
+    stored_project,
+)
 from tests.supervisors.world import World
 
 
