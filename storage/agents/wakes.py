@@ -201,7 +201,7 @@ class ContactMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class CurrentRun:
+class RunUnderWay:
     """The run that is under way."""
 
     id: UUID
@@ -231,7 +231,7 @@ class WakeFacts:
     agent: Agent
     template: Template | None
     organization_name: str
-    run: CurrentRun | None
+    run: RunUnderWay | None
     last_ended_at: datetime | None
     notifications: tuple[WaitingNotification, ...]
     conversations: tuple[ContactMessages, ...]
@@ -283,7 +283,7 @@ class Wakes:
             agent=from_row(Agent, row),
             template=None if template is None else template_of(template, self._cipher),
             organization_name=row["organization_name"],
-            run=_current_run(row),
+            run=_run_under_way(row),
             last_ended_at=row["last_ended_at"],
             notifications=tuple(_notifications(row["notifications"] or ())),
             conversations=tuple(_conversations(row["conversations"] or ())),
@@ -295,10 +295,10 @@ class Wakes:
 # The parts of a row have no names for their columns: they are in the order of the fields.
 
 
-def _current_run(row: Record) -> CurrentRun | None:
+def _run_under_way(row: Record) -> RunUnderWay | None:
     if row["run_id"] is None:
         return None
-    return CurrentRun(
+    return RunUnderWay(
         id=row["run_id"],
         wake_reason=row["wake_reason"],
         started_at=row["started_at"],

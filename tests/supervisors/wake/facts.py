@@ -5,8 +5,8 @@ from typing import Any
 from storage.agents.wakes import (
     ContactMessages,
     CoreMemory,
-    CurrentRun,
     PastMessage,
+    RunUnderWay,
     WaitingNotification,
     WakeFacts,
 )
@@ -23,7 +23,7 @@ def wake_facts(**fields: Any) -> WakeFacts:
         "agent": agent(new_id()),
         "template": None,
         "organization_name": "Acme",
-        "run": CurrentRun(new_id(), "run_requested", NOW, None, None),
+        "run": RunUnderWay(new_id(), "run_requested", NOW, None, None),
         "last_ended_at": None,
         "notifications": (),
         "conversations": (),
