@@ -111,7 +111,20 @@ async def _open_harness(
             )
             yield harness, workspace.status
         return
-    builtin = BuiltinHarness(
+    builtin = _builtin_harness(config, storage, toolbox, wakes, models, prices, clock)
+    yield builtin, lambda: HarnessStatus("builtin")
+
+
+def _builtin_harness(
+    config: Config,
+    storage: Storage,
+    toolbox: Toolbox,
+    wakes: WakeContexts,
+    models: Mapping[str, Model],
+    prices: Prices,
+    clock: Clock,
+) -> BuiltinHarness:
+    return BuiltinHarness(
         wakes=wakes,
         notifications=storage.notifications,
         recent_notifications=storage.recent_notifications,
@@ -128,4 +141,3 @@ async def _open_harness(
         tracing=config.tracing,
         max_content_bytes=config.limits.span_metadata_bytes,
     )
-    yield builtin, lambda: HarnessStatus("builtin")

@@ -1,10 +1,13 @@
-"""Text of others, cut to a size and to characters that a model, a trace and the database accept."""
+"""Text of others: cut to a size, in quotes, and of characters that the database accepts."""
 
 from typing import Any
 
 from storage.postgres.json_values import to_json
 
 STRING_LIMITS = (8_000, 1_000, 200, 40)  # the last one still leaves ids whole
+
+# JSON allows these in a text as they are; some programs take them for the end of a line.
+_LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 
 
 def shorten(value: Any, max_bytes: int) -> tuple[Any, str]:
@@ -35,6 +38,15 @@ def cut(text: str, max_characters: int) -> str:
     if len(text) <= max_characters:
         return text
     return f"{text[:max_characters]}… (cut: {max_characters} of {len(text)} characters)"
+
+
+def quoted(value: Any) -> str:
+    """Return the value as JSON on one line, which no text in it can leave."""
+    text = to_json(value).decode()
+    if not text.isascii():
+        for character, escape in _LINE_ENDS.items():
+            text = text.replace(character, escape)
+    return text
 
 
 def storable(text: str) -> str:

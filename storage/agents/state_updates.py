@@ -95,7 +95,8 @@ WITH item AS (
             'sent', (
                 SELECT coalesce(json_agg(s.message ORDER BY s.created_at, s.id), '[]') FROM (
                     SELECT m.created_at, m.id, json_build_object('contact', m.contact_id,
-                        'name', left(c.name, 100), 'channel', m.channel, 'status', m.status) AS message
+                        'name', left(CASE c.name WHEN '' THEN m.address ELSE c.name END, 100),
+                        'channel', m.channel, 'status', m.status) AS message
                     FROM message m LEFT JOIN contact c ON c.id = m.contact_id
                     WHERE m.run_id = r.id ORDER BY m.created_at, m.id LIMIT 10
                 ) s

@@ -19,6 +19,7 @@ from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
 BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
+MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
 MAX_PART_BYTES = 131_072  # of each part of the texts, whatever a template allows
 MAX_NOTIFICATIONS = 50
 MAX_CONTACTS = 8
@@ -64,7 +65,10 @@ LEFT JOIN agent p ON p.id = a.parent_id
 LEFT JOIN run r ON r.id = s.run_id
 CROSS JOIN LATERAL (
     SELECT least(w.bytes, (SELECT $4::integer)) AS bytes, w.bytes > (SELECT $4::integer) AS is_limited
-    FROM (VALUES ((SELECT $5::integer) * coalesce(nullif(t.context_tokens, 0), item.tokens))) w (bytes)
+    FROM (
+        SELECT (SELECT $5::integer)
+            * greatest((SELECT $13::integer), coalesce(nullif(t.context_tokens, 0), item.tokens)) AS bytes
+    ) w
 ) budget
 LEFT JOIN LATERAL (
     SELECT d.content FROM document d
@@ -99,7 +103,7 @@ CROSS JOIN LATERAL (
     ) n
 ) waiting
 CROSS JOIN LATERAL (
-    SELECT array_agg(ROW (c.id, c.name, c.phone, c.email, talk.messages)
+    SELECT array_agg(ROW (c.id, c.name, c.phone, c.email, talk.messages, talk.has_earlier)
                      ORDER BY k.rank, k.latest_at DESC NULLS LAST, c.id) AS conversations
     FROM (
         SELECT k.contact_id, min(k.rank) AS rank, max(k.created_at) AS latest_at,
@@ -126,25 +130,29 @@ CROSS JOIN LATERAL (
     JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
                   AND coalesce(c.agent_id = a.id, true)
     CROSS JOIN LATERAL (
+        SELECT least(
+            (SELECT $10::integer),
+            budget.bytes / (SELECT $12::integer) * least(1, 2.0 / k.contacts)
+        )::integer AS messages
+    ) most
+    CROSS JOIN LATERAL (
         SELECT array_agg(ROW (
                    m.id, m.channel, m.direction, left(m.subject, 1000), left(m.body, budget.bytes),
                    octet_length(m.body), json_array_length(m.attachments), m.status, m.created_at
-               ) ORDER BY m.place) AS messages
+               ) ORDER BY m.place) AS messages,
+               coalesce(max(m.found) > count(*), false) AS has_earlier
         FROM (
-            SELECT m.*,
+            SELECT m.*, count(*) OVER () AS found,
                    sum(octet_length(m.body)) OVER (ORDER BY m.place) - octet_length(m.body) AS bytes_before
             FROM (
                 SELECT m.*, row_number() OVER (ORDER BY m.created_at DESC, m.id DESC) AS place
                 FROM message m
                 WHERE m.contact_id = c.id AND m.agent_id = a.id
                 ORDER BY m.created_at DESC, m.id DESC
-                LIMIT least(
-                    (SELECT $10::integer),
-                    budget.bytes / (SELECT $12::integer) * least(1, 2.0 / k.contacts)
-                )::integer + 1
+                LIMIT most.messages + 1
             ) m
         ) m
-        WHERE m.bytes_before < budget.bytes
+        WHERE m.bytes_before < budget.bytes AND m.place <= greatest(most.messages, 1)
     ) talk
 ) concerned
 """
@@ -182,13 +190,14 @@ class PastMessage:
 
 @dataclass(frozen=True, slots=True)
 class ContactMessages:
-    """The last messages between the agent and a contact, the newest first. There may be earlier ones."""
+    """The last messages between the agent and a contact, the newest first. `has_earlier`: others exist."""
 
     contact_id: UUID
     name: str
     phone: str
     email: str
     messages: tuple[PastMessage, ...]
+    has_earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +282,7 @@ class Wakes:
             MAX_MESSAGES,
             MAX_LATEST_MESSAGES,
             BYTES_PER_MESSAGE,
+            MIN_TOKENS,
         )
         for row in rows:
             found[row["ordinal"] - 1] = (self._facts(row), row["is_limited"])
@@ -314,8 +324,8 @@ def _notifications(rows: Sequence[Record]) -> Iterator[WaitingNotification]:
 
 
 def _conversations(rows: Sequence[Record]) -> Iterator[ContactMessages]:
-    for contact_id, name, phone, email, messages in rows:
-        yield ContactMessages(contact_id, name, phone, email, tuple(_messages(messages or ())))
+    for contact_id, name, phone, email, messages, has_earlier in rows:
+        yield ContactMessages(contact_id, name, phone, email, tuple(_messages(messages or ())), has_earlier)
 
 
 def _messages(rows: Sequence[Record]) -> Iterator[PastMessage]:

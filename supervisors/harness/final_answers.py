@@ -11,12 +11,11 @@ from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.llm.port import ModelResponse
 from supervisors.policy.replies import WaitingContact, waiting_contacts
 from supervisors.ports import QueueStore
-from supervisors.text import storable
+from supervisors.text import cut, quoted, storable
 from supervisors.tools.builtin.messaging import SEND_MESSAGE
 from supervisors.tools.builtin.sleep import SLEEP
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.lines import quoted
 
 MAX_OUTPUT = 20_000  # characters
 MAX_READ = 100  # open notifications
@@ -156,10 +155,7 @@ class FinalAnswers:
 
 def bounded_output(text: str) -> str:
     """Return the text as the database accepts it, cut with a note if it is too long."""
-    text = storable(text)
-    if len(text) <= MAX_OUTPUT:
-        return text
-    return f"{text[:MAX_OUTPUT]}… (cut: {MAX_OUTPUT} of {len(text)} characters)"
+    return cut(storable(text), MAX_OUTPUT)
 
 
 def open_message(waiting: list[Notification], ending: str = ENDS_RUN) -> str:

@@ -3,10 +3,10 @@
 from uuid import UUID
 
 from storage.notifications.since import RecentNotification
-from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun
 from supervisors.ports import InboxUpdateStore
+from supervisors.text import quoted
 
 MAX_FETCHED = 100  # the latest ones
 MAX_NAMED = 10
@@ -46,6 +46,6 @@ def _message(arrived: list[RecentNotification]) -> str:
     at_least = "at least " if len(arrived) == MAX_FETCHED else ""
     more = f" and {at_least}{len(arrived) - MAX_NAMED} more" if len(arrived) > MAX_NAMED else ""
     return (
-        f"Since this run began, this came into your queue: {to_json(named).decode()}{more}. "
+        f"Since this run began, this came into your queue: {quoted(named)}{more}. "
         "list_notifications shows it in full."
     )

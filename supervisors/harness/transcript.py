@@ -11,8 +11,7 @@ from storage.agents.wakes import BYTES_PER_TOKEN
 from storage.history.transcripts import TranscriptTurn, TurnKind
 from storage.postgres.json_values import to_json
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
-from supervisors.text import storable
-from supervisors.wake.lines import quoted
+from supervisors.text import cut, quoted, storable
 
 TOKENS_PER_MESSAGE = 10  # for its role and the frame of its calls
 TEXT_LIMITS = (8_000, 1_000, 200)  # characters of a text; the later ones are for turns with many calls
@@ -138,7 +137,7 @@ def _stored(message: ChatMessage, limit: int, wake_factor: int = WAKE_FACTOR) ->
     text_limit = limit // wake_factor if message.role is ChatRole.USER else limit
     return {
         "role": message.role,
-        "text": _cut(storable(message.text), text_limit),
+        "text": cut(storable(message.text), text_limit),
         "tool_calls": [
             {"id": call.id, "name": call.name, "arguments": _arguments(storable(call.arguments), limit)}
             for call in message.tool_calls
@@ -159,10 +158,6 @@ def _restored(message: dict[str, Any]) -> ChatMessage:
 def _summary_message(turn: TranscriptTurn) -> Iterable[ChatMessage]:
     text = "\n".join(message["text"] for message in turn.messages)
     return (ChatMessage(ChatRole.USER, SUMMARY.format(quoted(text))),)
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… (cut: {limit} of {len(text)} characters)"
 
 
 def _arguments(text: str, limit: int) -> str:
@@ -194,9 +189,9 @@ def _lines(turn: TranscriptTurn, limit: int) -> list[str]:
 def _line(message: dict[str, Any], limit: int) -> dict[str, Any]:
     line: dict[str, Any] = {"role": message["role"]}
     if message["text"]:
-        line["text"] = _cut(message["text"], limit)
+        line["text"] = cut(message["text"], limit)
     if message["tool_calls"]:
-        line["calls"] = [f"{call['name']} {_cut(call['arguments'], limit)}" for call in message["tool_calls"]]
+        line["calls"] = [f"{call['name']} {cut(call['arguments'], limit)}" for call in message["tool_calls"]]
     return line
 
 

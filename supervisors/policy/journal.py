@@ -10,7 +10,7 @@ import orjson
 
 from storage.history.journals import JournalFacts, PastRun, ToolUse
 from storage.model import Outcome
-from supervisors.text import excerpt
+from supervisors.text import excerpt, quoted
 
 MAX_TITLES = 10  # of cleared notifications; the update that ends the run keeps as many titles and messages
 MAX_QUOTE = 100  # characters of a title or name in a sentence
@@ -115,8 +115,8 @@ def _joined(parts: Sequence[str], count: int) -> str:
 
 
 def _quote(text: str, max_characters: int = MAX_QUOTE) -> str:
-    """Return the text on one line in quotes that it cannot close."""
-    return f'"{excerpt(text, max_characters).replace(chr(34), chr(39))}"'
+    """Return the beginning of the text on one line, in quotes that it cannot close."""
+    return quoted(excerpt(text, max_characters))
 
 
 def _as_json(tool: ToolUse) -> dict[str, Any]:

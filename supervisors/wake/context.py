@@ -12,12 +12,14 @@ from zoneinfo import ZoneInfo
 from storage.agents.wakes import (
     BYTES_PER_TOKEN,
     MAX_NOTIFICATIONS,
+    MIN_TOKENS,
     ContactMessages,
     PastMessage,
     WaitingNotification,
     WakeFacts,
 )
 from storage.history.journals import PastRun
+from supervisors.text import quoted
 from supervisors.wake.lines import (
     Line,
     contact_text,
@@ -25,11 +27,10 @@ from supervisors.wake.lines import (
     memory_line,
     message_line,
     notification_line,
-    quoted,
 )
 
-MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
-FRAME_BYTES = 1000  # for the head without its names, and for the headings of the parts
+FRAME_BYTES = 720  # for the head without its names, and for the headings of the parts
+CONVERSATION_BYTES = 100  # for the heading of a conversation, beside the line about its contact
 LINE_BYTES = 150  # of a line beside its text, for the estimate of what a part needs
 
 # How the room is divided among the parts that need more than there is. A core memory of the maximum size fits
@@ -38,7 +39,7 @@ WEIGHTS = {"core_memory": 70, "notifications": 12, "conversations": 12, "journal
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ShownConversation:
     """The messages with a contact that are shown, the oldest first. `has_earlier`: others are not."""
 
     contact: ContactMessages
@@ -59,7 +60,7 @@ class WakeContext:
     timezone: ZoneInfo
     notifications: tuple[Line, ...]
     notifications_left_out: int
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[ShownConversation, ...]
     core_memory: Line | None
     journal: tuple[Line, ...]
 
@@ -148,19 +149,20 @@ def _first_fitting(
 
 def _conversations(
     talks: Sequence[ContactMessages], timezone: ZoneInfo, max_bytes: int
-) -> Iterable[Conversation]:
+) -> Iterable[ShownConversation]:
     """Divide the bytes equally among the contacts; the room that one does not need goes to the later ones.
 
     A contact without room for a message is left out.
     """
     for position, talk in enumerate(talks):
         heading = contact_text(talk)
-        heading_bytes = len(heading.encode()) + LINE_BYTES
+        heading_bytes = len(heading.encode()) + CONVERSATION_BYTES
         room = max_bytes // (len(talks) - position) - heading_bytes
         lines = _first_fitting(talk.messages, partial(message_line, timezone=timezone), room)
         if lines:
             max_bytes -= sum(line.bytes for line in lines) + heading_bytes
-            yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
+            has_earlier = talk.has_earlier or len(lines) < len(talk.messages)
+            yield ShownConversation(talk, heading, tuple(reversed(lines)), has_earlier)
 
 
 def _journal(latest: Sequence[Line], max_bytes: int) -> list[Line]:

@@ -12,13 +12,10 @@ from zoneinfo import ZoneInfo
 from storage.agents.wakes import ContactMessages, PastMessage, WaitingNotification
 from storage.channels.messages import Direction, MessageStatus
 from storage.history.journals import PastRun
-from storage.postgres.json_values import to_json
 from supervisors.policy.journal import describe_run
+from supervisors.text import quoted
 
 MIN_TEXT_BYTES = 40  # a text with less room is left out
-
-# JSON allows these in a text as they are; some programs take them for the end of a line.
-_LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +25,6 @@ class Line:
     text: str
     item: Any
     bytes: int
-
-
-def quoted(value: Any) -> str:
-    """Return the value as JSON on one line."""
-    text = to_json(value).decode()
-    if not text.isascii():
-        for character, escape in _LINE_ENDS.items():
-            text = text.replace(character, escape)
-    return text
 
 
 def local_minute(moment: datetime, timezone: ZoneInfo) -> str:

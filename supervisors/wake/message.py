@@ -6,8 +6,8 @@ from datetime import datetime
 from storage.channels.memory_paths import CORE
 from storage.model import Priority
 from supervisors.policy.explanations import describe_reason
-from supervisors.wake.context import Conversation, WakeContext
-from supervisors.wake.lines import quoted
+from supervisors.text import quoted
+from supervisors.wake.context import ShownConversation, WakeContext
 
 
 def first_message(context: WakeContext) -> str:
@@ -71,7 +71,7 @@ def _notifications(context: WakeContext) -> Iterator[str]:
         yield f"{at_least.capitalize()}{context.notifications_left_out} more: list_notifications shows them."
 
 
-def _conversation(conversation: Conversation) -> Iterator[str]:
+def _conversation(conversation: ShownConversation) -> Iterator[str]:
     earlier = "; list_messages shows earlier ones" if conversation.has_earlier else ""
     yield f"Your last messages with this contact, the latest at the end{earlier}:"
     yield conversation.heading

@@ -1,8 +1,8 @@
-"""Text of others, cut to a size and made storable."""
+"""Text of others: cut to a size, in quotes, and storable."""
 
 import orjson
 
-from supervisors.text import cut, excerpt, shorten, storable
+from supervisors.text import cut, excerpt, quoted, shorten, storable
 
 
 def test_shorten_keeps_a_value_that_fits() -> None:
@@ -40,3 +40,9 @@ def test_storable_removes_nul_and_lone_surrogates() -> None:
 def test_cut_tells_the_length_of_a_longer_text() -> None:
     assert cut("abc", 3) == "abc"
     assert cut("abcd", 3) == "abc… (cut: 3 of 4 characters)"
+
+
+def test_quoted_text_stays_on_one_line() -> None:
+    text = 'a"\n\u2028\u2029\x85{"b'
+    assert quoted(text) == r'"a\"\n\u2028\u2029\u0085{\"b"'
+    assert orjson.loads(quoted([text])) == [text]

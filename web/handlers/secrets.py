@@ -63,7 +63,7 @@ async def _create(
         except NotUnique as error:
             raise Invalid({"name": [NAME_TAKEN]}) from error
         except ReferenceMissing as error:
-            raise NotFound from error  # the template was deleted meanwhile
+            raise NotFound from error  # the template was deleted in between
     return answer
 
 

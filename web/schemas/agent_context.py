@@ -14,7 +14,7 @@ from storage.channels.memory_paths import CORE
 from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.history.journals import PastRun
 from storage.model import Outcome, Priority, Source
-from supervisors.wake.context import Conversation, WakeContext
+from supervisors.wake.context import ShownConversation, WakeContext
 from supervisors.wake.instruction import system_message
 from supervisors.wake.message import first_message
 
@@ -179,7 +179,7 @@ def _notification(one: WaitingNotification) -> ContextNotificationResponse:
     }
 
 
-def _conversation(talk: Conversation) -> ContextConversationResponse:
+def _conversation(talk: ShownConversation) -> ContextConversationResponse:
     contact = talk.contact
     return {
         "contact": contact.contact_id,

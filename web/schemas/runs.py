@@ -95,7 +95,8 @@ class SentMessageResponse(TypedDict):
     contact: UUID | None
     """The contact that it went to; null if the contact was deleted before the run ended."""
     name: str | None
-    """The first 100 characters of the contact's name at the end of the run; null as for `contact`."""
+    """The first 100 characters of the contact's name at the end of the run, or of the address that it went to
+    if the contact has no name; null as for `contact`."""
     channel: Channel
     """The channel that it went by."""
     status: MessageStatus

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from storage.agents.wakes import (
+    BYTES_PER_MESSAGE,
     BYTES_PER_TOKEN,
     MAX_CONTACTS,
     MAX_NOTIFICATIONS,
@@ -238,6 +239,33 @@ async def test_conversations_are_bounded_in_contacts_and_messages(storage: Stora
     talk = facts.conversations[0]
     assert talk.contact_id == ann.id
     assert 12_000 <= sum(len(one.body) for one in talk.messages) <= 12_000 + 5000
+
+
+async def test_conversation_tells_whether_it_has_earlier_messages(storage: Storage, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    ann = await contact(storage, agent)
+    few = 500 * BYTES_PER_TOKEN // BYTES_PER_MESSAGE
+    for number in range(few):
+        await message(storage, agent, ann, "Hello", created_at=NOW - HOUR + number * SECOND)
+    [all_read] = (await wake(storage, agent, tokens=500)).conversations
+    await message(storage, agent, ann, "Hello again")
+    [talk] = (await wake(storage, agent, tokens=500)).conversations
+
+    assert (len(all_read.messages), all_read.has_earlier) == (few, False)
+    assert (len(talk.messages), talk.has_earlier) == (few, True)
+
+
+async def test_template_with_few_tokens_has_the_fewest_that_tell_something(
+    storage: Storage, pool: Pool
+) -> None:
+    home = await stored_organization(pool)
+    shared = template(home.id, context_tokens=1)
+    await storage.templates.insert(shared)
+    agent = await stored_agent(pool, home.id, template_id=shared.id)
+    await message(storage, agent, await contact(storage, agent), "Where is my parcel?")
+    [talk] = (await wake(storage, agent)).conversations
+
+    assert talk.messages[0].body == "Where is my parcel?"
 
 
 async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool) -> None:

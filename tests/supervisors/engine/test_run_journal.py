@@ -72,6 +72,15 @@ async def test_builtin_run_tells_whom_it_wrote_to(pool: Pool) -> None:
         assert sent["last_error"].startswith("You have no tool that sends messages by sms.")
 
 
+async def test_journal_names_a_contact_without_a_name_by_its_address(pool: Pool) -> None:
+    async with running(pool) as (world, agent, script):
+        contact = await new_contact(world, agent.organization_id, name="")
+        script.say([("send_message", f'{{"contact_id": "{contact.id}", "body": "Hello"}}')], [SLEEP])
+        await start(world, agent)
+        [sent] = decoded((await only_run(world, agent)).journal)["sent"]
+        assert sent["name"] == contact.phone
+
+
 async def test_failed_run_tells_what_it_did_before(pool: Pool) -> None:
     async with running(pool, [("look", "{}")]) as (world, agent, script):
         world.toolbox.rigged["look"] = answers("a bird")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.agents.wakes import BYTES_PER_TOKEN, WakeFacts
+from storage.agents.wakes import BYTES_PER_TOKEN, MIN_TOKENS, CurrentRun, WakeFacts
 from storage.channels.memory_paths import MAX_CORE_BYTES
 from storage.ids import new_id
 from supervisors.wake.context import select
@@ -46,7 +46,30 @@ def test_message_keeps_to_its_tokens(text: str, tokens: int) -> None:
     message = text_of(full_facts(text), tokens)
 
     assert size(message) <= tokens
-    assert size(message) > tokens / 3 or len(text) < 10 or tokens == 500
+    assert size(message) > tokens / 3 or len(text) < 10
+
+
+def test_fewest_tokens_leave_room_for_a_text_and_its_conversation() -> None:
+    body = "Where is my parcel? It should have come on Tuesday."
+    texts = tuple(waiting("New sms from +436601234567", body, source_id=str(new_id())) for _ in range(51))
+    conversation = talk(*(said(body) for _ in range(31)), name="")
+
+    for count in (1, 51):
+        context = select(
+            wake_facts(notifications=texts[:count], conversations=(conversation,)), NOW, MIN_TOKENS
+        )
+        assert context.notifications
+        assert context.conversations[0].lines
+
+
+def test_longest_frame_fits_into_the_fewest_tokens() -> None:
+    facts = full_facts(
+        agent=agent(new_id(), name="Vera", timezone="America/Argentina/ComodRivadavia"),
+        last_ended_at=NOW,
+        run=CurrentRun(new_id(), "notification:sms_provider_a", NOW, NOW, NOW),
+    )
+
+    assert size(text_of(facts, MIN_TOKENS)) <= MIN_TOKENS
 
 
 def test_template_has_its_own_number_of_tokens() -> None:
@@ -69,6 +92,13 @@ def test_newest_messages_are_kept() -> None:
     assert shown.has_earlier
     assert 3 <= len(shown.lines) < 30
     assert [line.item.id for line in shown.lines] == [one.id for one in numbered[: len(shown.lines)][::-1]]
+
+
+def test_messages_that_were_not_read_are_said_to_exist() -> None:
+    read = replace(talk(said("Hello")), has_earlier=True)
+    text = text_of(wake_facts(conversations=(read,)))
+
+    assert "Your last messages with this contact, the latest at the end; list_messages shows earlier" in text
 
 
 def test_room_of_a_short_part_goes_to_the_others() -> None:

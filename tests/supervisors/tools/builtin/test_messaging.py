@@ -13,8 +13,10 @@ from supervisors.tools.errors import ToolError
 from tests.supervisors.world import Puppet, World
 
 
-async def new_contact(world: World, organization_id: UUID, agent_id: UUID | None = None) -> Contact:
-    contact = Contact(new_id(), organization_id, agent_id, "Ada", "", "+15550100", {}, world.clock.now())
+async def new_contact(
+    world: World, organization_id: UUID, agent_id: UUID | None = None, name: str = "Ada"
+) -> Contact:
+    contact = Contact(new_id(), organization_id, agent_id, name, "", "+15550100", {}, world.clock.now())
     await world.storage.contacts.insert(contact)
     return contact
 
