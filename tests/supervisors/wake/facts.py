@@ -14,6 +14,7 @@ from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.history.journals import PastRun
 from storage.ids import new_id
 from storage.model import Outcome, Priority, Source
+from storage.postgres.json_values import to_json
 from tests.storage.factories import HOUR, MINUTE, NOW, agent
 
 
@@ -82,4 +83,5 @@ def past_run(**fields: Any) -> PastRun:
         "output": "",
         "journal": None,
     }
-    return PastRun(**values | fields)
+    values |= fields
+    return PastRun(**values | {"journal": values["journal"] and to_json(values["journal"]).decode()})
