@@ -34,7 +34,7 @@ MAX_SHARED_PART_BYTES = 24_576  # of each of them; an agent that is told more ge
 # PostgreSQL would plan the statement again at each execution.
 # Notifications: high ones first, the longest active first; then low ones, the oldest first.
 # Contacts: those of waiting notifications, then those of messages since the last run; if there are none of
-# either, that of the last message.
+# either, that of the last message. One of another agent is told of only if the agent has messages with it.
 # A text is left out if those before it use up the budget.
 GET = r"""
 SELECT item.ordinal, a.*,
@@ -128,7 +128,6 @@ CROSS JOIN LATERAL (
         LIMIT (SELECT $9::integer)
     ) k
     JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
-                  AND coalesce(c.agent_id = a.id, true)
     CROSS JOIN LATERAL (
         SELECT least(
             (SELECT $10::integer),
@@ -154,6 +153,7 @@ CROSS JOIN LATERAL (
         ) m
         WHERE m.bytes_before < budget.bytes AND m.place <= greatest(most.messages, 1)
     ) talk
+    WHERE coalesce(c.agent_id = a.id, true) OR talk.messages IS NOT NULL
 ) concerned
 """
 

@@ -224,6 +224,19 @@ async def test_only_contacts_that_the_agent_sees_are_shown(storage: Storage, poo
     assert facts.conversations == ()
 
 
+async def test_contact_of_another_agent_that_writes_is_shown(storage: Storage, pool: Pool) -> None:
+    scout = await stored_agent(pool)
+    other = await stored_agent(pool, scout.organization_id)
+    ann = await contact(storage, other, agent_id=other.id)
+    await message(storage, other, ann, "to the other")
+    await notify(storage, scout, source=Source.SMS, source_id=str(ann.id))
+    assert (await wake(storage, scout)).conversations == ()
+
+    await message(storage, scout, ann, "to the scout")
+    [talk] = (await wake(storage, scout)).conversations
+    assert [one.body for one in talk.messages] == ["to the scout"]
+
+
 async def test_conversations_are_bounded_in_contacts_and_messages(storage: Storage, pool: Pool) -> None:
     agent = await stored_agent(pool)
     for number in range(MAX_CONTACTS + 2):
