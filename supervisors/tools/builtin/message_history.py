@@ -7,7 +7,7 @@ from storage.channels.messages import Message, MessageFilters
 from supervisors.text import cut
 from supervisors.timestamps import format_local
 from supervisors.tools.builtin.pages import LIMIT, by_creation, more, named_cursor, read_page
-from supervisors.tools.builtin.reach import named_resource
+from supervisors.tools.builtin.reach import named_correspondent, named_resource
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LISTED_CHARACTERS = 2000  # of a body in a list
@@ -33,7 +33,7 @@ async def list_messages(call: ToolInvocation) -> list[dict[str, Any]] | PartialR
     """List the agent's last messages, in the order in which they were written."""
     messages, agent, contact_id = call.stores.messages, call.agent, None
     if call.arguments.given.get("contact_id") is not None:
-        contact_id = (await named_resource(call, "contact_id", "contact", call.stores.contacts.get)).id
+        contact_id = (await named_correspondent(call)).id
     filters = MessageFilters((agent.organization_id,), agent.id, contact_id)
     before = await named_cursor(call, "before", "message", messages.get, by_creation)
     page = await read_page(

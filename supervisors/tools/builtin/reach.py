@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from uuid import UUID
 
+from storage.channels.contacts import Contact
 from storage.model import Agent
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolInvocation
@@ -35,3 +36,18 @@ async def named_resource(
     if resource is None or not reaches(call.agent, resource):
         raise ToolError("not_found", f"You have no {kind} {resource_id}.")
     return resource
+
+
+async def named_correspondent(call: ToolInvocation) -> Contact:
+    """Return the contact in `contact_id`: one that the agent reaches, or that has written to it.
+
+    Raise ToolError for any other.
+    """
+    contact_id = call.arguments.id("contact_id")
+    contact = await call.stores.contacts.get(contact_id)
+    if contact is not None and contact.organization_id == call.agent.organization_id:
+        if reaches(call.agent, contact):
+            return contact
+        if await call.stores.messages.get_last_origin(call.agent.id, contact_id) is not None:
+            return contact
+    raise ToolError("not_found", f"You have no contact {contact_id}.")

@@ -111,6 +111,18 @@ async def test_message_is_read_with_its_attachments(world: World) -> None:
     }
 
 
+async def test_conversation_with_contact_of_another_agent_is_listed(world: World) -> None:
+    agent, sibling = await world.agent(), await world.agent()
+    contact = await stored_contact(world, sibling)
+    run = await world.start(agent)
+    assert (await refusal(run, "list_messages", contact_id=str(contact.id)))["code"] == "not_found"
+
+    message = await stored_message(world, agent, contact_id=contact.id)
+    assert [one["id"] for one in await run.call("list_messages", contact_id=str(contact.id))] == [
+        str(message.id)
+    ]
+
+
 async def test_messages_of_another_agent_stay_hidden(world: World) -> None:
     """Invariant I7."""
     agent, sibling = await world.agent(), await world.agent()
