@@ -69,7 +69,8 @@ FROM old WHERE d.id = old.id
 RENAME = """
 UPDATE document
 SET path = $3 || substr(path, length($2) + 1), title = CASE path WHEN $2 THEN $4 ELSE title END
-WHERE id = ANY($1::uuid[]) AND deleted_at IS NULL
+WHERE id = ANY($1::uuid[]) AND deleted_at IS NULL AND (path = $2 OR starts_with(path, $2 || '/'))
+RETURNING id
 """
 
 
@@ -124,9 +125,11 @@ class Memories:
         ids = [file.id for file in files]
         await self._pool.execute(DELETE, ids, writer.author, writer.run_id, now, MAX_VERSIONS)
 
-    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> None:
+    async def rename(self, files: Sequence[MemoryFile], old: str, new: str, name: str) -> bool:
         """Put `new` in the place of `old` at the beginning of the paths; `name` is the last part of `new`.
 
+        Return False if none of them is there any more, as it was renamed or deleted since it was listed.
         Raise NotUnique if there is a document at one of the new paths.
         """
-        await self._pool.execute(RENAME, [file.id for file in files], old, new, name)
+        ids = [file.id for file in files]
+        return bool(await self._pool.fetch(RENAME, ids, old, new, name))

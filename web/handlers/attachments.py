@@ -6,7 +6,7 @@ from aiohttp import web
 
 from storage.channels.attachments import StoredAttachment
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import load
+from web.access.path_access import load_of_agent
 from web.app_keys import STORAGE
 from web.downloads import send_file
 from web.request.file_parts import BINARY
@@ -21,8 +21,7 @@ async def download_attachment(request: web.Request, caller: Caller) -> web.Strea
     Browsers store it rather than show it: nothing in it runs. A run reads the files of its own agent.
     """
     attachments = request.app[STORAGE].attachments
-    attachment = await load(request, attachments.get)
-    caller.require_agent(attachment.agent_id, attachment.organization_id)
+    attachment = await load_of_agent(request, caller, attachments.get)
 
     async def read(position: int) -> bytes | None:
         return await attachments.get_chunk(attachment.id, position)

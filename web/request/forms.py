@@ -59,11 +59,11 @@ def parse_multipart(raw: bytes, content_type: str, file_field: str = "") -> tupl
     if boundary is None:
         raise BadRequest("Multipart form parse error - there is no boundary in the content type")
     delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode(errors="replace")
-    _, *parts = (b"\r\n" + raw).split(delimiter)
+    _, *parts = (b"\r\n" + raw).split(delimiter, MAX_FIELDS + 2)
+    if len(parts) > MAX_FIELDS + 1:
+        raise BadRequest("Multipart form parse error - too many fields")
     if not parts or not parts.pop().startswith(b"--"):
         raise BadRequest("Multipart form parse error - the last boundary is missing")
-    if len(parts) > MAX_FIELDS:
-        raise BadRequest("Multipart form parse error - too many fields")
     pairs: Pairs = []
     files: list[FilePart] = []
     for part in parts:

@@ -141,7 +141,8 @@ async def _rename(call: ToolInvocation) -> str:
     files = await _files(call, old)
     await _refuse_move(call, files, old, new)
     try:
-        await call.stores.memories.rename(files, old, new, name_of(new))
+        if not await call.stores.memories.rename(files, old, new, name_of(new)):
+            raise _gone(old)
     except NotUnique as error:
         raise _occupied(new) from error
     return f"Successfully renamed {old} to {new}"
@@ -182,7 +183,7 @@ async def _files(call: ToolInvocation, path: str) -> list[MemoryFile]:
     """Return the file at this path, or all files below it. Raise ToolError if there are none or too many."""
     files = await call.stores.memories.list_files(call.agent.id, path)
     if not files:
-        raise ToolError("not_found", f"The path {path} does not exist")
+        raise _gone(path)
     if len(files) > MAX_FILES:
         message = f"The directory {path} contains more than {MAX_FILES} files: do this with parts of it."
         raise ToolError("too_many", message)
@@ -246,6 +247,10 @@ def _require_room(path: str, content: str) -> None:
 
 def _missing(path: str) -> ToolError:
     return ToolError("not_found", f"The path {path} does not exist. Please provide a valid path.")
+
+
+def _gone(path: str) -> ToolError:
+    return ToolError("not_found", f"The path {path} does not exist")
 
 
 def _exists(path: str) -> ToolError:

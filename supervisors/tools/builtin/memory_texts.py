@@ -12,6 +12,7 @@ from supervisors.tools.errors import ToolError
 MAX_LINES = 999_999
 MAX_SHOWN_BYTES = 100_000  # of a file that is viewed; a longer result would be cut within a line
 MAX_SHOWN_LINES_OF_MATCHES = 100
+MAX_SEARCHED_CHARACTERS = 1_000_000  # of the texts that are compared to find these lines
 CONTEXT_LINES = 2
 UNITS = ("B", "K", "M", "G")
 
@@ -126,11 +127,15 @@ def _fitting(lines: Sequence[str]) -> int:
 
 
 def _lines_with(content: str, text: str) -> str:
-    """Return the numbers of the lines where the text begins; further ones than the first 100 are left out."""
+    """Return the numbers of the lines where the text begins; further ones than the first 100 are left out.
+
+    Of a very long text fewer are shown, because each search for it takes long.
+    """
+    most = min(MAX_SHOWN_LINES_OF_MATCHES, MAX_SEARCHED_CHARACTERS // max(1, len(text)))
     numbers: list[str] = []
     line, end = 1, 0
     position = content.find(text)
-    while position != -1 and len(numbers) < MAX_SHOWN_LINES_OF_MATCHES:
+    while position != -1 and len(numbers) < most:
         line += content.count("\n", end, position)
         numbers.append(str(line))
         end = position

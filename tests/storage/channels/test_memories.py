@@ -119,6 +119,17 @@ async def test_renamed_memory_has_its_name_as_title(pool: Pool, memories: Memori
     assert moved.title == "c"
 
 
+async def test_files_renamed_by_another_call_stay_there(pool: Pool, memories: Memories, scout: Agent) -> None:
+    await remember(pool, scout, "/memories/directory/1")
+    await remember(pool, scout, "/memories/directory/2")
+    files = await memories.list_files(scout.id, "/memories/directory")
+
+    assert await memories.rename(files, "/memories/directory", "/memories/a", "a")
+    assert not await memories.rename(files, "/memories/directory", "/memories/b", "b")
+
+    assert await paths(memories, scout) == ["/memories/a/1", "/memories/a/2"]
+
+
 async def test_listed_files_are_bounded(pool: Pool, memories: Memories, scout: Agent) -> None:
     await pool.execute(
         "INSERT INTO document (id, organization_id, agent_id, title, path, created_at, updated_at) "

@@ -1,6 +1,7 @@
 """Forms of both kinds."""
 
 import email
+import tracemalloc
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -113,3 +114,14 @@ def test_part_name_stands_among_other_parameters(head: str) -> None:
 def test_backslash_in_part_name_is_no_escape() -> None:
     pairs = [("\\", "ignored"), ("name", "x")]
     assert parse_multipart(multipart(*pairs), 'multipart/form-data; boundary="xyz"') == (pairs, [])
+
+
+def test_many_parts_take_little_memory() -> None:
+    raw = b"\r\n--xyz" * 500_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequest, match="too many fields"):
+            parse_multipart(raw, MULTIPART)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(raw)
+    finally:
+        tracemalloc.stop()

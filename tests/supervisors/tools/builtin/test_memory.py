@@ -200,6 +200,25 @@ async def test_concurrent_edits_lose_nothing(world: World) -> None:
     assert memory.version == 9
 
 
+async def test_one_of_concurrent_renames_succeeds(world: World) -> None:
+    run = await world.start(await world.agent())
+    await create(run, "/memories/f", "text")
+    renames = [{"old_path": "/memories/f", "new_path": f"/memories/g{number}"} for number in range(8)]
+    answers = await asyncio.gather(
+        *(run.call("memory", command="rename", **one) for one in renames), return_exceptions=True
+    )
+    assert sum("Successfully" in str(answer) for answer in answers) == 1
+
+
+async def test_few_matches_of_a_very_long_text_are_shown(world: World) -> None:
+    run = await world.start(await world.agent())
+    await create(run, "/memories/f", "a" * MAX_BYTES)
+    error = await refusal(
+        run, "memory", command="str_replace", path="/memories/f", old_str="a" * (MAX_BYTES // 3), new_str="b"
+    )
+    assert error["message"].endswith("in lines: 1, 1, …. Please ensure it is unique")
+
+
 async def test_concurrent_creations_make_one_file(world: World) -> None:
     run = await world.start(await world.agent())
     answers = await asyncio.gather(
