@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from storage.channels.addresses import BAD_EMAIL, BadAddress, is_email, is_sender_name, is_withheld
+from storage.channels.addresses import BAD_EMAIL, InvalidAddress, is_email, is_sender_name, is_withheld
 from storage.channels.contacts import Contact, Contacts
 from storage.channels.messages import Channel
 from storage.ids import new_id
@@ -31,7 +31,7 @@ async def find_sender(
         return Sender()
     try:
         address = await contacts.normalize_address(organization_id, text)
-    except BadAddress as error:
+    except InvalidAddress as error:
         raise Invalid({"from": [str(error)]}) from error
     if channel is Channel.EMAIL and not is_email(address):
         raise Invalid({"from": [BAD_EMAIL]})

@@ -14,7 +14,6 @@ from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.journals import PastRun
 from storage.model import Agent, Outcome, Priority, Source, Template
 from storage.postgres.group_commit import GroupCommit
-from storage.postgres.json_values import decoded
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
@@ -28,7 +27,8 @@ MAX_MESSAGES = 500  # with one contact
 BYTES_PER_MESSAGE = 400  # on average at the least: this decides how many messages are read
 MAX_RUNS = 5
 MAX_LATEST_MESSAGES = 20  # those among which contacts are looked for
-MAX_SHARED = 16  # agents in one statement: their texts are in memory together
+MAX_SHARED = 64  # agents in one statement: their texts are in memory together
+MAX_SHARED_PART_BYTES = 24_576  # of each of them; an agent that is told more gets a statement of its own
 
 # The arrays are the results of subqueries, which hides their lengths from the planner: with a visible length
 # PostgreSQL would plan the statement again at each execution.
@@ -43,12 +43,12 @@ SELECT item.ordinal, a.*,
        coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters,
        r.id AS run_id, r.wake_reason, r.started_at, r.interrupted_sleep_until, r.max_sleep_until,
-       waiting.notifications, concerned.conversations,
+       waiting.notifications, concerned.conversations, budget.is_limited,
        left(d.content, budget.bytes) AS core_memory, octet_length(d.content) AS core_memory_bytes,
        ARRAY(
            SELECT ROW (
                e.wake_reason, e.started_at, e.ended_at, e.turns, e.outcome, left(e.error, 1000),
-               left(e.output, 1000), e.journal
+               left(e.output, 1000), e.journal::text
            )
            FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL
            ORDER BY e.started_at DESC, e.id DESC
@@ -64,11 +64,11 @@ LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN agent p ON p.id = a.parent_id
 LEFT JOIN run r ON r.id = s.run_id
 CROSS JOIN LATERAL (
-    SELECT least(
-        (SELECT $4::integer),
-        (SELECT $5::integer)
-            * greatest((SELECT $13::integer), coalesce(nullif(t.context_tokens, 0), item.tokens))
-    ) AS bytes
+    SELECT least(w.bytes, (SELECT $4::integer)) AS bytes, w.bytes > (SELECT $4::integer) AS is_limited
+    FROM (
+        SELECT (SELECT $5::integer)
+            * greatest((SELECT $13::integer), coalesce(nullif(t.context_tokens, 0), item.tokens)) AS bytes
+    ) w
 ) budget
 LEFT JOIN LATERAL (
     SELECT d.content FROM document d
@@ -201,7 +201,7 @@ class ContactMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class CurrentRun:
+class RunUnderWay:
     """The run that is under way."""
 
     id: UUID
@@ -231,12 +231,16 @@ class WakeFacts:
     agent: Agent
     template: Template | None
     organization_name: str
-    run: CurrentRun | None
+    run: RunUnderWay | None
     last_ended_at: datetime | None
     notifications: tuple[WaitingNotification, ...]
     conversations: tuple[ContactMessages, ...]
     core_memory: CoreMemory | None
     runs: tuple[PastRun, ...]
+
+
+_Item = tuple[UUID, datetime, int]  # an agent, the time, and the tokens for templates that do not say
+_Found = tuple[WakeFacts | None, bool]  # and whether the agent may be told more than was read
 
 
 class Wakes:
@@ -245,7 +249,7 @@ class Wakes:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, sleep: Sleep | None = None) -> None:
         self._pool = pool
         self._cipher = cipher
-        self._reads = GroupCommit("wakes", self._get_many, sleep=sleep, max_items=MAX_SHARED)
+        self._reads = GroupCommit("wakes", self._read_shared, sleep=sleep, max_items=MAX_SHARED)
 
     async def close(self) -> None:
         await self._reads.close()
@@ -255,14 +259,21 @@ class Wakes:
 
         A template may have another number. The tokens are estimated by `BYTES_PER_TOKEN`.
         """
-        return await self._reads.add((agent_id, now, context_tokens))
+        item = (agent_id, now, context_tokens)
+        facts, is_limited = await self._reads.add(item)
+        if is_limited:
+            [(facts, _)] = await self._read([item], MAX_PART_BYTES)
+        return facts
 
-    async def _get_many(self, items: list[tuple[UUID, datetime, int]]) -> list[WakeFacts | None]:
-        found: list[WakeFacts | None] = [None] * len(items)
+    async def _read_shared(self, items: list[_Item]) -> list[_Found]:
+        return await self._read(items, MAX_SHARED_PART_BYTES)
+
+    async def _read(self, items: list[_Item], max_part_bytes: int) -> list[_Found]:
+        found: list[_Found] = [(None, False)] * len(items)
         rows = await self._pool.fetch(
             GET,
             *zip(*items, strict=True),
-            MAX_PART_BYTES,
+            max_part_bytes,
             BYTES_PER_TOKEN,
             CORE,
             MAX_RUNS,
@@ -274,7 +285,7 @@ class Wakes:
             MIN_TOKENS,
         )
         for row in rows:
-            found[row["ordinal"] - 1] = self._facts(row)
+            found[row["ordinal"] - 1] = (self._facts(row), row["is_limited"])
         return found
 
     def _facts(self, row: Record) -> WakeFacts:
@@ -283,7 +294,7 @@ class Wakes:
             agent=from_row(Agent, row),
             template=None if template is None else template_of(template, self._cipher),
             organization_name=row["organization_name"],
-            run=_current_run(row),
+            run=_run_under_way(row),
             last_ended_at=row["last_ended_at"],
             notifications=tuple(_notifications(row["notifications"] or ())),
             conversations=tuple(_conversations(row["conversations"] or ())),
@@ -295,10 +306,10 @@ class Wakes:
 # The parts of a row have no names for their columns: they are in the order of the fields.
 
 
-def _current_run(row: Record) -> CurrentRun | None:
+def _run_under_way(row: Record) -> RunUnderWay | None:
     if row["run_id"] is None:
         return None
-    return CurrentRun(
+    return RunUnderWay(
         id=row["run_id"],
         wake_reason=row["wake_reason"],
         started_at=row["started_at"],
@@ -334,6 +345,4 @@ def _messages(rows: Sequence[Record]) -> Iterator[PastMessage]:
 
 def _runs(rows: Sequence[Record]) -> Iterator[PastRun]:
     for wake_reason, started_at, ended_at, turns, outcome, error, output, journal in rows:
-        yield PastRun(
-            wake_reason, started_at, ended_at, turns, Outcome(outcome), error, output, decoded(journal)
-        )
+        yield PastRun(wake_reason, started_at, ended_at, turns, Outcome(outcome), error, output, journal)

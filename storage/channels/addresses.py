@@ -57,7 +57,7 @@ AMBIGUOUS = "This can be {one} or {other}. Enter the phone number with + and its
 BAD_ADDRESS = "Enter a valid phone number, such as +43 1 234567, or a valid email address."
 
 
-class BadAddress(ValueError):
+class InvalidAddress(ValueError):
     """A text is no address; the message says what to enter."""
 
 
@@ -83,7 +83,7 @@ def needs_region(text: str) -> bool:
 def normalize(text: str, region: str) -> str:
     """Return the address that the text means: of an e-mail, a phone or a named sender.
 
-    `region` is that of phone numbers without a country code, "" if there is none. Raise BadAddress.
+    `region` is that of phone numbers without a country code, "" if there is none. Raise InvalidAddress.
     """
     text = text.strip()
     if is_email(text):
@@ -93,32 +93,32 @@ def normalize(text: str, region: str) -> str:
     is_named = any(map(str.isalpha, text)) and text.isprintable() and not text.startswith("+")
     if is_named and len(text) <= MAX_SENDER_NAME_LENGTH:
         return text.upper()
-    raise BadAddress(BAD_ADDRESS)
+    raise InvalidAddress(BAD_ADDRESS)
 
 
 def normalize_email(text: str) -> str:
-    """Return the e-mail address in lower case, with its domain in ASCII. Raise BadAddress."""
+    """Return the e-mail address in lower case, with its domain in ASCII. Raise InvalidAddress."""
     local_part, _, domain = text.strip().rpartition("@")
     if not domain.isascii():
         try:
             domain = idna.encode(domain, uts46=True).decode()
         except idna.IDNAError as error:
-            raise BadAddress(BAD_EMAIL) from error
+            raise InvalidAddress(BAD_EMAIL) from error
     address = f"{local_part}@{domain}".lower()
     if len(address) > MAX_ADDRESS_LENGTH or not EMAIL_TEXT.fullmatch(address):
-        raise BadAddress(BAD_EMAIL)
+        raise InvalidAddress(BAD_EMAIL)
     return address
 
 
 def normalize_phone(text: str, region: str) -> str:
-    """Return the phone number in E.164 form, or the digits of a short code. Raise BadAddress."""
+    """Return the phone number in E.164 form, or the digits of a short code. Raise InvalidAddress."""
     text = text.strip()
     if not PHONE_TEXT.fullmatch(text):
-        raise BadAddress(BAD_PHONE)
+        raise InvalidAddress(BAD_PHONE)
     if "+" in text:
         number = _parse(text, None)
         if number is None:
-            raise BadAddress(BAD_PHONE)
+            raise InvalidAddress(BAD_PHONE)
         return _e164(number)
     return _normalize_national(text, NOT_DIGITS.sub("", text), region)
 
@@ -128,7 +128,7 @@ def phone_addresses(digits: str, regions: Iterable[str]) -> tuple[str, ...]:
     readings = [(f"+{digits}", ""), *((digits, region) for region in regions)]
     addresses = [digits]
     for text, region in readings:
-        with suppress(BadAddress):
+        with suppress(InvalidAddress):
             addresses.append(normalize_phone(text, region))
     return tuple(addresses)
 
@@ -140,9 +140,9 @@ def _normalize_national(text: str, digits: str, region: str) -> str:
     if SHORT_CODE.fullmatch(digits) and not is_certain:
         return digits
     if not region:
-        raise BadAddress(NO_COUNTRY)
+        raise InvalidAddress(NO_COUNTRY)
     if national is None:
-        raise BadAddress(BAD_NATIONAL.format(region=region))
+        raise InvalidAddress(BAD_NATIONAL.format(region=region))
     international = _parse(f"+{digits}", None)
     if (
         international is not None
@@ -150,7 +150,7 @@ def _normalize_national(text: str, digits: str, region: str) -> str:
         and international.national_number != national.national_number
         and phonenumbers.is_valid_number(international)
     ):
-        raise BadAddress(AMBIGUOUS.format(one=_e164(national), other=_e164(international)))
+        raise InvalidAddress(AMBIGUOUS.format(one=_e164(national), other=_e164(international)))
     return _e164(national)
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from storage import errors
 from storage.channels.addresses import (
     NOT_DIGITS,
-    BadAddress,
+    InvalidAddress,
     normalize,
     normalize_email,
     normalize_phone,
@@ -52,7 +52,7 @@ def addresses_of(fields: Mapping[str, Any]) -> dict[str, str]:
 def normalized(fields: Mapping[str, Any], region: str) -> dict[str, Any]:
     """Return the fields of a contact with its phone number and its further addresses in their stored form.
 
-    An e-mail address is only checked. Raise `storage.errors.BadAddress`.
+    An e-mail address is only checked. Raise BadAddress.
     """
     changed = dict(fields)
     if fields.get("email"):
@@ -68,7 +68,7 @@ def normalized(fields: Mapping[str, Any], region: str) -> dict[str, Any]:
 def _checked(field: str, convert: Callable[..., str], *parameters: str) -> str:
     try:
         return convert(*parameters)
-    except BadAddress as error:
+    except InvalidAddress as error:
         raise errors.BadAddress(field, str(error)) from error
 
 

@@ -158,7 +158,7 @@ class Contacts:
     async def normalize_address(self, organization_id: UUID, text: str) -> str:
         """Return the address that a text means in the organization.
 
-        Raise `storage.channels.addresses.BadAddress`.
+        Raise `storage.channels.addresses.InvalidAddress`.
         """
         return normalize(text, await self._region_for(organization_id, {"phone": text}))
 

@@ -78,7 +78,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run that is over, as the agent is told of it. `journal` is None for runs without one."""
+    """A run that is over, as the agent is told of it. `journal` is JSON text; None for runs without one."""
 
     wake_reason: str
     started_at: datetime
@@ -87,7 +87,7 @@ class PastRun:
     outcome: Outcome
     error: str
     output: str
-    journal: dict[str, Any] | None
+    journal: str | None
 
 
 async def get_journal_facts(pool: Pool, run_id: UUID) -> JournalFacts:

@@ -20,9 +20,10 @@ class GroupCommit(Generic[Item, Result]):
     """Passes concurrent items to one call of `flush`, and answers each caller after it.
 
     One flush is in flight at a time and the order is kept; a lone item does not wait. With `sleep`, a flush
-    of several items is followed by a pause of `PAUSE_SECONDS`. `flush` returns its results in the order of
-    its items. If several items fail by a constraint or a lock, it is called again with each item alone. If it
-    gets no answer in time, the items that wait for it fail, too: each would wait as long.
+    of several items is followed by a pause of `PAUSE_SECONDS`, unless the group was full. `flush` returns its
+    results in the order of its items. If several items fail by a constraint or a lock, it is called again
+    with each item alone. If it gets no answer in time, the items that wait for it fail, too: each would wait
+    as long.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class GroupCommit(Generic[Item, Result]):
                 group = [self._pending.popleft() for _ in range(min(self._max_items, len(self._pending)))]
                 if not await self._flush_group(group):
                     self._refuse_pending()
-                if self._sleep is not None and len(group) > 1:
+                if self._sleep is not None and 1 < len(group) < self._max_items:
                     await self._sleep(PAUSE_SECONDS)
         finally:
             # There is no await between the last check of `_pending` and this line, so an item that is added

@@ -8,7 +8,7 @@ from uuid import UUID
 import orjson
 
 from storage.history.trace_model import SpanContent
-from storage.model import Template
+from storage.model import Content, Template
 from storage.postgres.json_values import to_json
 from supervisors.llm.port import ChatMessage, ChatRole, ModelResponse, ToolCall
 from supervisors.settings import TracingSettings
@@ -44,7 +44,7 @@ def content_policy(
 ) -> ContentPolicy | None:
     """Return how the content of a run is stored; None if it is not recorded."""
     content = (template.content if template else "") or settings.content
-    if content == "none":
+    if content == Content.NONE:
         return None
     return ContentPolicy(template.id if template else None, max_bytes)
 

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import orjson
+
 from storage.history.journals import JournalFacts, PastRun, ToolUse
 from storage.model import Outcome
 from supervisors.text import excerpt, quoted
@@ -49,7 +51,7 @@ def describe_run(run: PastRun, timezone: str) -> str:
     from Ada". Sent messages to "Ada" by sms (sent). Tools: send_message 1, memory 2 (1 failed: "…"). Cost
     0.0021 USD. It ended with sleep.
     """
-    journal = run.journal or {}
+    journal = orjson.loads(run.journal) if run.journal else {}
     woken_by = ", ".join(map(_quote, journal.get("woken_by", ())))
     sentences = [
         f"{_period(run, ZoneInfo(timezone))}, woken by {run.wake_reason}{woken_by and f' ({woken_by})'}.",

@@ -70,7 +70,12 @@ class WakeContext:
         return len(self.facts.notifications) > MAX_NOTIFICATIONS
 
 
-def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
+def select(
+    facts: WakeFacts,
+    now: datetime,
+    context_tokens: int,
+    journal_line: Callable[[PastRun, ZoneInfo], Line] = journal_line,
+) -> WakeContext:
     """Choose what is shown. Without a number of tokens on the template, it is `context_tokens`."""
     timezone = ZoneInfo(facts.agent.timezone)
     tokens = (facts.template.context_tokens if facts.template else 0) or context_tokens
@@ -89,7 +94,7 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
     spare = room - sum(line.bytes for line in notifications)
 
     room = rooms["journal"] + spare
-    journal = _journal(facts.runs, timezone, room)
+    journal = _journal([journal_line(run, timezone) for run in facts.runs], room)
     spare = room - sum(line.bytes for line in journal)
 
     left_out = len(facts.notifications) - len(notifications)
@@ -160,11 +165,10 @@ def _conversations(
             yield ShownConversation(talk, heading, tuple(reversed(lines)), has_earlier)
 
 
-def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> list[Line]:
+def _journal(latest: Sequence[Line], max_bytes: int) -> list[Line]:
     """Return the lines of the latest runs that fit, the oldest first."""
     lines: list[Line] = []
-    for run in runs:
-        line = journal_line(run, timezone)
+    for line in latest:
         max_bytes -= line.bytes
         if max_bytes < 0:
             break

@@ -1,11 +1,22 @@
 """Wake contexts: reads and selects what agents are told, for the built-in harness and for the API."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
+from storage.history.journals import PastRun
 from supervisors.clock import Clock
 from supervisors.ports import WakeStore
 from supervisors.wake.context import WakeContext, select
+from supervisors.wake.lines import Line, journal_line
+
+MAX_KNOWN_LINES = 2048  # of journals; each run opens several wakes, but its line is made once
+
+
+def _cached_journal_line() -> Callable[[PastRun, ZoneInfo], Line]:
+    return lru_cache(MAX_KNOWN_LINES)(journal_line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +26,10 @@ class WakeContexts:
     store: WakeStore
     clock: Clock
     context_tokens: int
+    _journal_line: Callable[[PastRun, ZoneInfo], Line] = field(default_factory=_cached_journal_line)
 
     async def get(self, agent_id: UUID) -> WakeContext | None:
         """Return what the agent would be told now; None if there is no such agent."""
         now = self.clock.now()
         facts = await self.store.get(agent_id, now, self.context_tokens)
-        return None if facts is None else select(facts, now, self.context_tokens)
+        return None if facts is None else select(facts, now, self.context_tokens, self._journal_line)

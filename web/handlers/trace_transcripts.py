@@ -15,10 +15,10 @@ from web.json import JSON_TYPE, MAX_ANSWER_BYTES, to_json
 from web.paging import next_link
 from web.request.parsing import read_query
 from web.routes import CallerRoute
-from web.schemas.trace_transcripts import TraceTranscriptResponse, TranscriptQuery
+from web.schemas.trace_transcripts import TraceTranscriptQuery, TraceTranscriptResponse
 from web.trace_transcript import transcript
 
-QUERY = TranscriptQuery()
+QUERY = TraceTranscriptQuery()
 
 
 async def get_transcript(request: web.Request, caller: Caller) -> web.Response:

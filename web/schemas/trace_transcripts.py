@@ -24,7 +24,7 @@ class Speaker(StrEnum):
     """What a tool returned."""
 
 
-class TranscriptQuery(Body):
+class TraceTranscriptQuery(Body):
     """Which part of a transcript: that of `limit` spans, from the one after the span `after`."""
 
     limit = Integer(min_value=1, max_value=MAX_SPANS, load_default=MAX_SPANS)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 
 from storage.agents.wakes import (
@@ -13,6 +14,7 @@ from storage.agents.wakes import (
     MAX_CONTACTS,
     MAX_NOTIFICATIONS,
     MAX_RUNS,
+    MAX_SHARED_PART_BYTES,
     WakeFacts,
 )
 from storage.channels.contacts import Contact, Contacts
@@ -120,6 +122,20 @@ async def test_concurrent_wakes_share_a_statement(storage: Storage, pool: Pool) 
     found = await asyncio.gather(*(storage.wakes.get(agent.id, NOW, 4000) for agent in agents))
 
     assert [facts and facts.agent.name for facts in found] == [agent.name for agent in agents]
+
+
+async def test_agent_that_is_told_much_is_read_whole(storage: Storage, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    await notify(storage, agent, body="x" * (2 * MAX_SHARED_PART_BYTES))
+
+    much, little = await asyncio.gather(
+        storage.wakes.get(agent.id, NOW, 100_000), storage.wakes.get(agent.id, NOW, 4000)
+    )
+
+    assert much
+    assert little
+    assert len(much.notifications[0].body) == 2 * MAX_SHARED_PART_BYTES
+    assert len(little.notifications[0].body) == 4000 * BYTES_PER_TOKEN
 
 
 async def test_notifications_come_high_first_without_cleared_and_later_ones(
@@ -270,7 +286,9 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
 
     assert facts.core_memory is not None
     assert (facts.core_memory.content, facts.core_memory.bytes) == (content, len(content))
-    assert [run.journal and run.journal["number"] for run in facts.runs] == [*range(MAX_RUNS + 1, 1, -1)]
+    assert [run.journal and orjson.loads(run.journal)["number"] for run in facts.runs] == [
+        *range(MAX_RUNS + 1, 1, -1)
+    ]
     assert facts.run is not None
     assert (facts.run.id, facts.run.wake_reason, facts.last_ended_at) == (current, "reminder", NOW - MINUTE)
 

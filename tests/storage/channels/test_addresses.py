@@ -4,7 +4,7 @@ import pytest
 
 from storage.channels.addresses import (
     WITHHELD,
-    BadAddress,
+    InvalidAddress,
     is_sender_name,
     is_withheld,
     normalize,
@@ -59,7 +59,7 @@ def test_address_has_one_form(text: str, region: str, address: str) -> None:
     ],
 )
 def test_uncertain_address_is_refused(text: str, region: str, message: str) -> None:
-    with pytest.raises(BadAddress, match=message):
+    with pytest.raises(InvalidAddress, match=message):
         normalize(text, region)
 
 

@@ -80,6 +80,18 @@ async def test_items_arriving_in_the_pause_share_the_next_flush() -> None:
     assert pauses[0] == PAUSE_SECONDS
 
 
+async def test_full_group_is_not_followed_by_a_pause() -> None:
+    table = Table()
+
+    async def sleep(_seconds: float) -> None:
+        raise AssertionError("paused although the next group was full, too")
+
+    group = GroupCommit("letters", table.flush, sleep=sleep, max_items=2)
+
+    assert await add_all(group, "a", "b", "c", "d") == ["A", "B", "C", "D"]
+    assert table.flushes == [["a", "b"], ["c", "d"]]
+
+
 async def test_items_arriving_during_a_flush_form_the_next_in_order() -> None:
     table = Table()
     table.gate.clear()

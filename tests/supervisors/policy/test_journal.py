@@ -7,6 +7,7 @@ from uuid import UUID
 
 from storage.history.journals import JournalFacts, PastRun, ToolUse
 from storage.model import Outcome
+from storage.postgres.json_values import to_json
 from supervisors.policy.journal import MAX_TITLES, describe_run, entries_of
 
 NINE = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)  # in Vienna
@@ -35,7 +36,8 @@ def past_run(**fields: Any) -> PastRun:
         "output": "",
         "journal": JOURNAL,
     }
-    return PastRun(**(defaults | fields))
+    values = defaults | fields
+    return PastRun(**values | {"journal": values["journal"] and to_json(values["journal"]).decode()})
 
 
 def test_entries_keep_first_ids_and_count_all() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 from storage.agents.wakes import (
     ContactMessages,
     CoreMemory,
-    CurrentRun,
     PastMessage,
+    RunUnderWay,
     WaitingNotification,
     WakeFacts,
 )
@@ -14,6 +14,7 @@ from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.history.journals import PastRun
 from storage.ids import new_id
 from storage.model import Outcome, Priority, Source
+from storage.postgres.json_values import to_json
 from tests.storage.factories import HOUR, MINUTE, NOW, agent
 
 
@@ -23,7 +24,7 @@ def wake_facts(**fields: Any) -> WakeFacts:
         "agent": agent(new_id()),
         "template": None,
         "organization_name": "Acme",
-        "run": CurrentRun(new_id(), "run_requested", NOW, None, None),
+        "run": RunUnderWay(new_id(), "run_requested", NOW, None, None),
         "last_ended_at": None,
         "notifications": (),
         "conversations": (),
@@ -82,4 +83,5 @@ def past_run(**fields: Any) -> PastRun:
         "output": "",
         "journal": None,
     }
-    return PastRun(**values | fields)
+    values |= fields
+    return PastRun(**values | {"journal": values["journal"] and to_json(values["journal"]).decode()})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.agents.wakes import BYTES_PER_TOKEN, MIN_TOKENS, CurrentRun, WakeFacts
+from storage.agents.wakes import BYTES_PER_TOKEN, MIN_TOKENS, RunUnderWay, WakeFacts
 from storage.channels.memory_paths import MAX_CORE_BYTES
 from storage.ids import new_id
 from supervisors.wake.context import select
@@ -66,7 +66,7 @@ def test_longest_frame_fits_into_the_fewest_tokens() -> None:
     facts = full_facts(
         agent=agent(new_id(), name="Vera", timezone="America/Argentina/ComodRivadavia"),
         last_ended_at=NOW,
-        run=CurrentRun(new_id(), "notification:sms_provider_a", NOW, NOW, NOW),
+        run=RunUnderWay(new_id(), "notification:sms_provider_a", NOW, NOW, NOW),
     )
 
     assert size(text_of(facts, MIN_TOKENS)) <= MIN_TOKENS

@@ -1,6 +1,6 @@
 """The first message of a run, word for word."""
 
-from storage.agents.wakes import MAX_NOTIFICATIONS, CurrentRun
+from storage.agents.wakes import MAX_NOTIFICATIONS, RunUnderWay
 from storage.channels.messages import MessageStatus
 from storage.ids import new_id
 from storage.model import Priority, Source
@@ -33,7 +33,7 @@ def test_message_tells_all_parts_in_local_time() -> None:
     low = waiting("Weekly report", priority=Priority.LOW, scheduled_for=NOW - MINUTE)
     facts = wake_facts(
         agent=agent(new_id(), timezone="Europe/Berlin"),
-        run=CurrentRun(new_id(), "notification:sms", NOW, NOW + HOUR, NOW + 24 * HOUR),
+        run=RunUnderWay(new_id(), "notification:sms", NOW, NOW + HOUR, NOW + 24 * HOUR),
         last_ended_at=NOW - 2 * HOUR,
         notifications=(text, low),
         conversations=(ann,),

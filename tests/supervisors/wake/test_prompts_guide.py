@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from storage.agents.wakes import ContactMessages, CurrentRun
+from storage.agents.wakes import ContactMessages, RunUnderWay
 from storage.model import Priority, Reply, Source
 from supervisors.harness.final_answers import open_message
 from supervisors.harness.transcript import LEFT_OUT, SUMMARIZE, SUMMARY
@@ -56,7 +56,7 @@ def test_guide_quotes_a_first_message() -> None:
     }
     facts = wake_facts(
         agent=agent(uuid("0"), id=uuid("4794f44c7d4c"), timezone="Europe/Berlin"),
-        run=CurrentRun(uuid("1"), "notification:sms", MORNING, MORNING + 23 * HOUR, MORNING + 24 * HOUR),
+        run=RunUnderWay(uuid("1"), "notification:sms", MORNING, MORNING + 23 * HOUR, MORNING + 24 * HOUR),
         last_ended_at=EVENING,
         notifications=(
             waiting(
