@@ -56,7 +56,7 @@ class Gateway(BaseHTTPRequestHandler):
             return
         text = json.loads(content)["data"]["arguments"]
         with changed:
-            sent[digits(text["contact"]["phone"])][text["message_id"]] = text["body"]
+            sent[digits(text["to"])][text["message_id"]] = text["body"]
             changed.notify_all()
         self.answer(200, "")
 

@@ -33,7 +33,8 @@ class InvalidResponse(Exception):
 
 def request_body(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> Json:
     """Build the body of a call."""
-    body: Json = {"model": request.model, "messages": [_message(message) for message in request.messages]}
+    messages = [_message(message) for message in request.messages if not _is_empty_answer(message)]
+    body: Json = {"model": request.model, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     if stream:
@@ -151,6 +152,11 @@ def error_text(text: str) -> str:
     error = body.get("error", body) if isinstance(body, dict) else body
     message = error.get("message") if isinstance(error, dict) else error
     return excerpt(message if isinstance(message, str) else text, EXCERPT_CHARACTERS)
+
+
+def _is_empty_answer(message: ChatMessage) -> bool:
+    """Return whether the model said and called nothing: some servers refuse such a message forever after."""
+    return message.role is ChatRole.ASSISTANT and not message.tool_calls and not message.text.strip()
 
 
 def _message(message: ChatMessage) -> Json:

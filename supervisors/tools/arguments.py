@@ -39,7 +39,7 @@ class Arguments:
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a text; it is required unless there is a default."""
-        text = self._parsed(name, _parse_storable_text, "takes a text")
+        text = self._text(name)
         if text is not None:
             return text
         if default is None:
@@ -55,7 +55,7 @@ class Arguments:
 
     def optional_line(self, name: str, max_length: int) -> str | None:
         """Return a text without the blanks around it, which may be empty; None if it is left out."""
-        text = self._parsed(name, _parse_storable_text, "takes a text")
+        text = self._text(name)
         if text is not None and len(text.strip()) > max_length:
             raise _invalid(name, f"takes a text of at most {max_length} characters")
         return None if text is None else text.strip()
@@ -114,6 +114,14 @@ class Arguments:
         """Return an ISO 8601 datetime in UTC, or None if it is left out; without an offset it is local."""
         return self._parsed(name, partial(_parse_moment, timezone), TAKES_A_MOMENT)
 
+    def _text(self, name: str) -> str | None:
+        text = self._parsed(name, parse_text, "takes a text")
+        if text is not None and text != storable(text):
+            raise _invalid(
+                name, "takes a text without NUL characters and unpaired surrogates, not binary data"
+            )
+        return text
+
     def _parsed(self, name: str, parse: Callable[[Any], Parsed | None], takes: str) -> Parsed | None:
         """Return the parsed argument, or None if it is left out; refuse it if `parse` fails or gives None."""
         value = self._given.get(name)
@@ -126,11 +134,6 @@ class Arguments:
         if parsed is None:
             raise _invalid(name, takes)
         return parsed
-
-
-def _parse_storable_text(value: Any) -> str | None:
-    text = parse_text(value)
-    return text if text is not None and text == storable(text) else None
 
 
 def _parse_pair(value: Any) -> tuple[int, int] | None:

@@ -1,5 +1,6 @@
 """The chat-completions protocol: request bodies, and responses whole and streamed, as plain values."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -26,6 +27,12 @@ def test_request_body_has_messages_and_no_empty_fields() -> None:
         "model": "gpt",
         "messages": [{"role": "user", "content": "Hello!"}],
     }
+
+
+def test_request_leaves_out_answers_without_text_and_calls() -> None:
+    said = [ChatMessage(ChatRole.ASSISTANT, text) for text in ("", " \n", "Hi")]
+    body = request_body(replace(REQUEST, messages=(*REQUEST.messages, *said)), "none", stream=False)
+    assert [message["content"] for message in body["messages"]] == ["Hello!", "Hi"]
 
 
 def test_streamed_request_asks_for_usage() -> None:

@@ -31,6 +31,7 @@ async def test_new_agent_is_asleep(states: AgentStates, pool: Pool) -> None:
         max_sleep_hours=8,
         agent_window_seconds=0,
         template_window_seconds=None,
+        model="builtin/inbox",
     )
 
 
