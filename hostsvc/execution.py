@@ -22,7 +22,7 @@ from supervisors.llm.port import Model
 from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.contexts import WakeContexts
+from supervisors.wake.wake_contexts import WakeContexts
 from web.credentials.formats import RunTokens
 from web.ports import HarnessStatus
 

@@ -13,7 +13,7 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.contexts import WakeContexts
+from supervisors.wake.wake_contexts import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator

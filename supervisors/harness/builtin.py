@@ -46,7 +46,7 @@ from supervisors.ports import (
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.context import WakeContext
-from supervisors.wake.contexts import WakeContexts
+from supervisors.wake.wake_contexts import WakeContexts
 
 CUT_OFF = {
     FinishReason.LENGTH: (

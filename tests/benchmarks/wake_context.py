@@ -12,9 +12,9 @@ from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from supervisors.wake.contexts import WakeContexts
 from supervisors.wake.instruction import system_message
 from supervisors.wake.message import first_message
+from supervisors.wake.wake_contexts import WakeContexts
 from tests.benchmarks.punctuality import Times
 from tests.storage.factories import new_notification, stored_agent
 

@@ -30,7 +30,7 @@ from supervisors.json_schema.checker import open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.contexts import WakeContexts
+from supervisors.wake.wake_contexts import WakeContexts
 from tests.leaks import Overheard, contents_by
 from web import app as web_app
 from web.app import ROUTES, build_app
