@@ -47,7 +47,8 @@ SELECT item.ordinal, a.*,
        left(d.content, budget.bytes) AS core_memory, octet_length(d.content) AS core_memory_bytes,
        ARRAY(
            SELECT ROW (
-               e.wake_reason, e.started_at, e.ended_at, e.turns, e.outcome, left(e.error, 1000),
+               e.wake_reason, e.started_at, e.ended_at, e.turns, e.outcome,
+               left(coalesce(nullif(e.stop_reason, ''), e.error), 1000),
                left(e.output, 1000), e.journal::text
            )
            FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL

@@ -3,6 +3,7 @@
 RunError                the run failed; the message is recorded in its trace
 ├── RunStopped          a client or the supervisor stopped the run
 ├── RunDrained          the service is shutting down, and the run has reached a turn boundary
+├── ModelCallFailed     a model gave no complete answer (`supervisors.llm.port`)
 └── RunBudgetReached    the agent or its organization has spent its daily budget
     └── RunModelUnpriced    a spending cap refuses the model, because its price is not known
 """

@@ -19,7 +19,7 @@ WAKE_FACTOR = 4  # what a run was told is cut to a part of that: much of it is t
 MAX_TURN_CHARACTERS = 131_072
 RECORD_LIMITS = (4_000, 1_000, 300, 100)
 
-CUT_SHORT = '{"error": {"code": "cut_short", "message": "The run ended before the result was known."}}'
+UNKNOWN_RESULT = '{"error": {"code": "cut_short", "message": "The run ended before the result was known."}}'
 
 SUMMARIZE = (
     "You write the memory of an agent that works in runs. The next message is the record of its earlier "
@@ -130,7 +130,7 @@ def _completed(messages: Sequence[ChatMessage]) -> Iterable[ChatMessage]:
 
 
 def _missing_results(call_ids: Iterable[str]) -> Iterable[ChatMessage]:
-    return (ChatMessage(ChatRole.TOOL, CUT_SHORT, tool_call_id=call_id) for call_id in call_ids)
+    return (ChatMessage(ChatRole.TOOL, UNKNOWN_RESULT, tool_call_id=call_id) for call_id in call_ids)
 
 
 def _stored(message: ChatMessage, limit: int, wake_factor: int = WAKE_FACTOR) -> dict[str, Any]:

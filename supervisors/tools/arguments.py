@@ -48,8 +48,12 @@ class Arguments:
 
     def line(self, name: str) -> str:
         """Return a required text without the blanks around it; it must not be empty."""
-        value = self.text(name).strip()
-        if not value:
+        return self.written(name).strip()
+
+    def written(self, name: str) -> str:
+        """Return a required text as it is; it must hold more than blanks."""
+        value = self.text(name)
+        if not value.strip():
             raise _invalid(name, "takes a text that is not blank")
         return value
 

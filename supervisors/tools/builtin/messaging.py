@@ -57,7 +57,7 @@ class Messaging:
         channel that it has an address for.
         """
         recipient, origin = await _recipient(call)
-        body = call.arguments.text("body")
+        body = call.arguments.written("body")
         subject = " ".join(call.arguments.text("subject", "").split())  # one line: it may become a header
         if isinstance(recipient, Agent):
             return await _notify_relative(call, recipient, subject, body)
@@ -68,7 +68,7 @@ class Messaging:
     async def send_sms(self, call: ToolInvocation) -> dict[str, Any]:
         """Send an SMS to a contact, or a message to a related agent."""
         recipient, origin = await _recipient(call)
-        body = call.arguments.text("body")
+        body = call.arguments.written("body")
         if isinstance(recipient, Agent):
             return await _notify_relative(call, recipient, "", body)
         address = _address(recipient, Channel.SMS, origin)

@@ -306,6 +306,15 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
     assert (facts.run.id, facts.run.wake_reason, facts.last_ended_at) == (current, "reminder", NOW - MINUTE)
 
 
+async def test_stopped_run_is_told_with_the_reason_of_the_stop(storage: Storage, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    stopped = (new_id(), agent.id, agent.organization_id, NOW, NOW + SECOND, Outcome.STOPPED, None)
+    await pool.execute(INSERT_RUN, *stopped)
+    await pool.execute("UPDATE run SET error = 'stopped', stop_reason = 'Maintenance'")
+
+    assert [run.error for run in (await wake(storage, agent)).runs] == ["Maintenance"]
+
+
 async def test_deleted_core_memory_is_not_read(storage: Storage, pool: Pool) -> None:
     agent = await stored_agent(pool)
     place = (agent.organization_id, agent.id)

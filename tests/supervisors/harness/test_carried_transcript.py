@@ -14,7 +14,7 @@ from storage.model import Agent, CarryOver, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest, StopRequest
 from supervisors.engine.run import RunError
-from supervisors.harness.transcript import CUT_SHORT
+from supervisors.harness.transcript import UNKNOWN_RESULT
 from supervisors.llm.port import ChatMessage, ChatRole, ModelResponse
 from tests.storage.factories import stored_spans
 from tests.supervisors.harness.scripted_runs import SLEEP, answers, start, start_once
@@ -125,7 +125,7 @@ async def test_stopped_run_leaves_a_valid_transcript(pool: Pool) -> None:
         script.say([SLEEP])
         await start(world, agent)
         require_valid(script.conversation)
-        assert [m.text for m in script.conversation if m.role is ChatRole.TOOL] == [CUT_SHORT] * 2
+        assert [m.text for m in script.conversation if m.role is ChatRole.TOOL] == [UNKNOWN_RESULT] * 2
 
 
 async def test_run_without_an_answer_leaves_no_turn(pool: Pool) -> None:

@@ -9,9 +9,9 @@ from storage.agents.wakes import BYTES_PER_TOKEN
 from storage.history.transcripts import TranscriptTurn, TurnKind
 from storage.ids import new_id
 from supervisors.harness.transcript import (
-    CUT_SHORT,
     MAX_TURN_CHARACTERS,
     TEXT_LIMITS,
+    UNKNOWN_RESULT,
     estimate_tokens,
     fitting,
     messages_of,
@@ -76,7 +76,7 @@ def test_calls_without_result_get_one_where_it_belongs() -> None:
     twice = ChatMessage(ChatRole.ASSISTANT, "", (LOOK, ToolCall("call_2", "look", "{}")))
     question = ChatMessage(ChatRole.USER, "New sms.")
     result = SAID[-1]
-    missing = ChatMessage(ChatRole.TOOL, CUT_SHORT, tool_call_id="call_2")
+    missing = ChatMessage(ChatRole.TOOL, UNKNOWN_RESULT, tool_call_id="call_2")
     assert messages_of([turn(twice, result)]) == [twice, result, missing]
     assert messages_of([turn(twice, result, question, twice, result)]) == [
         *(twice, result, missing, question),

@@ -58,6 +58,17 @@ async def test_message_without_a_channel_tool_is_kept_as_failed(world: World) ->
     assert (message.status, message.body) == (MessageStatus.FAILED, "Hi")
 
 
+@pytest.mark.parametrize("tool", ["send_message", "send_sms"])
+async def test_message_without_a_text_is_refused(world: World, tool: str) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    contact = await new_contact(world, agent.organization_id)
+
+    error = await refusal(run, tool, contact_id=str(contact.id), body=" \n")
+
+    assert (error.code, error.message) == ("invalid", "body takes a text that is not blank.")
+
+
 async def test_only_own_contacts_and_related_agents_can_be_written_to(world: World) -> None:
     """Invariant I7."""
     agent = await world.agent()
