@@ -238,7 +238,8 @@ def _require_room(path: str, content: str) -> None:
     size = len(content.encode())
     refusal = core_refusal(path, content)
     if size > MAX_CONTENT_BYTES:
-        refusal = f"A file may have at most {MAX_CONTENT_BYTES} bytes, and {path} would have {size}: use several files."
+        most = f"A file may have at most {MAX_CONTENT_BYTES} bytes"
+        refusal = f"{most}, and {path} would have {size}: use several files."
     if refusal is not None:
         raise ToolError("too_long", refusal)
 
