@@ -19,6 +19,7 @@ from supervisors.tools.toolkit import ToolDefinition
 Json = dict[str, Any]
 
 MAX_TOKENS = 2**31  # of a call; the database can hold sums of them, and their cost
+MAX_TOOL_CALLS = 1000  # of a response; a model that repeats itself writes many more
 EXCERPT_CHARACTERS = 300
 NAME_CHARACTERS = 255  # of an id or a name
 
@@ -49,9 +50,11 @@ def parse_response(body: bytes) -> ModelResponse:
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise InvalidResponse("it holds no choices[0].message", payload)
+    calls = _dicts(message.get("tool_calls"))
+    _check_number_of_calls(len(calls))
     return ModelResponse(
         text=_text(message.get("content")) or _text(message.get("refusal")),
-        tool_calls=_with_unique_ids(_tool_call(call) for call in _dicts(message.get("tool_calls"))),
+        tool_calls=_with_unique_ids(map(_tool_call, calls)),
         id=_name(payload.get("id")),
         model=_name(payload.get("model")),
         finish_reason=_name(choice.get("finish_reason")),
@@ -126,6 +129,7 @@ class StreamedResponse:
         index_or_position = index if isinstance(index, int) else position
         call = self._by_index.get(index_or_position)
         if call is None or (id_ and call.id not in {"", id_}) or (name and not id_ and index is None):
+            _check_number_of_calls(len(self._calls) + 1)
             call = self._by_index[index_or_position] = _StreamedCall()
             self._calls.append(call)
         call.id = call.id or id_
@@ -209,6 +213,11 @@ def _thinking(request: ModelRequest, field_: ThinkingField) -> Json:
 def _first_choice(payload: Any) -> Json | None:
     choices = _dicts(payload.get("choices")) if isinstance(payload, dict) else []
     return choices[0] if choices else None
+
+
+def _check_number_of_calls(count: int) -> None:
+    if count > MAX_TOOL_CALLS:
+        raise InvalidResponse(f"it has more than {MAX_TOOL_CALLS} tool calls")
 
 
 def _tool_call(call: Mapping[str, Any]) -> ToolCall:

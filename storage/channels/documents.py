@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
@@ -108,6 +108,10 @@ class Writer:
 
     author: str
     run_id: UUID | None = None
+
+    @classmethod
+    def of_agent(cls, agent_id: UUID, run_id: UUID | None) -> Self:
+        return cls(f"agent:{agent_id}", run_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class Transcripts:
         return [from_row(TranscriptTurn, row, messages=decoded(row["messages"])) for row in rows]
 
     async def replace(self, last_id: UUID, summary: TranscriptTurn) -> bool:
-        """Store a summary in place of this turn and all before it; False if it is carried no longer."""
+        """Store a summary in place of this turn and those before; return False if it is no longer carried."""
         row = await self._pool.fetchrow(
             REPLACE,
             summary.id,

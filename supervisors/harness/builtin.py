@@ -92,9 +92,9 @@ class BuiltinHarness:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                return await self._carry_over_and_converse(
-                    await self._begin(run, ask, context, recorder, root, usage_recorder)
-                )
+                conversation = await self._begin(run, ask, context, recorder, root, usage_recorder)
+                del context  # its texts would stay in memory for as long as the run lasts
+                return await self._carry_over_and_converse(conversation)
         finally:
             await _run_to_completion(_store_all(run, usage_recorder, recorder))
 

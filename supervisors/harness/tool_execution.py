@@ -44,15 +44,16 @@ async def execute_tool_calls(
     the calls, except `sleep`.
     """
     others = [tool_call for tool_call in tool_calls if tool_call.name != SLEEP.name]
+    room = MAX_CONVERSATION_CHARACTERS - conversation.length()
     for start in range(0, len(others), MAX_CONCURRENT_CALLS):
         batch = others[start : start + MAX_CONCURRENT_CALLS]
         outcomes = await conversation.run.interruptible(_call_all(toolbox, conversation, batch))
         for tool_call, outcome in zip(batch, outcomes, strict=True):
-            _add_outcome(conversation, tool_call, outcome)
+            room -= _add_outcome(conversation, tool_call, outcome, room)
     for tool_call in tool_calls:
         if tool_call.name == SLEEP.name:
             outcome = await _call(toolbox, conversation, tool_call)
-            _add_outcome(conversation, tool_call, outcome)
+            room -= _add_outcome(conversation, tool_call, outcome, room)
             if "result" in outcome:
                 return True
     return False
@@ -125,11 +126,13 @@ def _refusal(error: Exception, name: str) -> ToolError:
             return ToolError("internal", "The tool failed with an internal error. The service's log has it.")
 
 
-def _add_outcome(conversation: Conversation, tool_call: ToolCall, outcome: ToolOutcome) -> None:
+def _add_outcome(conversation: Conversation, tool_call: ToolCall, outcome: ToolOutcome, room: int) -> int:
+    """Add the outcome, or an error if it has more than `room` characters; return how many were added."""
     text = to_json(outcome).decode()
-    if conversation.length() + len(text) > MAX_CONVERSATION_CHARACTERS:
+    if len(text) > room:
         text = to_json({"error": CONVERSATION_FULL.as_json()}).decode()
     conversation.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=tool_call.id))
+    return len(text)
 
 
 def _parsed(arguments: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ def local_minute(moment: datetime, timezone: ZoneInfo) -> str:
 
 
 def line_of(item: Any, value: Any) -> Line:
+    """Return a line that shows the value, which tells of the item."""
     text = quoted(value)
     return Line(text, item, len(text.encode()) + 1)
 
@@ -56,6 +57,8 @@ def fitting(make: Callable[[int], Line], text_bytes: int, max_bytes: int) -> Lin
 
 
 def notification_line(one: WaitingNotification, timezone: ZoneInfo, max_bytes: int) -> Line | None:
+    """Return the line about a notification that waits; None if it does not fit."""
+
     def make(text_bytes: int) -> Line:
         body, cut = _cut(one.body, one.body_bytes, text_bytes)
         value: dict[str, Any] = {"id": one.id, "priority": one.priority, "source": one.source}
@@ -75,6 +78,7 @@ def notification_line(one: WaitingNotification, timezone: ZoneInfo, max_bytes: i
 
 
 def message_line(one: PastMessage, timezone: ZoneInfo, max_bytes: int) -> Line | None:
+    """Return the line about a message of a conversation; None if it does not fit."""
     is_inbound = one.direction is Direction.INBOUND
 
     def make(text_bytes: int) -> Line:
@@ -101,6 +105,8 @@ def message_line(one: PastMessage, timezone: ZoneInfo, max_bytes: int) -> Line |
 
 
 def memory_line(content: str, whole_bytes: int, max_bytes: int) -> Line | None:
+    """Return the line with the core memory, of which `content` is the beginning; None if it does not fit."""
+
     def make(text_bytes: int) -> Line:
         text, cut = _cut(content, whole_bytes, text_bytes)
         value = {"content": text} | ({"cut": f"{cut}; the tool memory shows it whole"} if cut else {})
@@ -110,11 +116,13 @@ def memory_line(content: str, whole_bytes: int, max_bytes: int) -> Line | None:
 
 
 def journal_line(run: PastRun, timezone: ZoneInfo) -> Line:
+    """Return the line about a run that is over."""
     text = f"- {describe_run(run, timezone.key)}"
     return Line(text, run, len(text.encode()) + 1)
 
 
 def contact_text(contact: ContactMessages) -> str:
+    """Return the line about a contact, which stands above the messages with it."""
     value = {"contact_id": contact.contact_id, "name": contact.name}
     known = {"phone": contact.phone, "email": contact.email}
     return quoted(value | {name: text for name, text in known.items() if text})

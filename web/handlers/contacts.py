@@ -2,14 +2,15 @@
 
 from aiohttp import web
 
-from storage.channels.contacts import Contact, ContactFilters
+from storage.channels.contacts import Contact, ContactFilters, Contacts
+from storage.errors import AddressTaken
 from storage.ids import new_id
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import load_of_agent, load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
-from web.errors import require_found
+from web.errors import Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import answer_owned_list, period
@@ -76,8 +77,20 @@ async def change_contact(request: web.Request, caller: Caller) -> web.Response:
     changes = await read_body(request, BODY, partial=True)
     await require_same_owner(request, caller, contact, changes)
     with refusing_constraint_errors(changes):
-        changed = await contacts.update(contact.id, changes)
+        try:
+            changed = await contacts.update(contact.id, changes)
+        except AddressTaken as error:
+            await _require_visible(caller, contacts, error)
+            raise
     return json_response(serialize_contact(require_found(changed)))
+
+
+async def _require_visible(caller: Caller, contacts: Contacts, error: AddressTaken) -> None:
+    """Raise Invalid without the id of the contact with the address if the caller's run does not reach it."""
+    owner = await contacts.get(error.contact_id)
+    if caller.run is not None and owner is not None and owner.agent_id not in {None, caller.run.agent_id}:
+        message = f"{error.address} is an address of a contact of another agent."
+        raise Invalid({error.field: [message]}) from error
 
 
 async def delete_contact(request: web.Request, caller: Caller) -> web.Response:

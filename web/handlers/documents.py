@@ -146,7 +146,7 @@ async def delete_document(request: web.Request, caller: Caller) -> web.Response:
 def writer_of(caller: Caller) -> Writer:
     """Return the caller as the author of a document. A run writes as its agent."""
     if caller.run is not None:
-        return Writer(f"agent:{caller.run.agent_id}", caller.run.run_id)
+        return Writer.of_agent(caller.run.agent_id, caller.run.run_id)
     return Writer(caller.identity)
 
 

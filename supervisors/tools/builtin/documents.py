@@ -20,7 +20,7 @@ DEFAULT_HITS = 10
 MAX_HITS = 50
 MAX_READ_CHARACTERS = 16_000  # of a document at a time
 MAX_TITLE_LENGTH = 255
-MAX_CONTENT_BYTES = 1_048_576  # as in the body of a request
+MAX_CONTENT_BYTES = 1_048_576  # also of a memory; over the API the body of the request bounds it
 
 DOCUMENT_ID = {"type": "string", "format": "uuid"}
 PROJECT_ID = {"type": "string", "format": "uuid"}
@@ -169,7 +169,7 @@ async def _project_id(call: ToolInvocation) -> UUID | None:
 
 
 def _writer(call: ToolInvocation) -> Writer:
-    return Writer(f"agent:{call.agent.id}", call.run_id)
+    return Writer.of_agent(call.agent.id, call.run_id)
 
 
 def _serialize_title(timezone: str, document: DocumentTitle) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from storage.channels.memory_paths import (
 )
 from storage.errors import NotUnique
 from storage.ids import new_id
+from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
 from supervisors.tools.builtin.memory_texts import insert_text, replace_text, view_directory, view_file
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
-MAX_BYTES = 1_048_576  # of one memory, as of a document over the API
 MAX_ENTRIES = 1000  # of a directory that is viewed
 ATTEMPTS = 10  # to edit a file that others are editing
 
@@ -212,7 +212,7 @@ def _path(call: ToolInvocation, name: str) -> str:
 
 
 def _writer(call: ToolInvocation) -> Writer:
-    return Writer(f"agent:{call.agent.id}", call.run_id)
+    return Writer.of_agent(call.agent.id, call.run_id)
 
 
 def _new_memory(call: ToolInvocation, path: str, content: str) -> Document:
@@ -237,10 +237,9 @@ def _require_room(path: str, content: str) -> None:
     """Raise ToolError for a content that is too long for a memory, or for the core memory."""
     size = len(content.encode())
     refusal = core_refusal(path, content)
-    if size > MAX_BYTES:
-        refusal = (
-            f"A file may have at most {MAX_BYTES} bytes, and {path} would have {size}: use several files."
-        )
+    if size > MAX_CONTENT_BYTES:
+        most = f"A file may have at most {MAX_CONTENT_BYTES} bytes"
+        refusal = f"{most}, and {path} would have {size}: use several files."
     if refusal is not None:
         raise ToolError("too_long", refusal)
 

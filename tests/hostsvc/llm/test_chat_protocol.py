@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from hostsvc.llm.chat_protocol import (
+    MAX_TOOL_CALLS,
     InvalidResponse,
     StreamedResponse,
     error_text,
@@ -121,6 +122,20 @@ def test_streamed_response_joins_texts_and_calls() -> None:
     [call] = result.tool_calls
     assert (result.text, result.input_tokens, result.finish_reason) == ("Let me see.", 7, "tool_calls")
     assert (call.id, call.name, call.arguments) == ("a", "look_up", '{"word": "tea"}')
+
+
+def test_response_with_too_many_calls_is_refused() -> None:
+    calls = [{"index": n, "id": f"c{n}", "function": {"name": "get_time"}} for n in range(MAX_TOOL_CALLS + 1)]
+
+    def whole(calls: list[dict[str, Any]]) -> bytes:
+        return orjson.dumps({"choices": [{"message": {"tool_calls": calls}}]})
+
+    assert len(parse_response(whole(calls[1:])).tool_calls) == MAX_TOOL_CALLS
+    StreamedResponse().add(chunk({"tool_calls": calls[1:]}))
+    with pytest.raises(InvalidResponse, match="more than 1000 tool calls"):
+        parse_response(whole(calls))
+    with pytest.raises(InvalidResponse, match="more than 1000 tool calls"):
+        StreamedResponse().add(chunk({"tool_calls": calls}))
 
 
 def test_stream_without_an_end_is_invalid() -> None:

@@ -68,6 +68,20 @@ async def test_run_changes_a_contact_but_not_its_agent(scene: Scene) -> None:
     assert (await scene.own.post(CONTACTS, {"name": "x"})).status == 403
 
 
+async def test_run_learns_no_contact_of_another_agent_from_its_address(scene: Scene) -> None:
+    mine = await scene.api.create(CONTACTS, agent=scene.agent, name="Ada")
+    shared = await scene.api.create(CONTACTS, phone="+436601234567")
+    foreign = await scene.api.create(CONTACTS, agent=scene.sibling, email="alan@example.org")
+    path = f"{CONTACTS}{mine['id']}/"
+    known = await scene.own.patch(path, {"phone": shared["phone"]})
+    assert known.body == {"phone": [f"+436601234567 is an address of the contact {shared['id']}."]}
+    hidden = await scene.own.patch(path, {"email": foreign["email"]})
+    assert (hidden.status, hidden.body) == (
+        400,
+        {"email": ["alan@example.org is an address of a contact of another agent."]},
+    )
+
+
 async def test_run_writes_documents_of_its_agent(scene: Scene) -> None:
     created = await scene.own.create(DOCUMENTS, title="Notes", content="a")
     assert created["agent"] == scene.agent

@@ -11,7 +11,8 @@ from storage.channels.documents import Document, Documents
 from storage.channels.memory_paths import CORE, MAX_CORE_BYTES
 from storage.model import Agent
 from storage.organization_limits import OrganizationLimits, StorageLimits
-from supervisors.tools.builtin.memory import MAX_BYTES, MAX_ENTRIES
+from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
+from supervisors.tools.builtin.memory import MAX_ENTRIES
 from supervisors.tools.builtin.memory_texts import MAX_SHOWN_BYTES
 from supervisors.tools.toolkit import PartialResult
 from tests.supervisors.tools.builtin.resources import refusal
@@ -139,10 +140,10 @@ async def test_core_memory_is_bounded(world: World) -> None:
 async def test_memory_is_bounded_in_bytes(world: World) -> None:
     run = await world.start(await world.agent())
     error = await refusal(
-        run, "memory", command="create", path="/memories/x", file_text="x" * (MAX_BYTES + 1)
+        run, "memory", command="create", path="/memories/x", file_text="x" * (MAX_CONTENT_BYTES + 1)
     )
     assert "at most 1048576 bytes" in error["message"]
-    await create(run, "/memories/x", "x" * (MAX_BYTES - 1) + "y")
+    await create(run, "/memories/x", "x" * (MAX_CONTENT_BYTES - 1) + "y")
     error = await refusal(run, "memory", command="str_replace", path="/memories/x", old_str="y", new_str="yy")
     assert error["code"] == "too_long"
 
@@ -212,9 +213,14 @@ async def test_one_of_concurrent_renames_succeeds(world: World) -> None:
 
 async def test_few_matches_of_a_very_long_text_are_shown(world: World) -> None:
     run = await world.start(await world.agent())
-    await create(run, "/memories/f", "a" * MAX_BYTES)
+    await create(run, "/memories/f", "a" * MAX_CONTENT_BYTES)
     error = await refusal(
-        run, "memory", command="str_replace", path="/memories/f", old_str="a" * (MAX_BYTES // 3), new_str="b"
+        run,
+        "memory",
+        command="str_replace",
+        path="/memories/f",
+        old_str="a" * (MAX_CONTENT_BYTES // 3),
+        new_str="b",
     )
     assert error["message"].endswith("in lines: 1, 1, …. Please ensure it is unique")
 
