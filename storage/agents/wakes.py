@@ -24,7 +24,7 @@ MAX_PART_BYTES = 131_072  # of each part of the texts, whatever a template allow
 MAX_NOTIFICATIONS = 50
 MAX_CONTACTS = 8
 MAX_MESSAGES = 500  # with one contact
-BYTES_PER_MESSAGE = 400  # on average at the least: this decides how many messages are read
+BYTES_PER_MESSAGE = 200  # on average: this decides how many messages are read, of all contacts together
 MAX_RUNS = 5
 MAX_LATEST_MESSAGES = 20  # those among which contacts are looked for
 MAX_SHARED = 64  # agents in one statement: their texts are in memory together
@@ -130,10 +130,8 @@ CROSS JOIN LATERAL (
     ) k
     JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
     CROSS JOIN LATERAL (
-        SELECT least(
-            (SELECT $10::integer),
-            budget.bytes / (SELECT $12::integer) * least(1, 2.0 / k.contacts)
-        )::integer AS messages
+        SELECT least((SELECT $10::integer), budget.bytes / (SELECT $12::integer) / k.contacts)::integer
+            AS messages
     ) most
     CROSS JOIN LATERAL (
         SELECT array_agg(ROW (
