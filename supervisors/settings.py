@@ -9,6 +9,7 @@ CONVERSATIONAL = frozenset(
     {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B},
 )
 YEAR_SECONDS = 365 * 86_400  # the longest duration, so that no timer or timestamp can overflow
+MAX_CONTEXT_TOKENS = 100_000  # selecting and answering more would hold up the event loop
 
 
 def require_between(name: str, value: float, minimum: float, maximum: float) -> None:
@@ -61,7 +62,7 @@ class RunSettings:
         require_between("max_turns", self.max_turns, 1, 2**31 - 1)
         require_between("stop_grace_seconds", self.stop_grace_seconds, 0, 3600)
         require_between("min_interval_seconds", self.min_interval_seconds, 0.01, 3600)
-        require_between("context_tokens", self.context_tokens, 500, 1_000_000)
+        require_between("context_tokens", self.context_tokens, 500, MAX_CONTEXT_TOKENS)
         require_between("transcript_tokens", self.transcript_tokens, 1000, 1_000_000)
         if not self.default_provider.strip() or "/" in self.default_provider:
             raise ValueError(

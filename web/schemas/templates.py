@@ -7,11 +7,11 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
+from supervisors.settings import MAX_CONTEXT_TOKENS
 from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
 from web.request.parsing import Body
 from web.secret_fields import SecretNames
 
-MAX_CONTEXT_TOKENS = 1_000_000
 MAX_RETENTION_DAYS = 36_500
 
 

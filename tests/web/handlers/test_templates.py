@@ -18,6 +18,10 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"default_model": "x" * 256}, TOO_LONG),
     ({"default_reasoning_effort": ""}, ['"" is not a valid choice.']),
     ({"thinking_max_tokens": MAX_INT32 + 1}, TOO_MUCH),
+    (
+        {"context_tokens": 100_001},
+        ["Ensure this value is less than or equal to 100000."],
+    ),
     ({"max_turns": -1}, ["Ensure this value is greater than or equal to 0."]),
     ({"debounce_window_seconds": None}, ["This field may not be null."]),
     ({"debounce_window_seconds": True}, ["A valid integer is required."]),
