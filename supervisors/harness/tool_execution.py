@@ -16,6 +16,7 @@ from supervisors.harness.conversation import Conversation
 from supervisors.harness.span_recorder import CUT_SHORT
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import excerpt, shorten
+from supervisors.tools.builtin.memory import MEMORY
 from supervisors.tools.builtin.notifications import CLEAR_NOTIFICATION
 from supervisors.tools.builtin.sleep import SLEEP
 from supervisors.tools.errors import ToolError
@@ -40,8 +41,8 @@ async def execute_tool_calls(
 ) -> bool:
     """Add the result of each call to the conversation; return whether the agent sleeps.
 
-    The calls run concurrently, but `sleep`, which ends the run, after all others. A stop of the run cancels
-    the calls, except `sleep`.
+    The calls run concurrently, but those of `memory`, which may build on each other, in their order, and
+    `sleep`, which ends the run, after all others. A stop of the run cancels the calls, except `sleep`.
     """
     others = [tool_call for tool_call in tool_calls if tool_call.name != SLEEP.name]
     room = MAX_CONVERSATION_CHARACTERS - conversation.length()
@@ -64,8 +65,15 @@ async def _call_all(
 ) -> Sequence[ToolOutcome]:
     if len(tool_calls) == 1:  # needs no task of its own
         return [await _call(toolbox, conversation, tool_calls[0])]
-    calls = (_call(toolbox, conversation, tool_call) for tool_call in tool_calls)
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    memory_turn = asyncio.Lock()  # fair, so that these calls keep their order
+
+    async def call(tool_call: ToolCall) -> ToolOutcome:
+        if tool_call.name != MEMORY.name:
+            return await _call(toolbox, conversation, tool_call)
+        async with memory_turn:
+            return await _call(toolbox, conversation, tool_call)
+
+    outcomes = await asyncio.gather(*map(call, tool_calls), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):  # it ends the run; by now all calls have finished
             raise outcome

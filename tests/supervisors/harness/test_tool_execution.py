@@ -2,6 +2,7 @@
 
 import asyncio
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
@@ -43,6 +44,27 @@ async def test_tool_calls_of_a_turn_run_concurrently(pool: Pool) -> None:
 
         assert script.outcomes() == [{"result": "one"}, {"result": "two"}]
         assert [message.tool_call_id for message in script.conversation[-2:]] == ["call_0", "call_1"]
+
+
+async def test_memory_calls_of_a_turn_keep_their_order(pool: Pool) -> None:
+    script = Script()
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent()
+        commands = [{"command": "create", "path": "/memories/f", "file_text": "0"}] + [
+            {
+                "command": "str_replace",
+                "path": "/memories/f",
+                "old_str": f"{number}",
+                "new_str": f"{number + 1}",
+            }
+            for number in range(5)
+        ]
+        script.say([("memory", orjson.dumps(command).decode()) for command in commands], [SLEEP])
+        await start(world, agent)
+
+        memory = await world.storage.memories.get(agent.id, "/memories/f")
+        assert memory is not None
+        assert (memory.content, memory.version) == ("5", 6)
 
 
 async def test_clear_calls_of_a_turn_share_a_commit(pool: Pool) -> None:
