@@ -5,12 +5,14 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote_plus, urlsplit
 
 FORM = "application/x-www-form-urlencoded"
+BOUNDARY = "boundary-of-the-parts"
+MULTIPART = f"multipart/form-data; boundary={BOUNDARY}"
 
 
 def environment_with_curl(directory: Path) -> Mapping[str, str]:
@@ -23,6 +25,20 @@ def environment_with_curl(directory: Path) -> Mapping[str, str]:
     return os.environ | {"PATH": f"{directory}{os.pathsep}{os.environ['PATH']}"}
 
 
+def multipart(parts: Sequence[str]) -> bytes:
+    """Return the body of a form; the file `@-` is read from standard input."""
+    body = b""
+    for part in parts:
+        name, _, value = part.partition("=")
+        head, content = f'Content-Disposition: form-data; name="{name}"', value.encode()
+        if value.startswith("@-;"):
+            options = dict(option.split("=") for option in value.split(";")[1:])
+            head += f'; filename="{options["filename"]}"\r\nContent-Type: {options["type"]}'
+            content = sys.stdin.buffer.read()
+        body += f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + content + b"\r\n"
+    return body + f"--{BOUNDARY}--\r\n".encode()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("-s", action="store_true")
@@ -31,19 +47,21 @@ def main() -> None:
     parser.add_argument("-H", dest="headers", action="append", default=[])
     parser.add_argument("-d", dest="data", action="append", default=[])
     parser.add_argument("--data-urlencode", dest="texts", action="append", default=[])
+    parser.add_argument("-F", dest="parts", action="append", default=[])
     parser.add_argument("-w", dest="ending", default="")
     parser.add_argument("url")
     options = parser.parse_args()
     texts = (text.partition("=") for text in options.texts)
-    body = "&".join([*options.data, *(f"{name}={quote_plus(value)}" for name, _, value in texts)])
-    headers = {"Content-Type": FORM} if body else {}
+    form = "&".join([*options.data, *(f"{name}={quote_plus(value)}" for name, _, value in texts)])
+    body = multipart(options.parts) if options.parts else form.encode()
+    headers = {"Content-Type": MULTIPART if options.parts else FORM} if body else {}
     for header in options.headers:
         name, _, value = header.partition(":")
         headers[name.strip().title()] = value.strip()
     url = urlsplit(options.url)
     connection = HTTPConnection(url.netloc)
     target = f"{url.path}?{url.query}" if url.query else url.path
-    connection.request(options.method or ("POST" if body else "GET"), target, body.encode() or None, headers)
+    connection.request(options.method or ("POST" if body else "GET"), target, body or None, headers)
     answer = connection.getresponse()
     if options.i:
         head = [f"HTTP/1.1 {answer.status} {answer.reason}", *(f"{n}: {v}" for n, v in answer.getheaders())]

@@ -1,6 +1,7 @@
 """The journal: what a run did, as a value to store, and as sentences that open the agent's next runs."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -52,7 +53,7 @@ def describe_run(run: PastRun, timezone: str) -> str:
     0.0021 USD. It ended with sleep.
     """
     journal = orjson.loads(run.journal) if run.journal else {}
-    woken_by = ", ".join(map(_quote, journal.get("woken_by", ())))
+    woken_by = ", ".join(_titles(journal.get("woken_by", ())))
     sentences = [
         f"{_period(run, ZoneInfo(timezone))}, woken by {run.wake_reason}{woken_by and f' ({woken_by})'}.",
         _cleared(journal),
@@ -79,14 +80,14 @@ def _cleared(journal: dict[str, Any]) -> str:
     count, titles = journal.get("cleared_count", 0), journal.get("cleared", ())
     if not count:
         return "Cleared nothing."
-    return f"Cleared {_joined([_quote(title) for title in titles], count) or f'{count} notifications'}."
+    return f"Cleared {_joined(_titles(titles), count - len(titles)) or f'{count} notifications'}."
 
 
 def _sent(journal: dict[str, Any]) -> str:
     messages, count = journal.get("sent", ()), journal.get("sent_count", 0)
     if not messages:
         return ""
-    return f"Sent messages {_joined([_message(message) for message in messages], count)}."
+    return f"Sent messages {_joined([_message(message) for message in messages], count - len(messages))}."
 
 
 def _message(message: dict[str, Any]) -> str:
@@ -109,8 +110,15 @@ def _ending(run: PastRun) -> str:
     return f"{ending}: {_quote(run.error)}" if run.error else ending
 
 
-def _joined(parts: Sequence[str], count: int) -> str:
-    more = f" and {count - len(parts)} more" if count > len(parts) > 0 else ""
+def _titles(titles: Sequence[str]) -> list[str]:
+    """Return the titles in quotes, each once: several texts in a row have the same title."""
+    return [
+        _quote(title) + (f" {times} times" if times > 1 else "") for title, times in Counter(titles).items()
+    ]
+
+
+def _joined(parts: Sequence[str], left_out: int) -> str:
+    more = f" and {left_out} more" if parts and left_out > 0 else ""
     return ", ".join(parts) + more
 
 

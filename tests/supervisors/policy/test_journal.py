@@ -59,6 +59,15 @@ def test_run_is_told_on_one_line_in_local_time() -> None:
     )
 
 
+def test_texts_in_a_row_are_told_once_with_their_number() -> None:
+    titles = ["New sms from Ada", "New sms from Ada", "New sms from Ben"]
+    told = describe_run(
+        past_run(journal=JOURNAL | {"woken_by": titles, "cleared": titles, "cleared_count": 5}), "UTC"
+    )
+    assert 'woken by notification:sms ("New sms from Ada" 2 times, "New sms from Ben"). ' in told
+    assert 'Cleared "New sms from Ada" 2 times, "New sms from Ben" and 2 more. ' in told
+
+
 def test_run_over_midnight_names_both_days() -> None:
     midnight = datetime(2026, 11, 22, tzinfo=UTC)
     run = past_run(started_at=midnight - timedelta(minutes=1), ended_at=midnight)
