@@ -44,6 +44,9 @@ class Client:
     async def post(self, path: str, **body: Any) -> Any:
         return await self._call("POST", path, json=body)
 
+    async def upload(self, path: str, form: aiohttp.FormData) -> Any:
+        return await self._call("POST", path, data=form)
+
     async def status_of(self, path: str, method: str = "GET") -> int:
         """Return the status of the answer, even of an error."""
         async with self.session.request(method, self.url + path, headers=self._headers()) as response:

@@ -61,7 +61,7 @@ async def test_json_log_tells_all_and_nothing_else_is_printed(
         await client.notify(agent)
         run = await client.ended_run(agent)
         ended = await line_of(process, event="run ended")
-        broken = await client.create_agent(name="Broken", model="nobody/nothing")
+        broken = await client.create_agent(name="Broken", model="nothing")
         await client.notify(broken)
         failed = await line_of(process, event="run ended", agent=broken)
         assert await client.status_of("/nowhere/?code=hunter2") == 404
@@ -79,7 +79,7 @@ async def test_json_log_tells_all_and_nothing_else_is_printed(
     assert [event for event in events_of(process) if event in start] == start
     assert events_of(process)[-4:] == ["end requested", "drain begun", "drain done", "service stopped"]
     assert (ended["agent"], ended["run"], ended["outcome"]) == (agent, run["id"], "slept")
-    assert failed["error"].startswith('There is no model provider "nobody"')
+    assert failed["error"].startswith("There is no model builtin/nothing")
     assert "ZeroDivisionError" in uncaught["exception"]
     assert "KeyError" in asyncio_error["exception"]
     assert any("UserWarning: careful" in event for event in events_of(process))

@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import uuid4
 
+from aiohttp import FormData
+
 from tests.acceptance.client import Client, Json
 from tests.attack.findings import Finding, holds, none_of
 from tests.attack.target import AGENTS, Target
@@ -11,6 +13,7 @@ from tests.contract.requests_by_route import MARK, RESOURCES, ROWS, UNIQUE, Ref,
 ORGANIZATION_HEADER = "X-Organization"
 MEMBERSHIPS = "/api/organizations/memberships/"
 DELIVERIES = "/api/organizations/webhook-deliveries/"
+MESSAGES = "/api/defaults/messages/"
 REFUSED = frozenset({400, 401, 403, 404, 405})
 NOT_OURS = frozenset({"account", "reset_code"})
 
@@ -63,7 +66,21 @@ class Resources:
             case "webhook_delivery":
                 await self.client.create_agent(template=await self.resolve(Ref("template")))
                 return dict((await self.client.get(DELIVERIES))[0])
-        path, body = RESOURCES[kind]
+            case "attachment":
+                return await self._upload(await self.resolve(Ref("agent")))
+            case "template_secret":
+                template = await self.resolve(Ref("template"))
+                _, body = RESOURCES["secret"]
+                return await self._post(f"/api/templates/{template}/secrets/", body)
+        return await self._post(*RESOURCES[kind])
+
+    async def _upload(self, agent_id: str) -> Json:
+        form = FormData({"agent": agent_id, "channel": "sms", "direction": "outbound"})
+        form.add_field("files", self.mark.encode(), filename="note.txt", content_type="text/plain")
+        message = await self.client.upload(MESSAGES, form)
+        return dict(message["attachments"][0])
+
+    async def _post(self, path: str, body: Json) -> Json:
         return dict(await self.client.post(path, **await self.resolve(body)))
 
 

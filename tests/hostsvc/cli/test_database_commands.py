@@ -105,12 +105,18 @@ def test_rotate_keys_encrypts_all_and_retires_old_keys(tmp_path: Path, database_
 
     assert "accounts.encryption_keys is empty; set it to a key made by" in refusal(rotate(""))
     execute(database_url, INSERT_CLEAR)
-    counts = ["secrets of the installation: 1", "secrets of templates: 1", "adapter configs: 0"]
+    kinds = {
+        "secrets of the installation": 1,
+        "secrets of templates": 1,
+        "adapter configs": 0,
+        "secrets for code and tools": 0,
+    }
+    counts = [f"{kind}: {count}" for kind, count in kinds.items()]
     old, new = key_id(parse_key(OLD_KEY)), key_id(parse_key(NEW_KEY))
     for keys, encrypted, end in (
-        (OLD_KEY, (1, 1, 0), f"{old}; it is the only one"),
-        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0), f"{new}; {old} may be removed"),
-        (NEW_KEY, (0, 0, 0), f"{new}; it is the only one"),
+        (OLD_KEY, (1, 1, 0, 0), f"{old}; it is the only one"),
+        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0, 0), f"{new}; {old} may be removed"),
+        (NEW_KEY, (0, 0, 0, 0), f"{new}; it is the only one"),
     ):
         done = rotate(keys)
         assert (done.code, done.err) == (0, ""), done
@@ -161,6 +167,9 @@ def test_vacuum_removes_and_counts_expired_rows(tmp_path: Path, database_url: st
             "removed 0 rows left by deleted agents",
             "removed 0 cleared notifications",
             f"removed {traces} traces and spans",
+            "removed 0 turns no longer carried",
             "removed 0 webhook deliveries",
+            "removed 0 deleted documents",
             "removed 0 deleted agents, with their traces and usage",
+            "removed 0 contents of spans",
         ]
