@@ -29,6 +29,7 @@ OUTPUT_BYTES = 65_536
 READ_BYTES = 65_536
 FIRST_OWN_DESCRIPTOR = 3
 KILL_POLL_SECONDS = 0.01
+KILL_AGAIN_MILLISECONDS = 100
 
 
 def main() -> None:
@@ -116,21 +117,32 @@ class Keeper:
                 time.sleep(KILL_POLL_SECONDS)  # processes of an earlier keeper, which are not its children
 
     def _reap(self) -> bool:
-        """Wait for the death of a child and reap all dead ones. Return whether there was any child.
+        """Wait a moment for the death of a child and reap all dead ones. Return whether there was any child.
 
-        Killing the others again after each single one would take too long for thousands of them.
+        Killing the others again after each single one would take too long for thousands of them. Waiting
+        without a limit could last forever: a process may have stopped the one that should have killed it.
         """
-        has_reaped, options = False, 0
+        has_reaped = has_waited = False
         while True:
             try:
-                child, status = os.waitpid(-1, options)
+                child, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return has_reaped
-            if child == 0:
                 return has_reaped
             if child == self._leader:
                 self._status = status
-            has_reaped, options = True, os.WNOHANG
+            if child:
+                has_reaped = True
+            elif has_reaped or has_waited:
+                return True
+            else:
+                has_waited = True
+                self._wait_for_child_exit()
+
+    def _wait_for_child_exit(self) -> None:
+        exits = select.poll()
+        exits.register(self._child_exits, select.POLLIN)
+        if exits.poll(KILL_AGAIN_MILLISECONDS):
+            os.read(self._child_exits, READ_BYTES)
 
     def _reap_adopted(self) -> None:
         with suppress(ChildProcessError):  # the end of the input has had all of them killed
