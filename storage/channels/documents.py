@@ -158,7 +158,7 @@ class Documents:
     """The table `document`. A deleted agent's documents are not found."""
 
     def __init__(self, pool: Pool, limits: OrganizationLimits | None = None) -> None:
-        """Without `limits`, organizations may store as much as they like."""
+        """Keep to `limits`; without them, organizations may store as much as they like."""
         self._pool = pool
         self._limit = (limits or OrganizationLimits(pool)).document_bytes
 

@@ -67,7 +67,7 @@ async def test_model_looks_up_a_conversation_and_keeps_a_note(
         assert (entry["id"], entry["outcome"]) == (document["run"], None)
 
 
-async def test_code_of_an_agent_reaches_over_rest_what_its_tools_reach(
+async def test_code_of_a_run_reaches_what_its_tools_reach(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))

@@ -129,7 +129,7 @@ def test_history_that_other_programs_repeat_is_shown_once() -> None:
     assert said(second) == whole, "what an earlier trace said is a part of the first call"
 
 
-def test_result_of_a_tool_without_a_span_is_told_by_the_call() -> None:
+def test_tool_result_without_a_span_is_told_by_the_call() -> None:
     call = span(told=[message("tool", RESPONSE)])
 
     [told, _] = entries(call)

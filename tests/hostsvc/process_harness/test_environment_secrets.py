@@ -66,7 +66,7 @@ async def test_error_of_failed_process_hides_the_secret(world: World) -> None:
         await execute(world)
 
 
-async def test_secret_that_does_not_exist_fails_the_run_before_its_process(world: World) -> None:
+async def test_missing_secret_fails_the_run_before_its_process(world: World) -> None:
     named(world, "MODEL_KEY", "CRM_KEY", "ABSENT")
     with pytest.raises(RunError) as failure:
         await execute(world)

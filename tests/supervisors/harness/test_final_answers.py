@@ -186,7 +186,7 @@ async def is_cleared(world: World, notification: Notification) -> bool:
     return stored.cleared
 
 
-async def test_final_answer_is_sent_to_the_contact_that_woke_the_agent(pool: Pool, gateway: Receiver) -> None:
+async def test_final_answer_is_sent_to_the_waking_contact(pool: Pool, gateway: Receiver) -> None:
     async with answering_by_text(pool, gateway, says("Hello Ann!")) as (world, agent, _):
         ann = await new_contact(world, agent, "Ann")
         asked = [await text_from(world, agent, ann, text) for text in ("Are you there?", "Hello?")]

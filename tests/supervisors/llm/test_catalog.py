@@ -42,7 +42,7 @@ def test_model_of_an_unknown_provider_is_refused(model: str, message: str) -> No
         catalog().require_known(model)
 
 
-async def test_model_without_a_provider_has_the_price_of_the_default_one() -> None:
+async def test_model_without_provider_has_price_of_the_default_one() -> None:
     assert await catalog().is_priced("llama", NOW)
     assert not await catalog().is_priced("builtin/llama", NOW)
 
