@@ -3,7 +3,8 @@
 from storage.postgres.advisory_locks import LEADER, MEMBER, MIGRATION, PARENTS
 from storage.postgres.connections import connect
 
-TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"
+# Until the transaction's end: a session's locks outlive the closing of its connection for a moment.
+TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1, $2)"
 
 
 async def test_locks_are_independent_of_each_other(empty_database_url: str) -> None:
