@@ -6,6 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
+from storage.events.model import NewEvent
 from storage.model import AgentStatus, Outcome, Receipt, Source
 
 
@@ -36,6 +37,9 @@ class AgentState:
     next_due_at: datetime | None = None
     seen_until: datetime | None = None
     stop_reason: str = ""  # of the stop at `stopped_at`
+    phase: str = "asleep"  # with the next two: what the event log says of the agent
+    phase_since: datetime | None = None
+    why_digest: int = 0
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
@@ -149,6 +153,7 @@ class StateUpdate:
     end: RunEnd | None = None
     receipt: Receipt | None = None
     notice: SystemNotice | None = None
+    events: tuple[NewEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ WITH item AS (
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
         $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
-        $54::text[]
+        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -34,7 +34,7 @@ WITH item AS (
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
-        end_output
+        end_output, phase, phase_since, why_digest
     )
 ), locked AS MATERIALIZED (
     SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
@@ -49,7 +49,8 @@ WITH item AS (
         run_requested_at = i.run_requested_at, queued_at = i.queued_at,
         failures = i.failures, retries = i.retries, left_over = i.left_over, retry_at = i.retry_at,
         retry_reason = i.retry_reason, last_error = i.last_error, next_due_at = i.next_due_at,
-        seen_until = i.seen_until, stop_reason = i.stop_reason
+        seen_until = i.seen_until, stop_reason = i.stop_reason,
+        phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest
     FROM locked JOIN item i USING (agent_id)
     WHERE s.agent_id = locked.agent_id
       AND s.status = i.seen_status
@@ -137,6 +138,15 @@ WITH item AS (
         AS r (agent_id, id, title, body, created_at)
     JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
     ON CONFLICT (id) DO NOTHING
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data)
+    SELECT e.at, e.type, a.organization_id, a.id, e.run_id, e.resource_id, e.actor, e.phase, e.data::json
+    FROM unnest(
+        $58::uuid[], $59::text[], $60::timestamptz[], $61::uuid[], $62::uuid[], $63::text[], $64::text[],
+        $65::text[]
+    ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, ordinal)
+    JOIN updated USING (agent_id) JOIN agent a ON a.id = e.agent_id
+    ORDER BY e.ordinal
 )
 SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked
 FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
@@ -144,6 +154,7 @@ FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
 
 MAX_RUN_NOTIFICATIONS = 1000  # of those active when a run starts: the ids that its row keeps
 NOTICE_COLUMN_COUNT = 4
+EVENT_COLUMN_COUNT = 8
 NO_START = (None,) * 6
 NO_END = (None,) * 6
 
@@ -172,7 +183,29 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         MAX_RUN_NOTIFICATIONS,
         [update.after.stop_reason for update in updates],
         [update.end.output if update.end else "" for update in updates],
+        [update.after.phase for update in updates],
+        [update.after.phase_since for update in updates],
+        [update.after.why_digest for update in updates],
+        *_event_columns(updates),
     )
+
+
+def _event_columns(updates: Sequence[StateUpdate]) -> Sequence[Sequence[Any]]:
+    rows = (
+        (
+            update.before.agent_id,
+            event.type,
+            event.at,
+            event.run_id,
+            event.resource_id,
+            event.actor,
+            event.phase,
+            event.data,
+        )
+        for update in updates
+        for event in update.events
+    )
+    return list(zip(*rows, strict=True)) or [()] * EVENT_COLUMN_COUNT
 
 
 def _notice_columns(notices: Iterable[SystemNotice]) -> Sequence[Sequence[Any]]:
