@@ -20,6 +20,7 @@ from storage.delivery.receipts import Receipts
 from storage.delivery.webhook_matching import WebhookMatching
 from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.events.events import Events
 from storage.history.journals import Journals
 from storage.history.runs import Runs
 from storage.history.shared_contents import SharedContents
@@ -70,6 +71,7 @@ class Storage:
     ) -> None:
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
+        self.events = Events(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
@@ -88,9 +90,11 @@ class Storage:
         self.webhooks = Webhooks(pool, cipher)
         self.webhook_matching = WebhookMatching(pool, self.outbox.stored)
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
-        self.agent_states = AgentStates(pool, sleep)
+        self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)
-        self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
+        self.notifications = Notifications(
+            pool, on_commit, on_clear, self.limits, sleep=sleep, announce=self.events.announce
+        )
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)
