@@ -88,7 +88,9 @@ class Storage:
         self.agent_tools = AgentTools(pool, cipher)
         self.outbox = Outbox(pool, cipher)
         self.webhooks = Webhooks(pool, cipher)
-        self.webhook_matching = WebhookMatching(pool, self.outbox.stored)
+        self.webhook_matching = WebhookMatching(
+            pool, stored=self.outbox.stored, changed=self.webhooks.changed
+        )
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)

@@ -87,9 +87,13 @@ class Matched:
 
 
 class WebhookMatching:
-    """Matches events with webhooks; sets `stored` when there are new deliveries."""
+    """Matches events with webhooks; sets `stored` when there are new deliveries.
 
-    def __init__(self, pool: Pool, stored: asyncio.Event) -> None:
+    `changed` is set by those who change webhooks.
+    """
+
+    def __init__(self, pool: Pool, *, stored: asyncio.Event, changed: asyncio.Event) -> None:
+        self.changed = changed
         self._pool = pool
         self._stored = stored
 

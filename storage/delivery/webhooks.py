@@ -1,5 +1,6 @@
 """Event webhooks: addresses that get an organization's events, with the secrets that sign them."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -104,9 +105,10 @@ class Webhook:
 
 
 class Webhooks:
-    """The tables `webhook` and `webhook_secret`."""
+    """The tables `webhook` and `webhook_secret`. `changed` is set after each change of a webhook."""
 
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
+        self.changed = asyncio.Event()
         self._pool = pool
         self._cipher = cipher
 
@@ -128,6 +130,7 @@ class Webhooks:
                 webhook.created_at,
             )
             await connection.execute(INSERT_SECRET, *self._secret_row(webhook.id, secret))
+        self.changed.set()
 
     async def get(self, webhook_id: UUID) -> Webhook | None:
         return await fetch_one(self._pool, Webhook, GET, webhook_id)
@@ -149,7 +152,9 @@ class Webhooks:
         if changes.get("is_active"):
             changes = {**changes, "disabled_at": None, "disabled_reason": ""}
         sql = assign(UPDATE, changes, CHANGEABLE, after=2)
-        return await fetch_one(self._pool, Webhook, sql, webhook_id, now, *changes.values())
+        webhook = await fetch_one(self._pool, Webhook, sql, webhook_id, now, *changes.values())
+        self.changed.set()
+        return webhook
 
     async def delete(self, webhook_id: UUID) -> bool:
         """Delete the webhook; return False if there is none. Its pending deliveries can no longer be sent."""

@@ -36,7 +36,7 @@ ALTER TABLE webhook_delivery
     ALTER COLUMN agent_id DROP NOT NULL,
     ALTER COLUMN template_id DROP NOT NULL,
     ADD COLUMN webhook_id uuid;
-CREATE INDEX webhook_delivery_of_webhook ON webhook_delivery (webhook_id, created_at DESC, id DESC)
-    WHERE webhook_id IS NOT NULL;
+CREATE INDEX webhook_delivery_of_webhook
+    ON webhook_delivery (organization_id, webhook_id, created_at DESC, id DESC) WHERE webhook_id IS NOT NULL;
 CREATE INDEX webhook_delivery_pending ON webhook_delivery (webhook_id)
     WHERE next_attempt_at IS NOT NULL AND webhook_id IS NOT NULL;

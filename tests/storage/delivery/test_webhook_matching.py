@@ -77,7 +77,9 @@ class Log:
 async def log(pool: Pool) -> Log:
     outbox = Outbox(pool)
     scout = await stored_agent(pool, tags=["vip"])
-    return Log(pool, scout, outbox, Webhooks(pool), WebhookMatching(pool, outbox.stored))
+    webhooks = Webhooks(pool)
+    matching = WebhookMatching(pool, stored=outbox.stored, changed=webhooks.changed)
+    return Log(pool, scout, outbox, webhooks, matching)
 
 
 async def test_delivery_contains_the_event(log: Log) -> None:
