@@ -10,6 +10,7 @@ from uuid import UUID
 
 from storage.agent_facts import AgentState
 from storage.errors import Forbidden, ReferenceMissing
+from storage.events.model import BY_SERVICE
 from storage.model import AgentStatus, Notification, Priority, Source
 from storage.notifications.activation import activation
 from storage.notifications.inserts import NewNotification
@@ -27,7 +28,9 @@ class MemoryNotifications:
         self._wire = wire
         self._on_commit = on_commit
 
-    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None:
+    async def insert(
+        self, notification: NewNotification, allowed: Collection[UUID], *, actor: str = BY_SERVICE
+    ) -> None:
         await self._wire.run_to_completion(self._insert(notification, allowed))
 
     async def get(self, notification_id: UUID) -> Notification | None:
@@ -44,7 +47,9 @@ class MemoryNotifications:
     ) -> Notification | None:
         return await self._wire.run_to_completion(self._update(notification_id, changes, now))
 
-    async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
+    async def clear(
+        self, agent_id: UUID, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE
+    ) -> bool:
         return await self._wire.run_to_completion(self._clear(agent_id, notification_id, now))
 
     async def delete(self, notification_id: UUID) -> bool:
