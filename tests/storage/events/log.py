@@ -1,27 +1,42 @@
-"""Reads the event log as tests compare it."""
+"""Helpers that write events in transactions of their own."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
-from asyncpg import Record
+import asyncpg
 
-from storage.postgres.pool import Pool
+from storage.events.catalogue import EventType
+from tests.storage.factories import NOW
 
-LIST = "SELECT * FROM event WHERE type LIKE $1 || '.%' ORDER BY id"
-
-Logged = tuple[str, str, dict[str, Any]]
-"""The type, the actor and the data of an event."""
-
-
-async def list_events(pool: Pool, kind: str) -> list[Record]:
-    """Return the events about this kind of thing, such as `notification`, in their order."""
-    return await pool.fetch(LIST, kind)
+INSERT = """
+INSERT INTO event (at, type, organization_id, agent_id, run_id, phase, data)
+VALUES ($1, $2, $3, $4, $5, $6, $7::text::json) RETURNING id
+"""
+OWNER = UUID(int=1)
 
 
-async def logged(pool: Pool, kind: str) -> list[Logged]:
-    """Return the type, the actor and the data of these events."""
-    return [(row["type"], row["actor"], row["data"]) for row in await list_events(pool, kind)]
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """Yield a connection of another program."""
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
-async def forget_events(pool: Pool) -> None:
-    """Delete all events, so that a test reads only those of what it does next."""
-    await pool.execute("DELETE FROM event")
+async def write(
+    database: Any,
+    type_: str = EventType.AGENT_ASLEEP,
+    *,
+    organization_id: UUID = OWNER,
+    agent_id: UUID | None = None,
+    run_id: UUID | None = None,
+    at: Any = NOW,
+    data: str = "{}",
+) -> int:
+    """Insert an event, within the transaction of the connection if there is one, and return its id."""
+    event_id: int = await database.fetchval(INSERT, at, type_, organization_id, agent_id, run_id, None, data)
+    return event_id

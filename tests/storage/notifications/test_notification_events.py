@@ -11,7 +11,7 @@ from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
-from tests.storage.events.log import forget_events, list_events, logged
+from tests.storage.events.recorded import forget_events, list_events, logged
 from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
 from tests.storage.notifications.queues import LATER, stored_notification
 
