@@ -8,8 +8,8 @@ from aiohttp import web
 
 from storage.delivery.webhooks import MAX_OLD_SECRETS, OLD_SECRET_LIFETIME, Webhook
 from storage.ids import new_id
-from web.access.auth import Caller, requested_organization
-from web.access.body_references import load_named
+from web.access.auth import Caller
+from web.access.body_references import load_named, single_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import make_signing_secret
@@ -38,10 +38,9 @@ async def create_webhook(request: web.Request, caller: Caller) -> web.Response:
     Members are refused with 403. If the organization would have more than `limits.webhooks`, the answer is
     400.
     """
-    organization_id = requested_organization(request, caller)
-    caller.require_admin(organization_id)
     body = await read_body_once(request, caller, BODY)
-    await _check_agent_and_template(request, caller, organization_id, body)
+    organization_id = single_organization(request, caller, await _owners(request, caller, body))
+    caller.require_admin(organization_id)
     storage, now = request.app[STORAGE], request.app[CLOCK].now()
     webhook = Webhook(
         id=new_id(),
@@ -57,19 +56,19 @@ async def create_webhook(request: web.Request, caller: Caller) -> web.Response:
     return json_response(answer, status=201)
 
 
-async def _check_agent_and_template(
-    request: web.Request, caller: Caller, organization_id: UUID, body: Mapping[str, Any]
-) -> None:
-    """Raise Invalid for an id that does not exist, PermissionDenied for one of another organization."""
+async def _owners(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> set[UUID]:
+    """Return the organizations of the agent and the template that the body names.
+
+    Raise Invalid for an id that does not exist, PermissionDenied for one of another organization.
+    """
     storage = request.app[STORAGE]
-    owners = set()
+    owners: set[UUID] = set()
     if (agent_id := body.get("agent_id")) is not None:
         owners.add((await load_named(caller, storage.agents.get, "agent", agent_id)).organization_id)
     if (template_id := body.get("template_id")) is not None:
         template = await load_named(caller, storage.templates.get, "template", template_id)
         owners.add(template.organization_id)
-    if owners - {organization_id}:
-        raise PermissionDenied("The body names resources of another organization than the webhook's.")
+    return owners
 
 
 async def list_webhooks(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -94,7 +93,8 @@ async def change_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. Later events are compared with the new ones."""
     webhook = await _load(request, caller)
     changes = await read_body(request, BODY, partial=True)
-    await _check_agent_and_template(request, caller, webhook.organization_id, changes)
+    if await _owners(request, caller, changes) - {webhook.organization_id}:
+        raise PermissionDenied
     now, webhooks = request.app[CLOCK].now(), request.app[STORAGE].webhooks
     changed = require_found(await webhooks.update(webhook.id, changes, now))
     return json_response(serialize_webhook(changed))
