@@ -111,7 +111,7 @@ PLANTED = (
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        1185,
+        355,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
