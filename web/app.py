@@ -18,7 +18,7 @@ from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
 from web.body_room import BodyRoom
-from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
@@ -151,6 +151,7 @@ def build_app(
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
+    app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
     return app

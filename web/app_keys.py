@@ -15,7 +15,7 @@ from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
 from web.body_room import BodyRoom
-from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
@@ -47,6 +47,7 @@ FORWARDED_WATCH: web.AppKey[ForwardedWatch] = web.AppKey("forwarded_watch")
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
+STREAM_TICKETS: web.AppKey[StreamTickets] = web.AppKey("stream_tickets")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 COLLECTIONS: web.AppKey[Sequence[str]] = web.AppKey("collections")  # the paths of the lists
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")

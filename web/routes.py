@@ -133,12 +133,13 @@ class CallerRoute(Route):
 
     access = Access.CALLERS
     handler: CallerHandler
+    takes_ticket: bool = False  # a stream ticket in the query replaces the credential
 
     def endpoint(self) -> Handler:
         handler = self.naming_unknown()
 
         async def authenticated(request: web.Request) -> web.StreamResponse:
-            caller = await admit_caller(request)
+            caller = await admit_caller(request, takes_ticket=self.takes_ticket)
             caller.require_route(self.run_access)
             named = named_organization(request, caller)
             is_read = self.method == "GET"  # of all organizations, whatever the header names
