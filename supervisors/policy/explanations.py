@@ -20,6 +20,11 @@ QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
 UNPRICED = "A model without a known price"
 MAX_REASON_LENGTH = 200  # of the text by the user that a sentence quotes
+WHY_PAUSED = "Its organization is paused; nothing starts until the pause ends."
+WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop and has not ended yet."
+WHY_STOPPING_BEFORE_NEXT = (
+    "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
+)
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 
 REASONS: dict[str, str] = {
@@ -100,7 +105,7 @@ def why(
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
-            return "Its organization is paused; nothing starts until the pause ends."
+            return WHY_PAUSED
         case Phase.QUEUED:
             reason = _why_queued(slots, organization_slots, may_start=may_start)
             return f"Waiting for a run slot since {when(state.queued_at)}; {reason}."
@@ -237,8 +242,8 @@ def _why_stopping(facts: AgentFacts) -> str:
         asked = f"Its run was asked to stop at {when(stopped_at)}{_for_reason(facts.state)}"
         return f"{asked} and has not ended yet."
     if facts.paused:
-        return "Its organization is paused; its run was asked to stop and has not ended yet."
-    return "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
+        return WHY_STOPPING_FOR_PAUSE
+    return WHY_STOPPING_BEFORE_NEXT
 
 
 def _but_earlier(decision: Decision) -> str:
