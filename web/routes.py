@@ -45,6 +45,7 @@ class Route(ABC):
     _: KW_ONLY
     status: int = 200  # of a success
     answer: Any = None  # the type of the response body, None without one
+    stream: Any = None  # the type of the JSON in each event, if the answer may also be a stream
     body: Schema | None = None
     query: Schema | None = None
     refusals: frozenset[int] = frozenset()  # statuses beyond those that follow from the other fields

@@ -22,13 +22,14 @@ TICKET_PARAMETER = "ticket"
 
 
 async def admit_caller(request: web.Request, *, takes_ticket: bool = False) -> Caller:
-    """Return the caller, who may use a stream ticket instead of a credential if `takes_ticket`.
+    """Return the caller, who may use a stream ticket if it has no credential and `takes_ticket`.
 
     Raise NotAuthenticated, or Throttled if the caller or the address must wait.
     """
-    ticket = request.query.get(TICKET_PARAMETER) if takes_ticket else None
+    has_credential = not takes_ticket or "Authorization" in request.headers
+    ticket = "" if has_credential else request.query.get(TICKET_PARAMETER, "")
     try:
-        caller = await (authenticate(request) if ticket is None else authenticate_ticket(request, ticket))
+        caller = await (authenticate_ticket(request, ticket) if ticket else authenticate(request))
     except NotAuthenticated:
         admit_address(request)
         raise

@@ -1,4 +1,4 @@
-"""Callers that were authenticated before, as they are now: for stream tickets, and for streams that stay open."""
+"""Callers that were authenticated before, as they are now: for stream tickets, and for open streams."""
 
 from aiohttp import web
 
@@ -10,7 +10,7 @@ from web.errors import NotAuthenticated
 
 
 async def authenticate_ticket(request: web.Request, ticket: str) -> Caller:
-    """Return the caller that a stream ticket was issued to, as it is now. Raise NotAuthenticated otherwise."""
+    """Return the caller that a stream ticket was issued to, as it is now. Raise NotAuthenticated."""
     app = request.app
     holder = app[STREAM_TICKETS].read(ticket, app[CLOCK].now())
     if holder is None:

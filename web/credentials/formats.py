@@ -99,7 +99,7 @@ class RunTokens:
 
 @dataclass(frozen=True, slots=True)
 class TicketHolder:
-    """The credential that a stream ticket stands for: an API key, or the tokens of a user with this version."""
+    """The credential that a stream ticket stands for: an API key, or a user's tokens of one version."""
 
     credential: UUID
     token_version: int | None  # None: the credential is an API key

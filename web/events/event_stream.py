@@ -1,4 +1,4 @@
-"""One event stream: the events in the log after the cursor, then those that happen, until somebody ends it."""
+"""One event stream: the events in the log after the cursor, then new ones, until somebody ends it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,10 +15,10 @@ from web.errors import ApiError, Unavailable
 from web.events.frames import AT_ONCE, FRAMES, first_frame, live_frame, progress_frame, reset_frame
 from web.events.open_streams import OpenStream
 from web.events.selected_events import SelectedEvents
+from web.media_types import EVENT_STREAM
 from web.observability.request_id import early_headers
 from web.request.unknown_names import UNKNOWN_NAMES
 
-EVENT_STREAM = "text/event-stream"
 HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 SKIPPED_IDS = 1000  # that filters left out, after which the client is told the new cursor
 CLOSED_RETRY_SECONDS = 1

@@ -157,7 +157,7 @@ def progress_frame(position: int) -> bytes:
 
 
 def reset_frame(oldest: int) -> bytes:
-    """Write that events are missing before those that follow; `oldest` is the id before the oldest that is kept."""
+    """Write that events were removed before those that follow; `oldest` is the id before the oldest kept."""
     body: ResetResponse = {"type": RESET, "oldest": oldest + 1}
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (oldest, RESET.encode(), to_json(body))
 

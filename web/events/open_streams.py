@@ -133,8 +133,8 @@ class OpenStreams:
         credential = OPERATOR if caller is None else caller.credential
         if self._counts[credential] >= self._per_credential:
             detail = (
-                f"limits.event_streams: at most {self._per_credential} event streams are open for one "
-                "credential at a time; close one of them."
+                f"limits.event_streams_per_caller: at most {self._per_credential} event streams are open "
+                "for one credential at a time; close one of them."
             )
             raise TooManyRequests(detail, RETRY_SECONDS)
         stream = OpenStream(request, caller)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 from aiohttp import web
 
@@ -15,27 +14,27 @@ from web.app_keys import CLOCK, EVENT_FEED, STORAGE, STREAM_TICKETS, STREAMS
 from web.credentials.formats import TicketHolder
 from web.errors import BadRequest, NotFound, PermissionDenied, require_found
 from web.events.event_list import list_events
-from web.events.event_stream import EVENT_STREAM, EventStream, stream_response
+from web.events.event_stream import EventStream, stream_response
 from web.events.open_streams import OPEN_STREAMS, OPERATOR
 from web.events.selected_events import SelectedEvents, Selection
 from web.fields import printable
 from web.idempotency import read_body_once, receipt_without
 from web.json import JSON_TYPE, json_response
+from web.media_types import EVENT_STREAM, LAST_EVENT_ID
 from web.request.parsing import read_query
 from web.routes import CallerRoute, OperatorRoute
 from web.schemas.events import (
     MAX_CURSOR,
     STREAMED_TYPES,
     AllEventQuery,
-    EventResponse,
     EventsResponse,
     NewTicketBody,
     OperatorEventQuery,
+    StreamedResponse,
     TicketEventQuery,
     TicketResponse,
 )
 
-LAST_EVENT_ID = "Last-Event-ID"
 CURSOR = re.compile("[0-9]{1,19}")
 QUERY = TicketEventQuery()
 ALL_QUERY = AllEventQuery()
@@ -166,7 +165,7 @@ ROUTES = (
         stream_agent_events,
         "Stream the events of an agent",
         answer=EventsResponse,
-        stream=EventResponse,
+        stream=StreamedResponse,
         query=QUERY,
         run_access=RunAccess.RUNNING,
         takes_ticket=True,
@@ -177,7 +176,7 @@ ROUTES = (
         stream_run_events,
         "Stream the events of a run",
         answer=EventsResponse,
-        stream=EventResponse,
+        stream=StreamedResponse,
         query=QUERY,
         run_access=RunAccess.RUNNING,
         takes_ticket=True,
@@ -188,7 +187,7 @@ ROUTES = (
         stream_events,
         "Stream the events of all agents",
         answer=EventsResponse,
-        stream=EventResponse,
+        stream=StreamedResponse,
         query=ALL_QUERY,
         takes_ticket=True,
     ),
@@ -208,7 +207,7 @@ ROUTES = (
         stream_all_events,
         "Stream the events of all organizations",
         answer=EventsResponse,
-        stream=EventResponse,
+        stream=StreamedResponse,
         query=OPERATOR_QUERY,
     ),
 )

@@ -278,7 +278,7 @@ class EventResponse(TypedDict):
     data: Data
     """What has changed, with other fields for each type."""
     resource: Resource | None
-    """What the event is about, as it is when the event is sent; null if that is gone, or not yours to read."""
+    """What the event is about, as it is when the event is sent; null if that is gone."""
 
 
 class EventsResponse(TypedDict):
@@ -300,3 +300,6 @@ class ResetResponse(TypedDict):
     oldest: int
     """The smallest id that an event can have which is still kept; the stream goes on from there."""
 
+
+StreamedResponse = EventResponse | ResetResponse
+"""The JSON in each event of a stream."""
