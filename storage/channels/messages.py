@@ -12,6 +12,7 @@ from asyncpg import Record
 from storage.channels.attachments import Upload, insert_uploads
 from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
+from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
@@ -183,6 +184,7 @@ class Messages:
         *,
         sender: Contact | None = None,
         uploads: Sequence[Upload] = (),
+        actor: str = BY_SERVICE,
     ) -> None:
         """Store a message, its files and its notification, and `sender` if that is a new contact.
 
@@ -194,7 +196,7 @@ class Messages:
             if sender is not None:
                 await insert_contact(connection, sender)
             await _insert(connection, message, None, uploads)
-            await self._notifications.insert_in_transaction(connection, notification, allowed)
+            await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 
         async def store() -> None:
             await self._pool.with_lock_retry(write)
