@@ -353,6 +353,7 @@ def _build_app(
     return build_app(
         storage=storage,
         registry=registry,
+        feed=service.feed,
         status_reader=registry.status,
         toolbox=execution.toolbox,
         wakes=execution.wakes,
@@ -380,6 +381,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         span_metadata_bytes=config.limits.span_metadata_bytes,
         streams_per_caller=config.limits.streams_per_caller,
         streams=config.limits.streams,
+        event_streams_per_caller=config.limits.event_streams_per_caller,
         tags_per_agent=config.limits.tags_per_agent,
         requests_per_minute=config.limits.requests_per_minute,
         anonymous_requests_per_minute=config.limits.anonymous_requests_per_minute,

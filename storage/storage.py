@@ -20,6 +20,7 @@ from storage.delivery.receipts import Receipts
 from storage.delivery.webhook_matching import WebhookMatching
 from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.event_resources import EventResources
 from storage.events.events import Events
 from storage.history.journals import Journals
 from storage.history.runs import Runs
@@ -72,6 +73,7 @@ class Storage:
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
+        self.event_resources = EventResources(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)

@@ -24,6 +24,7 @@ SECRETS_OF_TEMPLATE = "/api/templates/{id}/secrets/"
 INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
 WEBHOOKS = "/api/organizations/webhooks/"
+TICKETS = "/api/events/tickets/"
 ORGANIZATIONS = "/api/organizations/organizations/"
 JSON = "application/json"
 KEY = "Idempotency-Key"
@@ -50,9 +51,15 @@ BODIES: dict[str, dict[str, Any]] = {
     API_KEYS: {"name": "server"},
     WEBHOOKS: {"url": "https://hooks.example/", "types": ["*"]},
     ORGANIZATIONS: {"name": "Acme"},
+    TICKETS: {},
 }
-# Fields that are null in a repeated answer.
-SECRETS = {CONFIGS: "config", INVITES: "code", API_KEYS: "key", WEBHOOKS: "secret"}
+SECRETS = {
+    CONFIGS: "config",
+    INVITES: "code",
+    API_KEYS: "key",
+    WEBHOOKS: "secret",
+    TICKETS: "ticket",
+}  # null in a repeated answer
 COUNT = {
     AGENTS: "SELECT count(*) FROM agent",
     RUN: "SELECT count(*) FROM run",
@@ -74,6 +81,7 @@ COUNT = {
     API_KEYS: "SELECT count(*) FROM api_key",
     WEBHOOKS: "SELECT count(*) FROM webhook",
     ORGANIZATIONS: "SELECT count(*) FROM organization",
+    TICKETS: "SELECT count(*) FROM receipt",
 }
 
 

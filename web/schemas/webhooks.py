@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from marshmallow import ValidationError
+from marshmallow import validate
 
 from storage.delivery.webhooks import Webhook
 from storage.events.catalogue import EventType
@@ -16,7 +16,6 @@ from web.request.parsing import Body
 ALL_TYPES = "*"
 MAX_TYPES = 50
 MAX_URL_CHARACTERS = 500  # an index has it among its keys
-EMPTY = "This list may not be empty."
 
 
 class SubscribedType(EventTypePattern):
@@ -31,13 +30,11 @@ class SubscribedTypes(ListOf[str]):
     """At least one of the types that can be subscribed to, each once."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(SubscribedType(blank=False), max_items=MAX_TYPES, **options)
+        checks = validate.Length(min=1, error="This list may not be empty.")
+        super().__init__(SubscribedType(blank=False), max_items=MAX_TYPES, validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[str | None]:
-        types = super()._deserialize(value, attr, data, **options)
-        if not types:
-            raise ValidationError(EMPTY)
-        return list(dict.fromkeys(types))
+        return list(dict.fromkeys(super()._deserialize(value, attr, data, **options)))
 
 
 class WebhookBody(Body):
