@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from supervisors.engine import requests
+from supervisors.engine import requests, update_plans
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
@@ -55,9 +55,9 @@ class PlantedBug:
 
 SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     "sleep is granted without checking wake_seq",
-    Supervisor._plan,
+    update_plans.plan_update,
     "guarded=True",
-    "guarded=end is None",
+    "guarded=step.end is None",
     1,
 )
 
