@@ -13,6 +13,7 @@ from hostsvc.config import Config
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
+from supervisors.events.feed import EventFeed
 from supervisors.maintenance.agent_counter import AgentCounter
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.database_watch import DatabaseWatch
@@ -62,6 +63,7 @@ def maintenance_services(
     webhooks: WebhookSender,
     stuck_agents: StuckAgentWatch,
     writes: WriteProbe,
+    feed: EventFeed,
     may_start_runs: Callable[[], bool],
     clock: Clock,
 ) -> Sequence[MaintenanceService]:
@@ -82,6 +84,7 @@ def maintenance_services(
         MaintenanceService("agent counter", counter.run_once, interval),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
+        MaintenanceService("event feed", feed.run_once, 0),
         MaintenanceService("write probe", writes.run_once, PROBE_PAUSE_SECONDS),
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),

@@ -26,7 +26,7 @@ from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, req
 from storage.encryption import SecretCipher
 from storage.errors import LeadershipLost, StorageError
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.leadership import Leadership, has_leader, lead
+from storage.postgres.leadership import Leadership, Report, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import Pool, open_pool
@@ -34,6 +34,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
+from supervisors.events.feed import EventFeed
 from supervisors.maintenance.database_watch import DatabaseWatch, Part
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
@@ -67,6 +68,7 @@ class Service:
     registry: Registry
     stuck_agents: StuckAgentWatch
     writes: WriteProbe
+    feed: EventFeed
     draining: bool = False
     notice: str = ""  # for the operator, logged at the start
 
@@ -197,6 +199,7 @@ async def open_service(
         finally:
             service.draining = True
             await _drain(service.registry, config.server.drain_seconds, end)
+            await service.feed.close()  # ends the streams, for which the server would wait otherwise
 
 
 async def _migrate(database: str) -> None:
@@ -278,19 +281,36 @@ async def _open_leader(
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock, report_doorbell))
+    doorbell = await enter(_open_doorbell(database, storage, on_commit, scan, clock, report_doorbell))
+    feed = EventFeed(storage.events, clock)
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
-    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes)
+    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes, feed)
     service.notice = await encryption_notice(cipher, pool)
     await scan.recover()
     services = maintenance_services(
-        config, storage, registry, scan, webhooks, stuck_agents, writes, service.may_start_runs, clock
+        config, storage, registry, scan, webhooks, stuck_agents, writes, feed, service.may_start_runs, clock
     )
     await enter(run_maintenance(services, clock))
     app = _build_app(storage, registry, execution, clock, settings, service)
     await enter(serve_app(app))
     return service
+
+
+def _open_doorbell(
+    database: str, storage: Storage, on_commit: Tell, scan: DueScan, clock: Clock, report: Report
+) -> AbstractAsyncContextManager[NotifyListener]:
+    """Open the listener for what other programs write: notifications, and the events of all changes."""
+
+    def on_ring(agent_ids: Sequence[UUID]) -> None:
+        storage.events.announce()
+        on_commit(agent_ids)
+
+    async def catch_up() -> None:
+        storage.events.announce()
+        await scan.run_once()
+
+    return open_notify_listener(database, on_ring, catch_up, clock, report)
 
 
 def _build_storage(

@@ -18,6 +18,7 @@ from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.events.events import Events
 from storage.history.journals import Journals
 from storage.history.runs import Runs
 from storage.history.shared_contents import SharedContents
@@ -68,6 +69,7 @@ class Storage:
     ) -> None:
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
+        self.events = Events(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
@@ -84,9 +86,11 @@ class Storage:
         self.agent_tools = AgentTools(pool, cipher)
         self.outbox = Outbox(pool, cipher)
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
-        self.agent_states = AgentStates(pool, sleep)
+        self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)
-        self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
+        self.notifications = Notifications(
+            pool, on_commit, on_clear, self.limits, sleep=sleep, announce=self.events.announce
+        )
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)

@@ -1,5 +1,6 @@
 """Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -15,6 +16,7 @@ from storage.channels.documents import Document, Writer
 from storage.channels.memories import DirectoryEntry, MemoryFile
 from storage.channels.messages import Message, MessageFilters, MessageStatus, Origin
 from storage.channels.projects import Project, ProjectFilters
+from storage.events.model import Event, Interest
 from storage.history.journals import JournalFacts
 from storage.history.runs import RunFilters
 from storage.history.trace_model import NewSpan, Trace
@@ -87,6 +89,21 @@ class StateStore(Protocol):
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]: ...
 
     async def count(self, now: datetime, *, quarantine_failures: int) -> Counts: ...
+
+
+class EventStore(Protocol):
+    """The log; `storage.events.events.Events` documents each operation."""
+
+    @property
+    def written(self) -> asyncio.Event: ...
+
+    async def list_after(self, interest: Interest, after: int) -> Chunk[Event]: ...
+
+    async def get_first_id(self) -> int | None: ...
+
+    async def get_last_id(self) -> int: ...
+
+    async def list_writers(self) -> frozenset[str]: ...
 
 
 class OrganizationStore(Protocol):

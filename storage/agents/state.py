@@ -9,6 +9,7 @@ import asyncpg
 
 from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
+from storage.events.model import Announce
 from storage.history.journals import JournalFacts, get_journal_facts
 from storage.history.spending import get_budgets
 from storage.postgres.group_commit import GroupCommit
@@ -211,10 +212,11 @@ FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class AgentStates:
-    """The table `agent_state`, as supervisors use it."""
+    """The table `agent_state`, as supervisors use it. `announce` is called after updates."""
 
-    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None, announce: Announce = lambda: None) -> None:
         self._pool = pool
+        self._announce = announce
         self._reads = GroupCommit("agent facts", self._get_many, sleep=sleep)
         self._updates = GroupCommit("agent updates", self._update_many, sleep=sleep)
 
@@ -252,6 +254,7 @@ class AgentStates:
             rows = await connection.fetch(GET_FACTS, [agent_id], [now])
             budgets = await get_budgets(connection, rows, {agent_id: now})
             yield LockedState(connection, _facts(rows, budgets) if rows else None)
+        self._announce()
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -355,7 +358,9 @@ class AgentStates:
             await connection.execute(LOCK, agent_id)
             return await LockedState(connection, None).update(update)
 
-        return await self._pool.with_lock_retry(write)
+        is_made = await self._pool.with_lock_retry(write)
+        self._announce()
+        return is_made
 
     async def _update_many(self, updates: list[StateUpdate]) -> list[bool | None]:
         """Return for each update whether it was made, None if another transaction holds the row.
@@ -364,6 +369,7 @@ class AgentStates:
         """
         firsts = {update.before.agent_id: update for update in reversed(updates)}
         is_made = await update_states(self._pool, list(firsts.values()))
+        self._announce()
         return [
             is_made[update.before.agent_id] if firsts[update.before.agent_id] is update else False
             for update in updates

@@ -1,11 +1,15 @@
 """Events as plain values: before they are stored, and as the log keeps them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from storage.events.catalogue import EventType
+
+Announce = Callable[[], None]
+"""Tells the reader of the log that a commit has written events."""
 
 BY_SERVICE = ""
 """The actor of a change that nobody asked for: a rule made it."""
@@ -45,3 +49,22 @@ class Event:
     actor: str
     phase: str | None
     data: dict[str, Any]
+
+
+PAUSES = frozenset({EventType.ORGANIZATION_PAUSED, EventType.ORGANIZATION_UNPAUSED})
+"""The events of an organization that concern each of its agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """The events that a reader wants: of all organizations, of some, of one agent or of one run.
+
+    An agent of the interest also gets the pauses of these organizations, so give its own together with it.
+    """
+
+    organization_ids: frozenset[UUID] | None = None
+    agent_id: UUID | None = None
+    run_id: UUID | None = None
+
+
+EVERYTHING = Interest()

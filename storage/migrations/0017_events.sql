@@ -23,6 +23,9 @@ CREATE TABLE event (
 );
 CREATE INDEX event_of_organization ON event (organization_id, id);
 CREATE INDEX event_of_agent ON event (agent_id, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX event_of_run ON event (run_id, id) WHERE run_id IS NOT NULL;
+-- Pauses: the streams and timelines of all agents of the organization show them.
+CREATE INDEX event_without_agent ON event (organization_id, id) WHERE agent_id IS NULL;
 CREATE INDEX event_of_agent_phase ON event (agent_id, at, id) INCLUDE (phase) WHERE phase IS NOT NULL;
 
 -- What the log says of the agent: its phase, since when, and a digest of the sentence that explains it. The next event

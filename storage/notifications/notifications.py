@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.errors import ConstraintError, RowLocked, StorageError
+from storage.events.model import Announce
 from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.activation import activation
 from storage.notifications.clears import ClearItem, clear_many, clear_together
@@ -121,7 +122,8 @@ class Notifications:
 
     `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
     cancelled. If given, `on_clear` is called instead when notifications were only cleared or deleted. `sleep`
-    waits after shared reads and clears, and between two attempts to clear a locked notification.
+    waits after shared reads and clears, and between two attempts to clear a locked notification. `announce`
+    is called after each commit that wrote events.
     """
 
     def __init__(
@@ -132,8 +134,10 @@ class Notifications:
         limits: OrganizationLimits | None = None,
         *,
         sleep: Sleep,
+        announce: Announce = lambda: None,
     ) -> None:
         self._pool = pool
+        self._announce = announce
         self.limit = (limits or OrganizationLimits(pool)).waiting_notifications
         self._sleep = sleep
         self._on_commit = on_commit
@@ -183,6 +187,7 @@ class Notifications:
 
     def report_committed(self, committed: Iterable[NewNotification]) -> None:
         """Count committed notifications and call `on_commit` for the agents that got a high one."""
+        self._announce()
         agent_ids: dict[UUID, None] = {}
         for new in committed:
             self.created[new.source] += 1
@@ -319,6 +324,7 @@ class Notifications:
         written = await self._pool.with_lock_retry(write)
         if written is None:
             return None
+        self._announce()
         before, after = written
         if after.activated_at != before.activated_at:
             report = self._on_clear if after.activated_at is None else self._on_commit
@@ -327,6 +333,7 @@ class Notifications:
 
     async def _clear_each(self, items: list[ClearItem]) -> list[bool | None]:
         results, agent_ids = await clear_together(self._pool, items)
+        self._announce()
         if agent_ids:
             self._on_clear(agent_ids)
         return results
@@ -335,6 +342,7 @@ class Notifications:
         cleared, high = await self._pool.with_lock_retry(
             lambda connection: clear_many(connection, agent_id, ids, now)
         )
+        self._announce()
         if high:
             self._on_clear([agent_id])
         return cleared
@@ -343,6 +351,7 @@ class Notifications:
         row = await self._pool.with_lock_retry(
             lambda connection: connection.fetchrow(DELETE, notification_id)
         )
+        self._announce()
         if row is not None and row["activated_at"] is not None:
             self._on_clear([row["agent_id"]])
         return row is not None

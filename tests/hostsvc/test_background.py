@@ -23,7 +23,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
     config = Config(supervisors=SupervisorSettings(scan_interval_seconds=7))
     parts = cast(Any, Anything())
     services = maintenance_services(
-        config, parts, parts, parts, parts, parts, parts, lambda: True, SystemClock()
+        config, parts, parts, parts, parts, parts, parts, parts, lambda: True, SystemClock()
     )
     assert {service.name: service.interval_seconds for service in services} == {
         "leadership gate": 0.25,
@@ -33,6 +33,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "agent counter": 7,
         "outbox measurement": 7,
         "webhook sender": 0,
+        "event feed": 0,
         "write probe": 0.25,
         "connection renewal": 5,
         "stuck agent watch": 10,

@@ -38,7 +38,7 @@ class Parts:
 
 def service_of(parts: Parts, *, draining: bool = False) -> Service:
     part = cast(Any, parts)
-    return Service("http://127.0.0.1:8080", "token", part, part, part, part, part, draining)
+    return Service("http://127.0.0.1:8080", "token", part, part, part, part, part, part, draining=draining)
 
 
 async def test_service_with_everything_in_order_is_ready() -> None:
@@ -66,7 +66,7 @@ async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
     since = datetime(2026, 11, 20, 10, 28, 36, tzinfo=UTC)
     writes = cast(Any, Parts(failing_since=since, reason="the disk of the database is full"))
     part = cast(Any, Parts())
-    service = Service("http://127.0.0.1:8080", "token", part, part, part, part, writes)
+    service = Service("http://127.0.0.1:8080", "token", part, part, part, part, writes, part)
     readiness = await service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     assert not readiness.can_write

@@ -31,7 +31,7 @@ from tests.simulation.due import (
 )
 from tests.simulation.history import History
 from tests.simulation.process import SUPERVISORS
-from tests.simulation.tables import Tables
+from tests.simulation.tables import Nobody, Tables
 
 # The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
@@ -46,7 +46,7 @@ class Violation(Exception):
     """An invariant was violated."""
 
 
-class Judge:
+class Judge(Nobody):
     """A witness of every commit, run and quiet moment. The first violation is the verdict."""
 
     def __init__(

@@ -10,11 +10,14 @@ from uuid import UUID
 
 from storage.agent_facts import AgentState
 from storage.errors import Forbidden, ReferenceMissing
+from storage.events.model import BY_SERVICE
 from storage.model import AgentStatus, Notification, Priority, Source
 from storage.notifications.activation import activation
 from storage.notifications.inserts import NewNotification
 from storage.postgres.paging import Chunk
+from tests.simulation import row_events
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
+from tests.storage.factories import NOW
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -27,8 +30,10 @@ class MemoryNotifications:
         self._wire = wire
         self._on_commit = on_commit
 
-    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None:
-        await self._wire.run_to_completion(self._insert(notification, allowed))
+    async def insert(
+        self, notification: NewNotification, allowed: Collection[UUID], *, actor: str = BY_SERVICE
+    ) -> None:
+        await self._wire.run_to_completion(self._insert(notification, allowed, actor))
 
     async def get(self, notification_id: UUID) -> Notification | None:
         found = self._tables.notifications.get(notification_id)
@@ -40,22 +45,24 @@ class MemoryNotifications:
         return await self._wire.carry(partial(self._list, agent_id, include_cleared, limit, now), agent_id)
 
     async def update(
-        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
     ) -> Notification | None:
-        return await self._wire.run_to_completion(self._update(notification_id, changes, now))
+        return await self._wire.run_to_completion(self._update(notification_id, changes, now, actor))
 
-    async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
-        return await self._wire.run_to_completion(self._clear(agent_id, notification_id, now))
+    async def clear(
+        self, agent_id: UUID, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE
+    ) -> bool:
+        return await self._wire.run_to_completion(self._clear(agent_id, notification_id, now, actor))
 
-    async def delete(self, notification_id: UUID) -> bool:
-        return await self._wire.run_to_completion(self._delete(notification_id))
+    async def delete(self, notification_id: UUID, now: datetime = NOW, *, actor: str = BY_SERVICE) -> bool:
+        return await self._wire.run_to_completion(self._delete(notification_id, now, actor))
 
-    async def _insert(self, new: NewNotification, allowed: Collection[UUID]) -> None:
-        await self._wire.carry(partial(self._insert_row, new, allowed), new.agent_id)
+    async def _insert(self, new: NewNotification, allowed: Collection[UUID], actor: str) -> None:
+        await self._wire.carry(partial(self._insert_row, new, allowed, actor), new.agent_id)
         if new.priority is Priority.HIGH:
             self._on_commit([new.agent_id])
 
-    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID]) -> None:
+    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID], actor: str) -> None:
         while True:
             agent = self._tables.agent(new.agent_id)
             if agent is None:
@@ -69,6 +76,7 @@ class MemoryNotifications:
                     if agent.id not in self._tables.states:
                         continue  # deleted since: the next statement sees it
                 due_at = stored.activated_at if stored.activated_at != stored.created_at else None
+                transaction.insert_events(agent.organization_id, [row_events.created(stored, actor)])
                 transaction.write(lambda: self._write(None, stored, due_at))  # noqa: B023 -- not again
             await asyncio.sleep(0)
             return
@@ -90,10 +98,11 @@ class MemoryNotifications:
         return Chunk(shown[:limit], is_cut=False)
 
     async def _update(
-        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
     ) -> Notification | None:
         agent_id = self._agent_of(notification_id)
-        both = await self._wire.carry(partial(self._update_row, notification_id, changes, now), agent_id)
+        update = partial(self._update_row, notification_id, changes, now, actor)
+        both = await self._wire.carry(update, agent_id)
         if both is None:
             return None
         before, after = both
@@ -102,7 +111,7 @@ class MemoryNotifications:
         return after
 
     async def _update_row(
-        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
     ) -> tuple[Notification, Notification] | None:
         async with Transaction(self._tables) as transaction:
             before = await self._lock(transaction, notification_id)
@@ -112,38 +121,46 @@ class MemoryNotifications:
             if after.activated_at is not None and after.activated_at != before.activated_at:
                 await transaction.lock("agent_state", after.agent_id)
             due_at = after.activated_at if after.activated_at and after.activated_at > now else None
+            transaction.insert_events(after.organization_id, row_events.changes_of(before, after, now, actor))
             transaction.write(lambda: self._write(before, after, due_at))
         stored = self._tables.notifications[after.id]
         await asyncio.sleep(0)
         return before, stored
 
-    async def _clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
-        priority = await self._wire.carry(partial(self._clear_row, agent_id, notification_id, now), agent_id)
+    async def _clear(self, agent_id: UUID, notification_id: UUID, now: datetime, actor: str) -> bool:
+        clear = partial(self._clear_row, agent_id, notification_id, now, actor)
+        priority = await self._wire.carry(clear, agent_id)
         if priority is Priority.HIGH:
             self._on_commit([agent_id])
         return priority is not None
 
-    async def _clear_row(self, agent_id: UUID, notification_id: UUID, now: datetime) -> Priority | None:
+    async def _clear_row(
+        self, agent_id: UUID, notification_id: UUID, now: datetime, actor: str
+    ) -> Priority | None:
         async with Transaction(self._tables) as transaction:
             before = await self._lock(transaction, notification_id)
             if before is None or before.agent_id != agent_id:
                 return None
             after = changed(before, {"cleared": True}, now)
+            events = row_events.changes_of(before, after, now, actor)
+            transaction.insert_events(after.organization_id, events)
             transaction.write(lambda: self._write(before, after, None))
         await asyncio.sleep(0)
         return before.priority
 
-    async def _delete(self, notification_id: UUID) -> bool:
+    async def _delete(self, notification_id: UUID, now: datetime, actor: str) -> bool:
         agent_id = self._agent_of(notification_id)
-        before = await self._wire.carry(partial(self._delete_row, notification_id), agent_id)
+        delete = partial(self._delete_row, notification_id, now, actor)
+        before = await self._wire.carry(delete, agent_id)
         if before is not None and before.activated_at is not None:
             self._on_commit([before.agent_id])
         return before is not None
 
-    async def _delete_row(self, notification_id: UUID) -> Notification | None:
+    async def _delete_row(self, notification_id: UUID, now: datetime, actor: str) -> Notification | None:
         async with Transaction(self._tables) as transaction:
             before = await self._lock(transaction, notification_id)
             if before is not None:
+                transaction.insert_events(before.organization_id, [row_events.deleted(before, now, actor)])
                 transaction.write(lambda: self._erase(before))
         await asyncio.sleep(0)
         return before

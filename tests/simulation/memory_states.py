@@ -22,6 +22,7 @@ from storage.agent_facts import (
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.history.journals import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
+from tests.simulation import row_events
 from tests.simulation.memory_facts import budgets, facts
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
@@ -246,6 +247,10 @@ async def update_row(tables: Tables, transaction: Transaction, update: StateUpda
     newest, agent = tables.states.get(agent_id), tables.agents.get(agent_id)
     if newest is None or agent is None or not guard_holds(update, newest):
         return False
+    events = list(update.events)
+    if update.notice is not None and update.notice.id not in tables.notifications:
+        events.append(row_events.created(_left(update.notice, agent)))
+    transaction.insert_events(agent.organization_id, events)
     transaction.write(lambda: _write_update(tables, newest, agent, update, active))
     return True
 

@@ -13,12 +13,16 @@ from typing import Any
 from uuid import UUID
 
 from storage.agent_facts import AgentState, Budget
+from storage.events.catalogue import EventType
+from storage.events.model import BY_SERVICE
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
+from tests.simulation import row_events
 from tests.simulation.memory_facts import budgets
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
 from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
+from tests.storage.factories import NOW
 
 SHOWN_STATE = (
     "status",
@@ -46,11 +50,13 @@ class MemoryAgents:
             return None
         return replace(agent, **{name: getattr(state, name) for name in SHOWN_STATE})
 
-    async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
-        return await self._wire.carry(partial(self._update, agent_id, changes), agent_id)
+    async def update(
+        self, agent_id: UUID, changes: Mapping[str, Any], now: datetime = NOW, *, actor: str = BY_SERVICE
+    ) -> Agent | None:
+        return await self._wire.carry(partial(self._update, agent_id, changes, now, actor), agent_id)
 
-    async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        return await self._wire.carry(partial(self._bury, agent_id, now), agent_id)
+    async def delete(self, agent_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
+        return await self._wire.carry(partial(self._bury, agent_id, now, actor), agent_id)
 
     async def list_holding_of_template(self, template_id: UUID) -> list[UUID]:
         await self._wire.carry(partial(asyncio.sleep, 0), None)
@@ -67,11 +73,21 @@ class MemoryAgents:
         await asyncio.sleep(0)
         state = AgentState(agent.id, **{name: getattr(agent, name) for name in SHOWN_STATE})
         is_asleep = agent.status is AgentStatus.SLEEPING
-        self._tables.agents[agent.id] = agent
-        self._tables.states[agent.id] = replace(state, next_due_at=agent.sleep_until if is_asleep else None)
-        self._tables.witness.changed(agent.id, "created")
+        armed = replace(state, next_due_at=agent.sleep_until if is_asleep else None)
 
-    async def _update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
+        def write() -> None:
+            self._tables.agents[agent.id] = agent
+            self._tables.states[agent.id] = armed
+            self._tables.witness.changed(agent.id, "created")
+
+        async with Transaction(self._tables) as transaction:
+            event = row_events.agent_event(EventType.AGENT_CREATED, agent.id, agent.created_at)
+            transaction.insert_events(agent.organization_id, [event])
+            transaction.write(write)
+
+    async def _update(
+        self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
+    ) -> Agent | None:
         async with Transaction(self._tables) as transaction:
             await transaction.lock("agent", agent_id)
             agent = self._tables.agent(agent_id)
@@ -82,16 +98,23 @@ class MemoryAgents:
                 self._tables.agents[agent_id] = replace(agent, **changes)
                 self._tables.witness.changed(agent_id, f"now has {dict(changes)}")
 
+            fields = [name for name, value in changes.items() if getattr(agent, name) != value]
+            if fields:
+                event = row_events.agent_event(EventType.AGENT_CHANGED, agent_id, now, fields, actor)
+                transaction.insert_events(agent.organization_id, [event])
             transaction.write(write)
         await asyncio.sleep(0)
         return await self.get(agent_id)
 
-    async def _bury(self, agent_id: UUID, now: datetime) -> bool:
+    async def _bury(self, agent_id: UUID, now: datetime, actor: str) -> bool:
         async with Transaction(self._tables) as transaction:
             await transaction.lock("agent", agent_id)
-            if self._tables.agent(agent_id) is None:
+            agent = self._tables.agent(agent_id)
+            if agent is None:
                 return False
             await transaction.lock("agent_state", agent_id)
+            event = row_events.agent_event(EventType.AGENT_DELETED, agent_id, now, actor=actor)
+            transaction.insert_events(agent.organization_id, [event])
             transaction.write(lambda: self._write_burial(agent_id, now))
         await asyncio.sleep(0)
         return True
@@ -141,23 +164,41 @@ class MemoryOrganizations:
         self._tables = tables
         self._wire = wire
 
-    async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
-        return await self._wire.carry(partial(self._update, organization_id, changes), None)
+    async def update(
+        self,
+        organization_id: UUID,
+        changes: Mapping[str, Any],
+        now: datetime = NOW,
+        *,
+        actor: str = BY_SERVICE,
+    ) -> Organization | None:
+        return await self._wire.carry(partial(self._update, organization_id, changes, now, actor), None)
 
     async def list_paused(self) -> list[UUID]:
         await self._wire.carry(partial(asyncio.sleep, 0), None)
         return [one.id for one in self._tables.organizations.values() if one.paused]
 
-    async def _update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
+    async def _update(
+        self, organization_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
+    ) -> Organization | None:
         await asyncio.sleep(0)
-        organization = self._tables.organizations.get(organization_id)
-        if organization is None:
-            return None
-        self._tables.organizations[organization_id] = replace(organization, **changes)
+        async with Transaction(self._tables) as transaction:
+            await transaction.lock("organization", organization_id)
+            organization = self._tables.organizations.get(organization_id)
+            if organization is None:
+                return None
+            changed = replace(organization, **changes)
+            if changed.paused != organization.paused:
+                event = row_events.pause_event(now, paused=changed.paused, actor=actor)
+                transaction.insert_events(organization_id, [event])
+            transaction.write(lambda: self._write(changed, changes))
+        return changed
+
+    def _write(self, changed: Organization, changes: Mapping[str, Any]) -> None:
+        self._tables.organizations[changed.id] = changed
         for agent in self._tables.agents.values():
-            if agent.organization_id == organization_id:
+            if agent.organization_id == changed.id:
                 self._tables.witness.changed(agent.id, f"its organization now has {dict(changes)}")
-        return self._tables.organizations[organization_id]
 
 
 class MemoryRuns:

@@ -110,7 +110,7 @@ PLANTED = (
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        167,
+        1185,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
@@ -147,7 +147,7 @@ PLANTED = (
         RunSlots.leave,
         "self._give_back(organization_id)\n        self._reserve_free_slots()",
         "self._give_back(organization_id)",
-        9,
+        339,
     ),
     PlantedBug(
         "a start ignores the budget",

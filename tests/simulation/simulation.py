@@ -22,9 +22,10 @@ from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
+from tests.simulation.log_judge import LogJudge
 from tests.simulation.process import Process
 from tests.simulation.scripted_harness import ScriptedHarness
-from tests.simulation.tables import Tables
+from tests.simulation.tables import Tables, Witnesses
 from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
 from tests.simulation.workload import Action, Workload
 from tests.storage.factories import NOW
@@ -63,7 +64,8 @@ class Simulation:
         self._slots = self._random("slots").choice(SLOTS)
         self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
         self._ledger = Ledger(self._tables)
-        self._tables.witness = self.judge
+        log_judge = LogJudge(self._tables, self.judge.condemn)
+        self._tables.witness = Witnesses(self.judge, log_judge)
         self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
         self._workload = Workload(
             self._chance, self._tables, self.ids, self._wall.now, has_caps=self._has_caps

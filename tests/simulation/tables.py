@@ -3,10 +3,14 @@
 A statement sees what was committed when it began. A row to be changed is locked first, which may take time,
 and is then seen as its last holder left it, while all other rows are still seen as at the beginning. Wake-ups
 get lost in that gap, so everything that locks has the gap, with a turn of the loop in it.
+
+
+Ids of events are taken while a statement runs. A commit takes a turn of the loop, too, so that transactions
+may commit in another order than that of the ids of their events.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,7 +20,9 @@ from uuid import UUID
 
 from storage.agent_facts import AgentState, StateUpdate
 from storage.errors import RowLocked
+from storage.events.model import Event, NewEvent
 from storage.model import Agent, Notification, Organization, Run, Template
+from tests.simulation.event_table import EventTable
 
 Result = TypeVar("Result")
 
@@ -36,6 +42,10 @@ class Witness(Protocol):
         """Take note of a commit that is no state update; `what` says it in a few words."""
         ...
 
+    def committed(self, events: Sequence[Event]) -> None:
+        """Take note that a commit is complete, with the events that it has made visible."""
+        ...
+
 
 class Nobody:
     """A witness that ignores everything."""
@@ -48,6 +58,32 @@ class Nobody:
 
     def changed(self, agent_id: UUID, what: str) -> None:
         pass
+
+    def committed(self, events: Sequence[Event]) -> None:
+        pass
+
+
+class Witnesses:
+    """Several witnesses, which are told in turn."""
+
+    def __init__(self, *witnesses: Witness) -> None:
+        self._witnesses = witnesses
+
+    def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
+        for witness in self._witnesses:
+            witness.moved(before, after, update)
+
+    def activated(self, notification: Notification) -> None:
+        for witness in self._witnesses:
+            witness.activated(notification)
+
+    def changed(self, agent_id: UUID, what: str) -> None:
+        for witness in self._witnesses:
+            witness.changed(agent_id, what)
+
+    def committed(self, events: Sequence[Event]) -> None:
+        for witness in self._witnesses:
+            witness.committed(events)
 
 
 @dataclass(slots=True)
@@ -64,6 +100,7 @@ class Tables:
     last_activated_at: dict[UUID, datetime] = field(default_factory=dict)  # by agent; a column of its state
     runs: dict[UUID, Run] = field(default_factory=dict)
     spending: dict[tuple[UUID, date], Decimal] = field(default_factory=dict)  # by agent or organization
+    events: EventTable = field(default_factory=EventTable)
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)
 
     def agent(self, agent_id: UUID) -> Agent | None:
@@ -81,6 +118,8 @@ class Transaction:
         self._tables = tables
         self._held: list[asyncio.Lock] = []
         self._writes: list[Callable[[], None]] = []
+        self._events: list[Event] = []
+        self._writer: int | None = None  # its number, once it holds the lock of the table of events
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,11 +130,14 @@ class Transaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            for write in self._writes:
-                write()
-        for lock in self._held:
-            lock.release()
+        try:
+            if error is None:
+                await self._commit()
+        finally:
+            if self._writer is not None:
+                self._tables.events.unlock(self._writer)
+            for lock in self._held:
+                lock.release()
 
     async def lock(self, table: str, row_id: UUID, seconds: float | None = None) -> None:
         """Lock the row. Raise RowLocked after this many seconds. One turn of the loop passes in any case."""
@@ -116,6 +158,21 @@ class Transaction:
     def write(self, write: Callable[[], None]) -> None:
         """Defer a write to the commit."""
         self._writes.append(write)
+
+    def insert_events(self, organization_id: UUID, events: Iterable[NewEvent]) -> None:
+        """Take the ids of these events, which become visible with the commit."""
+        table = self._tables.events
+        if self._writer is None:
+            self._writer = table.lock()
+        self._events += table.take_ids(organization_id, events)
+
+    async def _commit(self) -> None:
+        if self._events:
+            await asyncio.sleep(0)  # a transaction with later ids may commit first
+        for write in self._writes:
+            write()
+        self._tables.events.show(self._events)
+        self._tables.witness.committed(self._events)
 
 
 class Wire(Protocol):

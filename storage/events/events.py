@@ -1,0 +1,133 @@
+"""The table `event`: reading the log forward, and what a reader must know about its writers."""
+
+import asyncio
+from typing import LiteralString
+
+from asyncpg import Record
+
+from storage.events.model import PAUSES, Event, Interest
+from storage.postgres.json_values import decoded
+from storage.postgres.paging import CHUNK_BYTES, ROW_BYTES, Chunk
+from storage.postgres.pool import Pool
+from storage.postgres.query import fill_in
+from storage.postgres.rows import from_row
+
+MAX_ID = 2**63 - 1
+MAX_EVENTS = 500  # that are read at once
+
+OF_ALL = """
+SELECT * FROM event WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3
+"""
+
+# Each organization along its index, then the first of all.
+OF_ORGANIZATIONS = """
+SELECT e.* FROM unnest($5::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM event WHERE organization_id = o.id AND id > $1 AND id <= $2 ORDER BY id LIMIT $3
+) e
+ORDER BY e.id LIMIT $3
+"""
+
+OF_AGENT = """
+SELECT * FROM (
+    (SELECT * FROM event WHERE agent_id = $5 AND id > $1 AND id <= $2 ORDER BY id LIMIT $3)
+    UNION ALL
+    (SELECT p.* FROM unnest($6::uuid[]) AS o (id)
+     CROSS JOIN LATERAL (
+         SELECT * FROM event
+         WHERE organization_id = o.id AND agent_id IS NULL AND type = ANY($7::text[])
+           AND id > $1 AND id <= $2
+         ORDER BY id LIMIT $3
+     ) p)
+) e
+ORDER BY e.id LIMIT $3
+"""
+
+OF_RUN = """
+SELECT * FROM event WHERE run_id = $5 AND id > $1 AND id <= $2 ORDER BY id LIMIT $3
+"""
+
+# As many of the events as fit the bytes, and at least one.
+FITTING = """
+SELECT * FROM (
+    SELECT e.*, row_number() OVER w AS place, count(*) OVER () AS found,
+           sum(/* row_bytes */ + octet_length(data::text)) OVER w AS total_bytes
+    FROM (/* events */) e
+    WINDOW w AS (ORDER BY id ROWS UNBOUNDED PRECEDING)
+) e
+WHERE place = 1 OR total_bytes <= $4
+ORDER BY id
+"""
+
+# The last id that was ever given to a transaction, whether or not that has ended.
+GET_LAST_ID = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM event_id_seq"
+
+GET_FIRST_ID = "SELECT id FROM event ORDER BY id LIMIT 1"
+
+# An insert takes this lock before its first id, and keeps it until its transaction is over.
+LIST_WRITERS = """
+SELECT DISTINCT virtualtransaction AS writer FROM pg_locks
+WHERE locktype = 'relation' AND relation = 'event'::regclass AND mode = 'RowExclusiveLock' AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+class Events:
+    """The log. The event `written` is set when one may have been written."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.written = asyncio.Event()
+
+    def announce(self) -> None:
+        """Tell the reader of the log that a commit has written events."""
+        self.written.set()
+
+    async def list_after(
+        self,
+        interest: Interest,
+        after: int,
+        until: int = MAX_ID,
+        limit: int = MAX_EVENTS,
+        max_bytes: int = CHUNK_BYTES,
+    ) -> Chunk[Event]:
+        """List the first events of the interest after one id and up to another, by id.
+
+        Up to the settled id of the feed none can follow later. The list is cut at `max_bytes`.
+        """
+        statement, parameters = _select(interest)
+        sql = fill_in(FITTING, "/* events */", statement)
+        sql = fill_in(sql, "/* row_bytes */", str(ROW_BYTES))
+        rows = await self._pool.fetch(sql, after, until, limit, max_bytes, *parameters)
+        is_cut = bool(rows) and (len(rows) == limit or len(rows) < rows[0]["found"])
+        return Chunk([_event(row) for row in rows], is_cut=is_cut)
+
+    async def get_first_id(self) -> int | None:
+        """Return the id of the oldest event that is kept; None if there is none."""
+        first_id: int | None = await self._pool.fetchval(GET_FIRST_ID)
+        return first_id
+
+    async def get_last_id(self) -> int:
+        """Return the last id that a transaction was given, whether or not its event is visible."""
+        last_id: int = await self._pool.fetchval(GET_LAST_ID)
+        return last_id
+
+    async def list_writers(self) -> frozenset[str]:
+        """Return names of the transactions in progress that may have written events."""
+        return frozenset(row["writer"] for row in await self._pool.fetch(LIST_WRITERS))
+
+
+def _select(interest: Interest) -> tuple[LiteralString, tuple[object, ...]]:
+    """Return the statement for the interest, and its parameters from $5 on."""
+    if interest.run_id is not None:
+        return OF_RUN, (interest.run_id,)
+    organization_ids = list(interest.organization_ids or ())
+    if interest.agent_id is not None:
+        return OF_AGENT, (interest.agent_id, organization_ids, list(PAUSES))
+    if interest.organization_ids is not None:
+        return OF_ORGANIZATIONS, (organization_ids,)
+    return OF_ALL, ()
+
+
+def _event(row: Record) -> Event:
+    return from_row(Event, row, data=decoded(row["data"]))

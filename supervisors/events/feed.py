@@ -1,0 +1,188 @@
+"""The event feed: the one reader of the log in a process, and the subscriptions that it serves.
+
+Commits of this process wake it, other programs ring the doorbell, and it looks once a second for what neither
+of the two announced. One read is in progress at a time, followed by a short rest: commits that come together
+share a read. While nobody subscribes it does not read at all. The first subscription then begins at the end
+of the log.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import structlog
+
+from storage.errors import RowLocked, StorageError
+from storage.events.model import PAUSES, Interest
+from storage.events.reader import EventReader
+from supervisors.clock import Clock, wait_for_event
+from supervisors.events.subscription import (
+    EVENT_BYTES,
+    FeedClosed,
+    FeedError,
+    FeedEvent,
+    LiveEvent,
+    Subscription,
+)
+from supervisors.ports import EventStore
+
+POLL_SECONDS = 1.0
+REST_SECONDS = 0.01  # after a read, so that the commits of a busy moment share the next one
+MAX_BLOCKED_SECONDS = 0.04  # between two reads while events wait for a transaction before them
+SKIP_PAUSE_SECONDS = 0.005
+SKIP_SECONDS = 1.0
+
+ALL = "all"
+EventIndex = dict[Hashable, dict[Subscription, None]]
+
+log = structlog.get_logger()
+
+
+class EventFeed:
+    """Reads the log for all subscriptions of this process.
+
+    `oldest` is the id before the oldest event that is kept: a reader with an earlier cursor has missed some.
+    """
+
+    def __init__(self, events: EventStore, clock: Clock) -> None:
+        self.oldest = 0
+        self._events = events
+        self._clock = clock
+        self._reader = EventReader(events)
+        self._reading = asyncio.Lock()
+        self._subscriptions: dict[Subscription, None] = {}
+        self._index: EventIndex = {}  # by agent, run or organization
+        self._pauses: EventIndex = {}  # subscriptions to agents by the organizations that may be paused
+        self._joined = asyncio.Event()
+        self._rest_seconds = REST_SECONDS
+        self._is_behind = False
+        self._next_poll_at = 0.0
+        self._end: FeedError | None = None
+
+    def __repr__(self) -> str:
+        return f"<EventFeed: {len(self._subscriptions)} subscriptions, {self._reader}>"
+
+    @property
+    def settled(self) -> int:
+        """The id up to which every event has been offered to its subscriptions."""
+        return self._reader.settled
+
+    @property
+    def size(self) -> int:
+        """The number of subscriptions."""
+        return len(self._subscriptions)
+
+    @asynccontextmanager
+    async def subscribe(self, interest: Interest) -> AsyncIterator[Subscription]:
+        """Yield a subscription to the events after its `position`. Earlier ones are all in the table.
+
+        Raise FeedClosed during the shutdown, and RowLocked if the end of the log cannot be told because a
+        transaction that writes events does not end.
+        """
+        if self._end is not None:
+            raise self._end
+        if not self._subscriptions:
+            await self._find_end()
+        subscription = Subscription(interest, self.settled)
+        self._subscriptions[subscription] = None
+        for index, key in self._places(interest):
+            index.setdefault(key, {})[subscription] = None
+        self._joined.set()
+        if self._end is not None:
+            subscription.end(self._end)
+        try:
+            yield subscription
+        finally:
+            self._remove(subscription)
+
+    def publish(self, live: LiveEvent) -> None:
+        """Offer a live event to the subscriptions that it concerns."""
+        if self._subscriptions:
+            self._offer(live, live.size)
+
+    async def run_once(self) -> None:
+        """Wait for events while somebody subscribes, and offer them."""
+        if not self._subscriptions:
+            self._joined.clear()
+            await self._joined.wait()
+        if not self._is_behind:
+            await wait_for_event(self._events.written, POLL_SECONDS, self._clock)
+        self._events.written.clear()
+        self._is_behind = False
+        await self._read()
+        await self._clock.sleep(self._rest_seconds)
+
+    async def close(self) -> None:
+        """Offer what is committed, and end all subscriptions."""
+        with suppress(StorageError):
+            await self._read()
+        self._end = FeedClosed("the service is shutting down")
+        for subscription in self._subscriptions:
+            subscription.end(self._end)
+
+    async def _read(self) -> None:
+        async with self._reading:
+            if not self._subscriptions:
+                return
+            await self._refresh_oldest()
+            for event in await self._reader.read():
+                self._offer(event, EVENT_BYTES)
+            # A gap is looked at again soon, even if nothing else is committed.
+            is_blocked = self._reader.is_blocked
+            self._is_behind = is_blocked or self._reader.has_more
+            rest_seconds = min(2 * self._rest_seconds, MAX_BLOCKED_SECONDS)
+            self._rest_seconds = rest_seconds if is_blocked else REST_SECONDS
+
+    async def _refresh_oldest(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._next_poll_at:
+            return
+        self._next_poll_at = now + POLL_SECONDS
+        first_id = await self._events.get_first_id()
+        self.oldest = self.settled if first_id is None else min(first_id - 1, self.settled)
+
+    async def _find_end(self) -> None:
+        """Settle the end of the log, unless another caller has subscribed in the meantime."""
+        pause = partial(self._clock.sleep, SKIP_PAUSE_SECONDS)
+        async with self._reading:
+            if self._subscriptions:
+                return
+            try:
+                async with asyncio.timeout(SKIP_SECONDS):
+                    await self._reader.skip(pause)
+            except TimeoutError:
+                raise RowLocked("a transaction that writes events has not ended for too long") from None
+            self._next_poll_at = 0.0
+            await self._refresh_oldest()
+
+    def _places(self, interest: Interest) -> Iterator[tuple[EventIndex, Hashable]]:
+        """Yield where the subscriptions of this interest are found."""
+        organization_ids = interest.organization_ids
+        if interest.run_id is not None:
+            yield self._index, interest.run_id
+        elif interest.agent_id is not None:
+            yield self._index, interest.agent_id
+            for organization_id in organization_ids or ():
+                yield self._pauses, organization_id
+        elif organization_ids is not None:
+            for organization_id in organization_ids:
+                yield self._index, organization_id
+        else:
+            yield self._index, ALL
+
+    def _offer(self, event: FeedEvent, size: int) -> None:
+        for key in (event.run_id, event.agent_id, event.organization_id, ALL):
+            for subscription in self._index.get(key, ()):
+                subscription.offer(event, size)
+        if event.type in PAUSES:
+            for subscription in self._pauses.get(event.organization_id, ()):
+                subscription.offer(event, size)
+
+    def _remove(self, subscription: Subscription) -> None:
+        del self._subscriptions[subscription]
+        for index, key in self._places(subscription.interest):
+            found = index[key]
+            del found[subscription]
+            if not found:
+                del index[key]

@@ -1,0 +1,233 @@
+"""Bands: the phases that an agent went through in a period, rebuilt from the event log. Pure functions.
+
+The log records the phases of an agent as if its organization were never paused, because a pause is a single
+event of the organization. So pauses are laid over the phases here.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import accumulate, pairwise
+from uuid import UUID
+
+from storage.events.catalogue import EventType
+from storage.events.model import Event
+from supervisors.policy.explanations import WHY_PAUSED, WHY_STOPPING_BEFORE_NEXT, WHY_STOPPING_FOR_PAUSE
+
+MOMENT = timedelta(microseconds=1)  # the shortest time between two stored moments
+ALWAYS = datetime.min.replace(tzinfo=UTC)
+
+
+class BandPhase(StrEnum):
+    """The phase of an agent during a part of a period."""
+
+    ASLEEP = "asleep"
+    """It slept until something would wake it."""
+    HOLDING = "holding"
+    """It waited for a conversation to pause."""
+    QUEUED = "queued"
+    """It was due to start and waited for a free run slot."""
+    BACKING_OFF = "backing_off"
+    """It waited for a retry."""
+    QUARANTINED = "quarantined"
+    """It rested after too many failures."""
+    OVER_BUDGET = "over_budget"
+    """It, or its organization, had spent the budget of the day."""
+    PAUSED = "paused"
+    """Its organization was paused."""
+    RUNNING = "running"
+    """A run was active."""
+    STOPPING = "stopping"
+    """Its run was asked to stop and had not ended yet."""
+    ARCHIVED = "archived"
+    """It was archived."""
+    MIXED = "mixed"
+    """It went through several phases; `seconds` says how long it was in each."""
+    UNKNOWN = "unknown"
+    """It did not exist yet, or its events are no longer kept; `why` says which."""
+
+
+WITH_RUN = frozenset(
+    {BandPhase.RUNNING, BandPhase.STOPPING}
+)  # in other phases an event names a run that is over
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An agent as the log explains it. `why` is the sentence of that time, None if it is not known.
+
+    `event_id`: the event that led to it, None if it is not kept. `seconds` (by phase) and `runs` (how many
+    started) are set for several phases in one.
+    """
+
+    phase: BandPhase
+    why: str | None = None
+    run_id: UUID | None = None
+    event_id: int | None = None
+    next_wake_at: datetime | None = None
+    seconds: Mapping[BandPhase, float] | None = None
+    runs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A state that lasted from `start` to before `end`."""
+
+    start: datetime
+    end: datetime
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A state that begins at a moment and lasts until the next step."""
+
+    at: datetime
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class PauseChange:
+    """The begin or the end of a pause; `event_id` is that of the event, None if it is not kept."""
+
+    at: datetime
+    is_paused: bool
+    event_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """What is known of an agent besides its events. Before `known_from` nothing is, for a reason.
+
+    `present`: its state now, with the phase as the log records it, which began at `since` if that is known.
+    """
+
+    present: State
+    since: datetime | None
+    is_paused: bool
+    known_from: datetime
+    why_unknown: str
+
+
+def bands(
+    events: Iterable[Event],
+    organization_events: Iterable[Event],
+    start: datetime,
+    end: datetime,
+    fallback: Fallback,
+) -> list[Band]:
+    """Return the bands from `start` to before `end`, without gaps or overlaps.
+
+    `events`: those of the agent, of which only those with a phase count. `organization_events`: those of its
+    organization, of which only pauses and their ends count. Both contain all of the period, the last one
+    before it if that is kept, and without that the first one after it if there is one.
+    """
+    steps = steps_of(events, fallback)
+    return tile(steps, pause_changes(organization_events, is_paused=fallback.is_paused), start, end)
+
+
+def state_at(
+    events: Iterable[Event], organization_events: Iterable[Event], moment: datetime, fallback: Fallback
+) -> State:
+    """Return the state at a moment. The events are those for a period of no length, as in `bands`."""
+    return bands(events, organization_events, moment, moment + MOMENT, fallback)[0].state
+
+
+def steps_of(events: Iterable[Event], fallback: Fallback) -> list[Step]:
+    """Return a step for each event with a phase, after those for the time before the first one."""
+    ordered = sorted((event for event in events if event.phase is not None), key=lambda event: event.id)
+    before = steps_before(ordered[0].at, ordered[0].data.get("from"), fallback) if ordered else ()
+    steps = (_step_of(event, event.phase) for event in ordered if event.phase is not None)
+    return [*(before or steps_without_events(fallback)), *steps]
+
+
+def steps_before(first_at: datetime, phase: str | None, fallback: Fallback) -> list[Step]:
+    """Return the steps before the first event, which ended this phase; None if the event does not say it."""
+    unknown = Step(ALWAYS, State(BandPhase.UNKNOWN, fallback.why_unknown))
+    if phase is None:
+        return [unknown]
+    return [unknown, Step(min(fallback.known_from, first_at), State(BandPhase(phase)))]
+
+
+def steps_without_events(fallback: Fallback) -> list[Step]:
+    """Return the steps up to now of an agent without any event."""
+    unknown = Step(ALWAYS, State(BandPhase.UNKNOWN, fallback.why_unknown))
+    return [unknown, Step(max(fallback.known_from, fallback.since or ALWAYS), fallback.present)]
+
+
+def pause_changes(organization_events: Iterable[Event], *, is_paused: bool) -> list[PauseChange]:
+    """Return the changes in their order, after the state before the first; `is_paused`: the present one."""
+    types = (EventType.ORGANIZATION_PAUSED, EventType.ORGANIZATION_UNPAUSED)
+    events = sorted(
+        (event for event in organization_events if event.type in types), key=lambda event: event.id
+    )
+    changes = [
+        PauseChange(event.at, event.type is EventType.ORGANIZATION_PAUSED, event.id) for event in events
+    ]
+    was_paused = not changes[0].is_paused if changes else is_paused
+    return [PauseChange(ALWAYS, was_paused), *changes]
+
+
+def tile(steps: Sequence[Step], pauses: Sequence[PauseChange], start: datetime, end: datetime) -> list[Band]:
+    """Return the bands from `start` to before `end`. The first step and the first change hold always."""
+    step_times, pause_times = _ascending(steps), _ascending(pauses)
+    limits = sorted({start, end, *(at for at in (*step_times, *pause_times) if start < at < end)})
+    tiled: list[Band] = []
+    for begin, finish in pairwise(limits):
+        step = steps[bisect_right(step_times, begin) - 1]
+        state = _paused(step.state, pauses[bisect_right(pause_times, begin) - 1])
+        if tiled and tiled[-1].state == state:
+            tiled[-1] = replace(tiled[-1], end=finish)
+        else:
+            tiled.append(Band(begin, finish, state))
+    return tiled
+
+
+def _step_of(event: Event, phase: str) -> Step:
+    data = event.data
+    next_at = data.get("next_at")
+    return Step(
+        event.at,
+        State(
+            BandPhase(phase),
+            data.get("why"),
+            event.run_id if phase in WITH_RUN else None,
+            event.id,
+            datetime.fromisoformat(next_at) if next_at else None,
+        ),
+    )
+
+
+def _ascending(items: Sequence[Step] | Sequence[PauseChange]) -> list[datetime]:
+    """Return the times of the items, none before an earlier one: the clock may have been set back."""
+    return list(accumulate((item.at for item in items), max))
+
+
+def _paused(state: State, pause: PauseChange) -> State:
+    """Return the state that shows, if the organization is paused."""
+    if not pause.is_paused:
+        return state
+    match state.phase:
+        case BandPhase.ARCHIVED | BandPhase.UNKNOWN:
+            return state
+        case BandPhase.RUNNING:
+            return State(BandPhase.STOPPING, WHY_STOPPING_FOR_PAUSE, state.run_id, pause.event_id)
+        case BandPhase.STOPPING:
+            is_stopped = state.why != WHY_STOPPING_BEFORE_NEXT
+            return state if is_stopped else replace(state, why=WHY_STOPPING_FOR_PAUSE)
+        case BandPhase.MIXED:
+            return _paused_mixture(state, pause)
+        case _:
+            return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
+
+
+def _paused_mixture(state: State, pause: PauseChange) -> State:
+    seconds: dict[BandPhase, float] = {}
+    for phase, amount in (state.seconds or {}).items():
+        shown = _paused(State(phase), pause).phase
+        seconds[shown] = seconds.get(shown, 0.0) + amount
+    if list(seconds) == [BandPhase.PAUSED]:
+        return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
+    return replace(state, seconds=seconds)
