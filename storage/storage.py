@@ -18,6 +18,7 @@ from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.event_resources import EventResources
 from storage.events.events import Events
 from storage.history.journals import Journals
 from storage.history.runs import Runs
@@ -70,6 +71,7 @@ class Storage:
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
+        self.event_resources = EventResources(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)

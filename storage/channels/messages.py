@@ -12,6 +12,7 @@ from asyncpg import Record
 from storage.channels.attachments import Upload, insert_uploads
 from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
+from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
@@ -183,6 +184,7 @@ class Messages:
         *,
         sender: Contact | None = None,
         uploads: Sequence[Upload] = (),
+        actor: str = BY_SERVICE,
     ) -> None:
         """Store a message, its files and its notification, and `sender` if that is a new contact.
 
@@ -194,7 +196,7 @@ class Messages:
             if sender is not None:
                 await insert_contact(connection, sender)
             await _insert(connection, message, None, uploads)
-            await self._notifications.insert_in_transaction(connection, notification, allowed)
+            await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 
         async def store() -> None:
             await self._pool.with_lock_retry(write)
@@ -205,7 +207,7 @@ class Messages:
 
     async def get(self, message_id: UUID) -> Message | None:
         row = await self._pool.fetchrow(GET, message_id)
-        return None if row is None else _message(row)
+        return None if row is None else message_of(row)
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
@@ -215,7 +217,7 @@ class Messages:
         conditions.add_optional("m.channel = $", filters.channel)
         conditions.add_optional("m.direction = $", filters.direction)
         conditions.add_period("m.created_at", filters.created)
-        return await fetch_page(self._pool, Message, PAGE, conditions, _message)
+        return await fetch_page(self._pool, Message, PAGE, conditions, message_of)
 
     async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None:
         """Return where the contact's last message to the agent came from; None if there is none."""
@@ -262,7 +264,8 @@ async def _insert(
     await insert_uploads(connection, message.organization_id, message.agent_id, message.id, uploads)
 
 
-def _message(row: Record) -> Message:
+def message_of(row: Record) -> Message:
+    """Build a message from its row."""
     return from_row(Message, row, attachments=_attachments(row["attachments"]))
 
 

@@ -18,6 +18,11 @@ BY_PROGRAM = "program"
 """The actor of a change that another program made by SQL."""
 
 
+def by_run(run_id: UUID) -> str:
+    """Return the actor of what a run does."""
+    return f"run:{run_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """A change that is stored together with its event. Its organization is that of the agent.

@@ -8,24 +8,31 @@ from storage.model import Priority
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions
 
-ClearItem = tuple[UUID, UUID, datetime]
-"""The agent, the notification and the time of its clearing."""
+ClearItem = tuple[UUID, UUID, datetime, str]
+"""The agent, the notification, the time of its clearing, and who clears it."""
 
 # Locked in id order. SKIP LOCKED passes over rows that another transaction holds: the caller tries again.
+# The lock returns the newest version of the row, so that of two clearings only the first has an event.
 CLEAR = """
 WITH item AS MATERIALIZED (
-    SELECT i.agent_id, i.id, i.now
-    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS i (agent_id, id, now)
+    SELECT i.agent_id, i.id, i.now, i.actor
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[]) AS i (agent_id, id, now, actor)
     JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
     JOIN notification n ON n.id = i.id AND n.agent_id = i.agent_id
 ), locked AS MATERIALIZED (
-    SELECT n.id FROM notification n WHERE n.id IN (SELECT id FROM item)
+    SELECT n.id, n.cleared FROM notification n WHERE n.id IN (SELECT id FROM item)
     ORDER BY n.id FOR NO KEY UPDATE SKIP LOCKED
 ), updated AS (
     UPDATE notification n
     SET cleared = true, cleared_at = coalesce(n.cleared_at, item.now), activated_at = NULL
     FROM item JOIN locked USING (id) WHERE n.id = item.id
-    RETURNING n.id, n.priority
+    RETURNING n.id, n.priority, n.organization_id, n.agent_id, item.now, item.actor,
+              locked.cleared AS was_cleared
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
+    SELECT now, 'notification.cleared', organization_id, agent_id,
+           CASE WHEN actor LIKE 'run:%' THEN substr(actor, 5)::uuid END, id, actor
+    FROM updated WHERE NOT was_cleared ORDER BY id
 )
 SELECT item.agent_id, id, updated.priority FROM item LEFT JOIN updated USING (id)
 """
@@ -39,7 +46,12 @@ WITH locked AS MATERIALIZED (
 ), updated AS (
     UPDATE notification n SET cleared = true, cleared_at = $2, activated_at = NULL
     FROM locked WHERE n.id = locked.id
-    RETURNING n.priority
+    RETURNING n.id, n.priority, n.organization_id
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
+    SELECT $2, 'notification.cleared', organization_id, $1,
+           CASE WHEN $3 LIKE 'run:%' THEN substr($3, 5)::uuid END, id, $3
+    FROM updated ORDER BY id
 )
 SELECT count(*) AS cleared, count(*) FILTER (WHERE priority = 'high') AS high FROM updated
 """
@@ -53,17 +65,17 @@ async def clear_together(pool: Pool, items: list[ClearItem]) -> tuple[list[bool 
     rows = await pool.fetch(CLEAR, *zip(*items, strict=True))
     agent_ids = {row["agent_id"] for row in rows if row["priority"] == Priority.HIGH}
     results = {(row["agent_id"], row["id"]): True if row["priority"] else None for row in rows}
-    return [results.get((agent_id, id_), False) for agent_id, id_, _ in items], list(agent_ids)
+    return [results.get((agent_id, id_), False) for agent_id, id_, _, _ in items], list(agent_ids)
 
 
 async def clear_many(
-    connection: Connection, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime
+    connection: Connection, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime, actor: str
 ) -> tuple[int, int]:
     """Clear these notifications of the agent, or all that are not scheduled for later if `ids` is None.
 
     Return the numbers of cleared notifications and of high ones among them.
     """
-    conditions = Conditions(agent_id, now)
+    conditions = Conditions(agent_id, now, actor)
     if ids is None:
         conditions.add("(n.scheduled_for IS NULL OR n.scheduled_for <= $)", now)
     else:

@@ -10,6 +10,7 @@ from asyncpg import Record
 
 from storage.delivery.receipts import receipt_columns
 from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
+from storage.events.model import BY_SERVICE
 from storage.model import Priority, Receipt, Source
 from storage.notifications.activation import activation
 from storage.postgres.pool import Connection, Pool
@@ -29,10 +30,10 @@ WITH item AS MATERIALIZED (
                FROM unnest($11::bigint[], $12::uuid[]) AS p (ordinal, organization_id)) AS permitted
     FROM unnest(
         $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-        $8::timestamptz[], $9::timestamptz[], $10::timestamptz[]
+        $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $22::text[]
     ) WITH ORDINALITY AS i (
         id, agent_id, source, source_id, title, body, priority,
-        created_at, scheduled_for, activated_at, ordinal)
+        created_at, scheduled_for, activated_at, actor, ordinal)
     LEFT JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
 ), locked AS MATERIALIZED (
     SELECT agent_id, run_id IS NOT NULL AS is_running,
@@ -42,7 +43,7 @@ WITH item AS MATERIALIZED (
     ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
 ), judged AS MATERIALIZED (
     SELECT item.id, agent_id, item.organization_id, source, source_id, title, body, priority,
-           created_at, scheduled_for, ordinal, (activated_at = scheduled_for) IS TRUE AS is_reminder,
+           created_at, scheduled_for, actor, ordinal, (activated_at = scheduled_for) IS TRUE AS is_reminder,
            CASE WHEN activated_at = scheduled_for OR (is_running AND source = 'agent') THEN activated_at
                 WHEN activated_at IS NOT NULL
                 THEN greatest(activated_at, latest_at + interval '1 microsecond')
@@ -58,6 +59,15 @@ WITH item AS MATERIALIZED (
         created_at, scheduled_for, activated_at)
     SELECT id, organization_id, agent_id, source, source_id, title, body, priority,
            created_at, scheduled_for, activated_at
+    FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
+    SELECT created_at, 'notification.created', organization_id, agent_id,
+           CASE WHEN actor LIKE 'run:%' THEN substr(actor, 5)::uuid END, id, actor,
+           CASE WHEN scheduled_for IS NULL
+                THEN json_build_object('source', source, 'priority', priority)
+                ELSE json_build_object('source', source, 'priority', priority, 'scheduled_for',
+                    to_char(scheduled_for AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) END
     FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
 ), updated_state AS (
     UPDATE agent_state s
@@ -111,11 +121,12 @@ class NewNotification:
 
 @dataclass(frozen=True, slots=True)
 class InsertItem:
-    """A new notification, the organizations that may own its agent, and the answer to its request."""
+    """A new notification, the organizations that may own its agent, the answer to its request, its actor."""
 
     new: NewNotification
     allowed: Collection[UUID]
     receipt: Receipt | None = None
+    actor: str = BY_SERVICE
 
     @property
     def activated_at(self) -> datetime | None:
@@ -191,6 +202,7 @@ def _parameters(items: list[InsertItem]) -> Iterable[Sequence[object]]:
         organizations,
         list(receipts),
         *receipt_columns(list(receipts.values())),
+        [item.actor for item in items],
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.errors import ConstraintError, RowLocked, StorageError
-from storage.events.model import Announce
+from storage.events.model import BY_SERVICE, Announce
 from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.activation import activation
 from storage.notifications.clears import ClearItem, clear_many, clear_together
@@ -155,14 +155,19 @@ class Notifications:
         await self._queues.close()
 
     async def insert(
-        self, notification: NewNotification, allowed: Collection[UUID], receipt: Receipt | None = None
+        self,
+        notification: NewNotification,
+        allowed: Collection[UUID],
+        receipt: Receipt | None = None,
+        *,
+        actor: str = BY_SERVICE,
     ) -> None:
         """Store the notification. Concurrent inserts share a commit.
 
         Raise ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not
         `allowed`, AnsweredBefore if the receipt exists already, LimitReached if too many are uncleared.
         """
-        item = InsertItem(notification, allowed, receipt)
+        item = InsertItem(notification, allowed, receipt, actor)
         async with self.limit.reserved(await organization_of(self._pool, item) if self.limit.limit else None):
             refusal = await self._inserts.add(item)
             if isinstance(refusal, RowLocked):
@@ -171,14 +176,14 @@ class Notifications:
             raise refusal
 
     async def insert_in_transaction(
-        self, connection: Connection, notification: NewNotification, allowed: Collection[UUID]
+        self, connection: Connection, notification: NewNotification, allowed: Collection[UUID], actor: str
     ) -> None:
         """Store the notification in the caller's transaction; call `report_committed` after its commit.
 
         Raise the errors of `insert`, and RowLocked if the agent's state stays locked for longer than the
         transaction waits for locks.
         """
-        item = InsertItem(notification, allowed)
+        item = InsertItem(notification, allowed, actor=actor)
         [refusal] = await insert_together(connection, [item])
         if isinstance(refusal, RowLocked):
             [refusal] = await insert_after_lock(connection, [item])
@@ -233,12 +238,14 @@ class Notifications:
             self._update(notification_id, changes, now), f"update of notification {notification_id}"
         )
 
-    async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
+    async def clear(
+        self, agent_id: UUID, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE
+    ) -> bool:
         """Clear the notification; False if the agent has no such notification. The first `cleared_at` stays.
 
         Concurrent calls share a commit. Raise RowLocked if another transaction holds the row for too long.
         """
-        item = (agent_id, notification_id, now)
+        item = (agent_id, notification_id, now, actor)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLEAR_TIMEOUT_SECONDS):
                 # None means that the row is locked. Polling occupies no connection while it waits.
@@ -247,13 +254,15 @@ class Notifications:
                 return is_cleared
         raise RowLocked(f"notification {notification_id} is locked by another transaction")
 
-    async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
+    async def clear_many(
+        self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime, *, actor: str = BY_SERVICE
+    ) -> int:
         """Clear these notifications of the agent, or all that are not scheduled for later if `ids` is None.
 
         Return the number of cleared ones.
         """
         return await self._pool.run_to_completion(
-            self._clear_many(agent_id, ids, now), f"clearing of notifications of agent {agent_id}"
+            self._clear_many(agent_id, ids, now, actor), f"clearing of notifications of agent {agent_id}"
         )
 
     async def list_owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
@@ -338,9 +347,9 @@ class Notifications:
             self._on_clear(agent_ids)
         return results
 
-    async def _clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
+    async def _clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime, actor: str) -> int:
         cleared, high = await self._pool.with_lock_retry(
-            lambda connection: clear_many(connection, agent_id, ids, now)
+            lambda connection: clear_many(connection, agent_id, ids, now, actor)
         )
         self._announce()
         if high:

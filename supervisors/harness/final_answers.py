@@ -3,6 +3,7 @@
 import asyncio
 from uuid import UUID
 
+from storage.events.model import by_run
 from storage.model import Agent, Notification, Outcome, Priority, Reply
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
@@ -136,8 +137,8 @@ class FinalAnswers:
 
     async def _clear(self, contact: WaitingContact) -> None:
         ids = [notification.id for notification in contact.notifications]
-        now = self._clock.now()
-        await asyncio.gather(*(self._queue.clear(self._agent.id, id_, now) for id_ in ids))
+        now, actor = self._clock.now(), by_run(self._run.id)
+        await asyncio.gather(*(self._queue.clear(self._agent.id, id_, now, actor=actor) for id_ in ids))
         for notification_id in ids:
             self._log.record_cleared(notification_id)
 

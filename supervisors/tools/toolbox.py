@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.errors import LimitReached
+from storage.events.model import BY_SERVICE, by_run
 from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
@@ -82,13 +83,23 @@ class Toolbox:
         ask: Ask,
         arguments: Mapping[str, Any],
         span_id: UUID | None = None,
+        *,
+        caller: str = BY_SERVICE,
     ) -> Any:
         """Call the tool and return its result, ready for JSON, or a part of it. Raise ToolError if it fails.
 
         `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
+        `caller`: who calls if it is no run, for the event log.
         """
         call = ToolInvocation(
-            agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now()
+            agent,
+            run_id,
+            span_id,
+            Arguments(arguments),
+            self._stores,
+            ask,
+            self._clock.now(),
+            actor=by_run(run_id) if run_id else caller,
         )
         try:
             return await tool.use(call)
@@ -111,7 +122,15 @@ class Toolbox:
         arguments = Arguments({"contact_id": str(contact.contact_id), "body": text})
         return await self._messaging.send_message(
             ToolInvocation(
-                agent, run_id, span_id, arguments, self._stores, ask, self._clock.now(), contact.message_id
+                agent,
+                run_id,
+                span_id,
+                arguments,
+                self._stores,
+                ask,
+                self._clock.now(),
+                contact.message_id,
+                by_run(run_id),
             )
         )
 

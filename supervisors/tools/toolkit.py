@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.events.model import BY_SERVICE
 from storage.model import Agent
 from supervisors.engine.run import Ask
 from supervisors.ports import ToolStores
@@ -28,7 +29,8 @@ class ToolInvocation:
 
     `run_id` is the run that calls; None if a client calls on behalf of the agent. `span_id` is the span of
     the call in the run's trace, if there is one. `message_id` is the id of the message to send, if it was
-    chosen before, so that the message is sent once however often the call is repeated.
+    chosen before, so that the message is sent once however often the call is repeated. `actor` is who calls,
+    for the event log.
     """
 
     agent: Agent
@@ -39,6 +41,7 @@ class ToolInvocation:
     ask: Ask
     now: datetime
     message_id: UUID | None = None
+    actor: str = BY_SERVICE
 
 
 @dataclass(frozen=True, slots=True)

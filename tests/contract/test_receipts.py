@@ -19,6 +19,7 @@ SECRETS = {  # by path: the field of the answer
     "/api/organizations/api-keys/": "key",
     "/api/organizations/invites/": "code",
     "/api/toolbox/adapter-configs/": "config",
+    "/api/events/tickets/": "ticket",
 }
 
 

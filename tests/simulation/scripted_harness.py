@@ -9,6 +9,7 @@ from random import Random
 
 from hostsvc.llm.price_list import PriceList
 from storage.errors import StorageError
+from storage.events.model import by_run
 from storage.model import Outcome, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.engine.messages import SleepGranted, SleepRefused, SleepRequest
@@ -99,7 +100,7 @@ class ScriptedHarness:
         agent = await self._process.storage.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
-        await self._process.storage.notifications.insert(new, {agent.organization_id})
+        await self._process.storage.notifications.insert(new, {agent.organization_id}, actor=by_run(run.id))
         if self._random.random() < 0.3:
             return RunResult(Outcome.ENDED)
         return await self._is_diligent(run, ask)
@@ -163,7 +164,7 @@ class ScriptedHarness:
         found = await queue.list_for_agent(run.agent_id, include_cleared=False, limit=100, now=clock.now())
         for one in found:
             with self._ledger.changing(one.id, {"cleared": True}) as acknowledge:
-                if await queue.clear(run.agent_id, one.id, clock.now()):
+                if await queue.clear(run.agent_id, one.id, clock.now(), actor=by_run(run.id)):
                     acknowledge()
 
     async def _sleeps(self, run: ActiveRun, ask: Ask) -> bool:

@@ -23,6 +23,7 @@ SECRETS_OF_ALL = "/api/organizations/secrets/"
 SECRETS_OF_TEMPLATE = "/api/templates/{id}/secrets/"
 INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
+TICKETS = "/api/events/tickets/"
 ORGANIZATIONS = "/api/organizations/organizations/"
 JSON = "application/json"
 KEY = "Idempotency-Key"
@@ -48,8 +49,14 @@ BODIES: dict[str, dict[str, Any]] = {
     INVITES: {"email": "ann@example.org"},
     API_KEYS: {"name": "server"},
     ORGANIZATIONS: {"name": "Acme"},
+    TICKETS: {},
 }
-SECRETS = {CONFIGS: "config", INVITES: "code", API_KEYS: "key"}  # null in a repeated answer
+SECRETS = {
+    CONFIGS: "config",
+    INVITES: "code",
+    API_KEYS: "key",
+    TICKETS: "ticket",
+}  # null in a repeated answer
 COUNT = {
     AGENTS: "SELECT count(*) FROM agent",
     RUN: "SELECT count(*) FROM run",
@@ -70,6 +77,7 @@ COUNT = {
     INVITES: "SELECT count(*) FROM invite",
     API_KEYS: "SELECT count(*) FROM api_key",
     ORGANIZATIONS: "SELECT count(*) FROM organization",
+    TICKETS: "SELECT count(*) FROM receipt",
 }
 
 

@@ -67,7 +67,9 @@ async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:
     tool = await toolbox.find(agent, printable(request.match_info["name"]))
     parameters = await read_values(request, build_call_schema(tool.definition))
     run_id = caller.run.run_id if caller.run else None
-    return await toolbox.use(tool, agent, run_id, request.app[REGISTRY].ask, parameters)
+    return await toolbox.use(
+        tool, agent, run_id, request.app[REGISTRY].ask, parameters, caller=caller.identity
+    )
 
 
 ROUTES = (

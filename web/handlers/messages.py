@@ -86,7 +86,9 @@ async def _store_message(
         if message.direction is Direction.INBOUND:
             contact = await storage.contacts.get(message.contact_id) if message.contact_id else None
             notification = _build_notification(message, contact)
-            await storage.messages.receive(message, notification, caller.roles, receipt, uploads=uploads)
+            await storage.messages.receive(
+                message, notification, caller.roles, receipt, uploads=uploads, actor=caller.identity
+            )
         else:
             await storage.messages.insert(message, receipt, uploads=uploads)
     return answer
@@ -121,6 +123,7 @@ async def _receive_from_sender(
                 receipt_of(request, answer),
                 sender=sender.contact if sender.is_new else None,
                 uploads=uploads,
+                actor=caller.identity,
             )
         except AddressTaken:
             continue

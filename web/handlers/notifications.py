@@ -61,7 +61,7 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     answer = json_response(serialize_notification(new), status=201)
     try:
         allowed, receipt = caller.reach.organization_ids, receipt_of(request, answer)
-        await request.app[STORAGE].notifications.insert(new, allowed, receipt)
+        await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
     except ReferenceMissing as error:
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
     except Forbidden as error:
@@ -155,9 +155,10 @@ async def clear_notifications(request: web.Request, caller: Caller) -> web.Respo
     caller.require_agent(agent_id, organization_id)
     if any(owner.agent_id != agent_id for owner in owners.values()):
         raise PermissionDenied
-    cleared: ClearedResponse = {
-        "cleared": await storage.notifications.clear_many(agent_id, ids, request.app[CLOCK].now())
-    }
+    count = await storage.notifications.clear_many(
+        agent_id, ids, request.app[CLOCK].now(), actor=caller.identity
+    )
+    cleared: ClearedResponse = {"cleared": count}
     return json_response(cleared)
 
 

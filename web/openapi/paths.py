@@ -27,6 +27,8 @@ TAGS = {
     "contacts": "The people that agents are in touch with.",
     "messages": "Messages between agents and contacts. An inbound one also notifies its agent.",
     "attachments": "Files that were uploaded with messages.",
+    "events": "The record: every change of an agent, live and afterwards.",
+    "tickets": "Tickets with which browsers open event streams.",
     "documents": "Texts that agents keep or are given.",
     "projects": "Pieces of work, by which documents can be grouped.",
     "traces": "Traces record what happened in a run, or in a program of yours.",

@@ -179,7 +179,7 @@ async def _notify_relative(call: ToolInvocation, relative: Agent, subject: str, 
         scheduled_for=None,
     )
     try:
-        await call.stores.notifications.insert(notification, {call.agent.organization_id})
+        await call.stores.notifications.insert(notification, {call.agent.organization_id}, actor=call.actor)
     except ReferenceMissing as error:
         raise _unknown(relative.id) from error
     return {"agent": str(relative.id), "status": "delivered"}

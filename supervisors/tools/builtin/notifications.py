@@ -62,7 +62,7 @@ async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]] | Par
 async def clear_notification(call: ToolInvocation) -> dict[str, Any]:
     """Clear one of the agent's notifications; clearing it again has no effect."""
     notification_id = call.arguments.id("notification_id")
-    if not await call.stores.notifications.clear(call.agent.id, notification_id, call.now):
+    if not await call.stores.notifications.clear(call.agent.id, notification_id, call.now, actor=call.actor):
         raise ToolError("not_found", f"You have no notification {notification_id}.")
     return {"id": str(notification_id), "cleared": True}
 
@@ -80,7 +80,7 @@ async def create_notification(call: ToolInvocation) -> dict[str, Any]:
         created_at=call.now,
         scheduled_for=call.arguments.moment("scheduled_for", call.agent.timezone),
     )
-    await call.stores.notifications.insert(new, {call.agent.organization_id})
+    await call.stores.notifications.insert(new, {call.agent.organization_id}, actor=call.actor)
     return _serialize(new)
 
 

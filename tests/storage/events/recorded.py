@@ -1,0 +1,27 @@
+"""Reads the event log as tests compare it."""
+
+from typing import Any
+
+from asyncpg import Record
+
+from storage.postgres.pool import Pool
+
+LIST = "SELECT * FROM event WHERE type LIKE $1 || '.%' ORDER BY id"
+
+Logged = tuple[str, str, dict[str, Any]]
+"""The type, the actor and the data of an event."""
+
+
+async def list_events(pool: Pool, kind: str) -> list[Record]:
+    """Return the events about this kind of thing, such as `notification`, in their order."""
+    return await pool.fetch(LIST, kind)
+
+
+async def logged(pool: Pool, kind: str) -> list[Logged]:
+    """Return the type, the actor and the data of these events."""
+    return [(row["type"], row["actor"], row["data"]) for row in await list_events(pool, kind)]
+
+
+async def forget_events(pool: Pool) -> None:
+    """Delete all events, so that a test reads only those of what it does next."""
+    await pool.execute("DELETE FROM event")

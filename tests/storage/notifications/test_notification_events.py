@@ -1,0 +1,128 @@
+"""The events of notifications: each change is in the log once, with who made it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from storage.errors import Forbidden, ReferenceMissing
+from storage.events.model import by_run
+from storage.ids import new_id
+from storage.model import Agent, Priority, Source
+from storage.notifications.notifications import Notifications
+from storage.postgres.pool import Pool
+from tests.storage.events.recorded import forget_events, list_events, logged
+from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
+from tests.storage.notifications.queues import LATER, stored_notification
+
+KEY = f"key:{new_id()}"
+
+
+async def test_insert_writes_created_event_with_source_and_priority(
+    pool: Pool, queue: Notifications, scout: Agent
+) -> None:
+    new = new_notification(scout.id, source=Source.SMS, priority=Priority.HIGH)
+    await queue.insert(new, {scout.organization_id}, actor=KEY)
+
+    [event] = await list_events(pool, "notification")
+    assert event["type"] == "notification.created"
+    assert event["at"] == new.created_at
+    assert (event["organization_id"], event["agent_id"]) == (scout.organization_id, scout.id)
+    assert (event["resource_id"], event["run_id"], event["actor"]) == (new.id, None, KEY)
+    assert event["phase"] is None
+    assert await logged(pool, "notification") == [
+        ("notification.created", KEY, {"source": "sms", "priority": "high"})
+    ]
+
+
+async def test_created_reminder_event_has_its_moment(pool: Pool, queue: Notifications, scout: Agent) -> None:
+    await queue.insert(
+        new_notification(scout.id, priority=Priority.LOW, scheduled_for=LATER), {scout.organization_id}
+    )
+
+    [(_, actor, data)] = await logged(pool, "notification")
+    assert actor == ""
+    assert data == {"source": "api", "priority": "low", "scheduled_for": f"{LATER:%Y-%m-%dT%H:%M:%S.%fZ}"}
+
+
+async def test_event_of_run_names_the_run(pool: Pool, queue: Notifications, scout: Agent) -> None:
+    run_id = new_id()
+    new = new_notification(scout.id)
+    await queue.insert(new, {scout.organization_id}, actor=by_run(run_id))
+    await queue.clear(scout.id, new.id, NOW, actor=by_run(run_id))
+
+    events = await list_events(pool, "notification")
+    assert [event["type"] for event in events] == ["notification.created", "notification.cleared"]
+    assert {event["run_id"] for event in events} == {run_id}
+
+
+async def test_refused_insert_writes_no_event(pool: Pool, queue: Notifications, scout: Agent) -> None:
+    with pytest.raises(Forbidden):
+        await queue.insert(new_notification(scout.id), {new_id()})
+    with pytest.raises(ReferenceMissing):
+        await queue.insert(new_notification(new_id()), {scout.organization_id})
+
+    assert await logged(pool, "notification") == []
+
+
+async def test_batch_writes_one_event_each_in_order(pool: Pool, queue: Notifications, scout: Agent) -> None:
+    others = [await stored_agent(pool) for _ in range(3)]
+    new = [new_notification(agent.id) for agent in (*others, scout) for _ in range(20)]
+    allowed = {agent.organization_id for agent in (*others, scout)}
+    await asyncio.gather(*(queue.insert(one, allowed) for one in new))
+
+    assert [event["resource_id"] for event in await list_events(pool, "notification")] == [
+        one.id for one in new
+    ]
+
+
+async def test_insert_for_locked_agent_writes_one_event(
+    pool: Pool, queue: Notifications, scout: Agent, other_program: Any
+) -> None:
+    new = new_notification(scout.id, priority=Priority.HIGH)
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state FOR UPDATE")
+        waiting = asyncio.create_task(queue.insert(new, {scout.organization_id}))
+        await asyncio.wait([waiting], timeout=0.1)
+        assert await logged(pool, "notification") == []
+    await waiting
+
+    assert len(await logged(pool, "notification")) == 1
+
+
+async def test_clear_writes_cleared_event_only_once(pool: Pool, queue: Notifications, scout: Agent) -> None:
+    one = await stored_notification(queue, scout)
+    await forget_events(pool)
+    await asyncio.gather(*(queue.clear(scout.id, one.id, LATER, actor=KEY) for _ in range(3)))
+    await queue.clear(scout.id, one.id, LATER + HOUR)
+
+    [event] = await list_events(pool, "notification")
+    assert (event["type"], event["at"], event["actor"]) == ("notification.cleared", LATER, KEY)
+    assert (event["resource_id"], event["agent_id"]) == (one.id, scout.id)
+    assert event["organization_id"] == scout.organization_id
+
+
+async def test_clear_of_unknown_notification_writes_no_event(
+    pool: Pool, queue: Notifications, scout: Agent
+) -> None:
+    one = await stored_notification(queue, scout)
+    await forget_events(pool)
+    assert not await queue.clear(scout.id, new_id(), LATER)
+    assert not await queue.clear((await stored_agent(pool)).id, one.id, LATER)
+
+    assert await logged(pool, "notification") == []
+
+
+async def test_clear_many_writes_event_for_each_uncleared(
+    pool: Pool, queue: Notifications, scout: Agent
+) -> None:
+    ids = sorted([(await stored_notification(queue, scout)).id for _ in range(4)])
+    await queue.clear(scout.id, ids[0], LATER)
+    await forget_events(pool)
+
+    assert await queue.clear_many(scout.id, ids[:2], LATER, actor=KEY) == 1
+    assert await queue.clear_many(scout.id, None, LATER, actor=KEY) == 2
+    assert await queue.clear_many(scout.id, None, LATER, actor=KEY) == 0
+
+    assert [event["resource_id"] for event in await list_events(pool, "notification")] == ids[1:]
+    assert await logged(pool, "notification") == [("notification.cleared", KEY, {})] * 3
