@@ -73,7 +73,7 @@ class Clients:
 
     async def delete_notification(self, notification: Notification) -> None:
         self._ledger.tried_to_delete(notification.id)
-        if await self._storage.notifications.delete(notification.id):
+        if await self._storage.notifications.delete(notification.id, self._process.clock.now()):
             self._ledger.deleted(notification.id)
 
     async def request_run(self, agent: Agent, *, wakeup: bool) -> None:

@@ -574,8 +574,8 @@ async def test_clearing_and_deleting_report_only_high_notifications(store: Store
     assert store.take_reported() == []
     assert await store.storage.notifications.clear(scout.id, high.id, NOW)
     assert await store.storage.notifications.clear(scout.id, high.id, NOW + HOUR)
-    assert await store.storage.notifications.delete(more.id)
-    assert not await store.storage.notifications.delete(more.id)
+    assert await store.storage.notifications.delete(more.id, NOW)
+    assert not await store.storage.notifications.delete(more.id, NOW)
 
     after = await store.storage.notifications.get(high.id)
     assert after is not None
@@ -623,7 +623,7 @@ async def test_deleted_agent_is_gone_with_its_rows(store: Store) -> None:
     assert await store.storage.notifications.get(pending.id) is None
     assert await store.storage.notifications.update(pending.id, {"title": "A"}, NOW) is None
     assert not await store.storage.notifications.clear(scout.id, pending.id, NOW)
-    assert not await store.storage.notifications.delete(pending.id)
+    assert not await store.storage.notifications.delete(pending.id, NOW)
 
 
 async def test_deletion_waits_for_a_start_in_flight(store: Store) -> None:
