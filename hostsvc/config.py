@@ -137,6 +137,7 @@ class LimitSettings:
     organizations_per_user: int = 100
     streams_per_caller: int = 8
     streams: int = 64
+    event_streams_per_caller: int = 100
     spans_per_trace: int = MAX_SPANS_PER_TRACE
     tags_per_agent: int = 1000
     requests_per_minute: int = 0
@@ -145,6 +146,7 @@ class LimitSettings:
     waiting_notifications: int = 1_000_000
     document_bytes: int = 10 * 2**30
     secrets: int = 1000
+    webhooks: int = 100
     concurrent_runs: int = 0
 
     def __post_init__(self) -> None:
@@ -155,17 +157,21 @@ class LimitSettings:
         require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
         require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
         require_between("streams", self.streams, 1, 10_000)
+        require_between("event_streams_per_caller", self.event_streams_per_caller, 1, 10_000)
         require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
         require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
         for name in ("requests_per_minute", "anonymous_requests_per_minute"):
             require_between(name, getattr(self, name), 0, 10**6)
         for name in ("agents", "waiting_notifications", "secrets", "concurrent_runs"):
             require_between(name, getattr(self, name), 0, 10**9)
+        require_between("webhooks", self.webhooks, 1, 1000)
         require_between("document_bytes", self.document_bytes, 0, 2**60)
 
     def of_storage(self) -> StorageLimits:
         """Return the limits on what each organization may store."""
-        return StorageLimits(self.agents, self.waiting_notifications, self.document_bytes, self.secrets)
+        return StorageLimits(
+            self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from supervisors.clock import Clock
 from supervisors.engine.run import Harness
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
+from supervisors.harness.live_text import LiveOutput
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
@@ -44,7 +45,12 @@ class Execution:
 
 @asynccontextmanager
 async def open_execution(
-    config: Config, storage: Storage, outbound: Outbound, clock: Clock, credentials: RunCredentials
+    config: Config,
+    storage: Storage,
+    live_output: LiveOutput,
+    outbound: Outbound,
+    clock: Clock,
+    credentials: RunCredentials,
 ) -> AsyncIterator[Execution]:
     """Open tools, models and harness; `credentials` let runs in processes of their own use the API."""
     async with (
@@ -53,10 +59,8 @@ async def open_execution(
     ):
         toolbox, prices = Toolbox(storage, clock, outbound, checker), price_list(config)
         wakes = WakeContexts(storage.wakes, clock, config.runs.context_tokens)
-        async with _open_harness(config, storage, toolbox, wakes, models, prices, clock, credentials) as (
-            harness,
-            harness_status,
-        ):
+        builtin = _builtin_harness(config, storage, live_output, toolbox, wakes, models, prices, clock)
+        async with _open_harness(config, storage, builtin, clock, credentials) as (harness, harness_status):
             catalog = _catalog(config, prices)
             yield Execution(toolbox, wakes, checker, prices, catalog, harness, harness_status)
 
@@ -86,14 +90,7 @@ def _catalog(config: Config, prices: Prices) -> ModelCatalog | None:
 
 @asynccontextmanager
 async def _open_harness(
-    config: Config,
-    storage: Storage,
-    toolbox: Toolbox,
-    wakes: WakeContexts,
-    models: Mapping[str, Model],
-    prices: Prices,
-    clock: Clock,
-    credentials: RunCredentials,
+    config: Config, storage: Storage, builtin: BuiltinHarness, clock: Clock, credentials: RunCredentials
 ) -> AsyncIterator[tuple[Harness, Callable[[], HarnessStatus]]]:
     if config.harness.kind == "process":
         async with open_workspace(config.harness, config.runs.max_concurrent, clock, os.environ) as workspace:
@@ -111,13 +108,13 @@ async def _open_harness(
             )
             yield harness, workspace.status
         return
-    builtin = _builtin_harness(config, storage, toolbox, wakes, models, prices, clock)
     yield builtin, lambda: HarnessStatus("builtin")
 
 
 def _builtin_harness(
     config: Config,
     storage: Storage,
+    live_output: LiveOutput,
     toolbox: Toolbox,
     wakes: WakeContexts,
     models: Mapping[str, Model],
@@ -136,6 +133,7 @@ def _builtin_harness(
         prices=prices,
         toolbox=toolbox,
         providers={PROVIDER: InboxModel(), **models},
+        live_output=live_output,
         clock=clock,
         settings=config.runs,
         tracing=config.tracing,

@@ -277,12 +277,12 @@ async def _open_leader(
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await _web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, url, clock)
-    execution = await enter(open_execution(config, storage, outbound, clock, credentials))
+    feed = EventFeed(storage.events, clock)
+    execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = await enter(_open_doorbell(database, storage, on_commit, scan, clock, report_doorbell))
-    feed = EventFeed(storage.events, clock)
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
     service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes, feed)
@@ -353,6 +353,7 @@ def _build_app(
     return build_app(
         storage=storage,
         registry=registry,
+        feed=service.feed,
         status_reader=registry.status,
         toolbox=execution.toolbox,
         wakes=execution.wakes,
@@ -380,6 +381,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         span_metadata_bytes=config.limits.span_metadata_bytes,
         streams_per_caller=config.limits.streams_per_caller,
         streams=config.limits.streams,
+        event_streams_per_caller=config.limits.event_streams_per_caller,
         tags_per_agent=config.limits.tags_per_agent,
         requests_per_minute=config.limits.requests_per_minute,
         anonymous_requests_per_minute=config.limits.anonymous_requests_per_minute,

@@ -17,7 +17,10 @@ from storage.channels.messages import Messages
 from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
+from storage.delivery.webhook_matching import WebhookMatching
+from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.event_resources import EventResources
 from storage.events.events import Events
 from storage.history.journals import Journals
 from storage.history.runs import Runs
@@ -70,6 +73,7 @@ class Storage:
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
+        self.event_resources = EventResources(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
@@ -85,6 +89,10 @@ class Storage:
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
         self.outbox = Outbox(pool, cipher)
+        self.webhooks = Webhooks(pool, cipher)
+        self.webhook_matching = WebhookMatching(
+            pool, stored=self.outbox.stored, changed=self.webhooks.changed
+        )
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)

@@ -8,6 +8,7 @@ from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.events.feed import EventFeed
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog
@@ -18,13 +19,15 @@ from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
 from web.body_room import BodyRoom
-from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
+from web.events.frames import FRAMES, EventFrames
+from web.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
 from web.handlers import (
     accounts,
     adapter_configs,
@@ -39,6 +42,7 @@ from web.handlers import (
     document_versions,
     documentation,
     documents,
+    events,
     health,
     invites,
     limits,
@@ -59,6 +63,7 @@ from web.handlers import (
     transcripts,
     usage,
     webhook_deliveries,
+    webhooks,
 )
 from web.json import to_json
 from web.observability import request_id
@@ -81,6 +86,7 @@ ROUTES = (
     *memberships.ROUTES,
     *invites.ROUTES,
     *api_keys.ROUTES,
+    *webhooks.ROUTES,
     *webhook_deliveries.ROUTES,
     *secrets.ROUTES,
     *templates.ROUTES,
@@ -103,6 +109,7 @@ ROUTES = (
     *traces.ROUTES,
     *transcripts.ROUTES,
     *spans.ROUTES,
+    *events.ROUTES,
     *addresses.ROUTES,
     *health.ROUTES,
     *status.ROUTES,
@@ -115,6 +122,7 @@ def build_app(
     *,
     storage: Storage,
     registry: Registry,
+    feed: EventFeed,
     status_reader: StatusReader,
     toolbox: Toolbox,
     wakes: WakeContexts,
@@ -136,6 +144,7 @@ def build_app(
     app[app_keys.STORAGE] = storage
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
+    app[app_keys.EVENT_FEED] = feed
     app[app_keys.TOOLBOX] = toolbox
     app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
@@ -151,7 +160,10 @@ def build_app(
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
-    app.cleanup_ctx.append(_passwords)
+    app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
+    app[FRAMES] = EventFrames(storage, clock)
+    app[OPEN_STREAMS] = OpenStreams(app, feed, settings.event_streams_per_caller)
+    app.cleanup_ctx.extend((_passwords, look_after_streams))
     _add_routes(app)
     return app
 

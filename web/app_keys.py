@@ -8,6 +8,7 @@ from aiohttp import web
 from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.events.feed import EventFeed
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog
@@ -15,7 +16,7 @@ from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
 from web.body_room import BodyRoom
-from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
@@ -47,8 +48,10 @@ FORWARDED_WATCH: web.AppKey[ForwardedWatch] = web.AppKey("forwarded_watch")
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
+STREAM_TICKETS: web.AppKey[StreamTickets] = web.AppKey("stream_tickets")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 COLLECTIONS: web.AppKey[Sequence[str]] = web.AppKey("collections")  # the paths of the lists
+EVENT_FEED: web.AppKey[EventFeed] = web.AppKey("event_feed")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 # The requests with an Idempotency-Key that are being answered.
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")

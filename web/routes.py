@@ -45,6 +45,7 @@ class Route(ABC):
     _: KW_ONLY
     status: int = 200  # of a success
     answer: Any = None  # the type of the response body, None without one
+    stream: Any = None  # the type of the JSON in each event, if the answer may also be a stream
     body: Schema | None = None
     query: Schema | None = None
     refusals: frozenset[int] = frozenset()  # statuses beyond those that follow from the other fields
@@ -133,12 +134,13 @@ class CallerRoute(Route):
 
     access = Access.CALLERS
     handler: CallerHandler
+    takes_ticket: bool = False  # a stream ticket in the query replaces the credential
 
     def endpoint(self) -> Handler:
         handler = self.naming_unknown()
 
         async def authenticated(request: web.Request) -> web.StreamResponse:
-            caller = await admit_caller(request)
+            caller = await admit_caller(request, takes_ticket=self.takes_ticket)
             caller.require_route(self.run_access)
             named = named_organization(request, caller)
             is_read = self.method == "GET"  # of all organizations, whatever the header names

@@ -14,6 +14,7 @@ AT_LEAST_ONE = (
     "span_metadata_bytes",
     "streams_per_caller",
     "streams",
+    "event_streams_per_caller",
     "tags_per_agent",
 )
 
@@ -45,6 +46,7 @@ class WebSettings:
     span_metadata_bytes: int = 1_048_576
     streams_per_caller: int = 8
     streams: int = 64
+    event_streams_per_caller: int = 100
     tags_per_agent: int = 1000
     requests_per_minute: int = 0  # of each key, user or run; 0: not limited
     anonymous_requests_per_minute: int = 0  # of each address

@@ -51,7 +51,7 @@ class ChatModels:
         """Return the response; the SDK retries 429, 5xx and lost connections. Raise ModelCallFailed."""
         stream, thinking_field = self.settings.stream, self.settings.thinking_field
         body = orjson.dumps(chat_protocol.request_body(request, thinking_field, stream=stream))
-        streamed = StreamedResponse()
+        streamed = StreamedResponse(request.on_text)
         try:
             with self._as_run_error(request.model):
                 response = await (self._streamed(body, streamed) if stream else self._whole(body))

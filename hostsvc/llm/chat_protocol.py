@@ -4,7 +4,7 @@ It reads only the fields it needs, and leniently: servers differ in everything e
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,8 +65,9 @@ def parse_response(body: bytes) -> ModelResponse:
 
 @dataclass(slots=True)
 class StreamedResponse:
-    """Assembles a response from the chunks of a stream."""
+    """Assembles a response from the chunks of a stream. `on_text` is called with each piece of its text."""
 
+    on_text: Callable[[str], None] | None = None
     _texts: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _calls: list["_StreamedCall"] = field(default_factory=list)
@@ -93,7 +94,10 @@ class StreamedResponse:
         self._finish_reason = _name(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta")
         if isinstance(delta, dict):
-            self._texts.append(_text(delta.get("content")) or _text(delta.get("refusal")))
+            text = _text(delta.get("content")) or _text(delta.get("refusal"))
+            self._texts.append(text)
+            if text and self.on_text is not None:
+                self.on_text(text)
             self._thoughts.append(_reasoning(delta))
             for position, call in enumerate(_dicts(delta.get("tool_calls"))):
                 self._add_to_call(position, call)

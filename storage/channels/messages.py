@@ -207,7 +207,7 @@ class Messages:
 
     async def get(self, message_id: UUID) -> Message | None:
         row = await self._pool.fetchrow(GET, message_id)
-        return None if row is None else _message(row)
+        return None if row is None else message_of(row)
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
@@ -217,7 +217,7 @@ class Messages:
         conditions.add_optional("m.channel = $", filters.channel)
         conditions.add_optional("m.direction = $", filters.direction)
         conditions.add_period("m.created_at", filters.created)
-        return await fetch_page(self._pool, Message, PAGE, conditions, _message)
+        return await fetch_page(self._pool, Message, PAGE, conditions, message_of)
 
     async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None:
         """Return where the contact's last message to the agent came from; None if there is none."""
@@ -264,7 +264,8 @@ async def _insert(
     await insert_uploads(connection, message.organization_id, message.agent_id, message.id, uploads)
 
 
-def _message(row: Record) -> Message:
+def message_of(row: Record) -> Message:
+    """Build a message from its row."""
     return from_row(Message, row, attachments=_attachments(row["attachments"]))
 
 

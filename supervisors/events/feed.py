@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from uuid import UUID
 
 import structlog
 
@@ -95,6 +96,11 @@ class EventFeed:
             yield subscription
         finally:
             self._remove(subscription)
+
+    def is_followed(self, organization_id: UUID, agent_id: UUID, run_id: UUID) -> bool:
+        """Return whether a subscription would be offered a live event of this run."""
+        index = self._index
+        return run_id in index or agent_id in index or organization_id in index or ALL in index
 
     def publish(self, live: LiveEvent) -> None:
         """Offer a live event to the subscriptions that it concerns."""

@@ -69,6 +69,11 @@ class Subscription:
         count = len(self._buffer or ())
         return f"<Subscription from {self.position}: {count} events, {self._end or 'open'}>"
 
+    @property
+    def is_drained(self) -> bool:
+        """Return whether the reader has taken every event up to the settled one of the feed."""
+        return self._buffer is None and self._end is None
+
     async def get(self) -> Sequence[FeedEvent]:
         """Wait for events and return all that are there.
 

@@ -20,6 +20,7 @@ from supervisors.harness.conversation import (
 )
 from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.live_text import LiveOutput, LiveText
 from supervisors.harness.model_calls import ask_model
 from supervisors.harness.recorded_content import content_policy
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
@@ -72,6 +73,7 @@ class BuiltinHarness:
     prices: Prices
     toolbox: Toolbox
     providers: Mapping[str, Model]
+    live_output: LiveOutput
     clock: Clock
     settings: RunSettings
     tracing: TracingSettings
@@ -132,6 +134,7 @@ class BuiltinHarness:
             final_answers=self._final_answers(run, ask, context, recorder, root, log),
             messages=first_messages(context),
             transcript=self._transcript_of(run, template),
+            live_text=self._live_text(run, agent, recorder),
         )
 
     async def _carry_over_and_converse(self, conversation: Conversation) -> RunResult:
@@ -226,6 +229,11 @@ class BuiltinHarness:
         if policy is None:
             return None
         return CallContent(agent.organization_id, self.shared_contents, self.clock, policy.max_bytes)
+
+    def _live_text(self, run: ActiveRun, agent: Agent, recorder: SpanRecorder) -> LiveText | None:
+        if recorder.content_policy is None:
+            return None
+        return LiveText(run, agent, self.live_output, self.clock)
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
         """Return the provider's name and the model's name at that provider."""

@@ -8,6 +8,7 @@ from supervisors.engine.run_log import RunLog
 from supervisors.harness.call_content import CallContent
 from supervisors.harness.final_answers import FinalAnswers
 from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.live_text import LiveText
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.transcript_recorder import TranscriptRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
@@ -44,6 +45,7 @@ class Conversation:
     final_answers: FinalAnswers
     messages: list[ChatMessage]
     transcript: TranscriptRecorder | None = None  # None: nothing is carried from run to run
+    live_text: LiveText | None = None  # None: nobody may see what the model writes
 
     @property
     def qualified_model(self) -> str:

@@ -1,8 +1,10 @@
 """Model calls: one request of a conversation to its model, traced, recorded and billed."""
 
+from dataclasses import replace
+
 from supervisors.harness.conversation import Conversation
 from supervisors.harness.span_recorder import OpenSpan
-from supervisors.llm.port import ModelCallFailed, ModelResponse
+from supervisors.llm.port import ModelCallFailed, ModelRequest, ModelResponse
 
 
 async def ask_model(conversation: Conversation) -> ModelResponse:
@@ -50,7 +52,7 @@ async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
         await content.record_request(span, request)
     try:
         with conversation.run.waiting_for(f"provider {conversation.provider_name}"):
-            answer = await conversation.provider.complete(request)
+            answer = await _complete_live(conversation, request)
     except ModelCallFailed as error:
         if content is not None and error.partial is not None:
             content.record_answer(span, error.partial)
@@ -58,3 +60,11 @@ async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
     if content is not None:
         content.record_answer(span, answer)
     return answer
+
+
+async def _complete_live(conversation: Conversation, request: ModelRequest) -> ModelResponse:
+    """Return the model's answer, and show its text while the model writes it."""
+    if conversation.live_text is None:
+        return await conversation.provider.complete(request)
+    with conversation.live_text.of_answer() as add:
+        return await conversation.provider.complete(replace(request, on_text=add))

@@ -1,6 +1,7 @@
 """The port to language models: requests, responses and their parts."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -49,7 +50,8 @@ class ChatMessage:
 class ModelRequest:
     """A request for the next answer of a conversation. `model` is its name at the provider.
 
-    A blank `reasoning_effort` and 0 `thinking_max_tokens` let the model decide how long it thinks.
+    A blank `reasoning_effort` and 0 `thinking_max_tokens` let the model decide how long it thinks. If the
+    provider streams, `on_text` is called with each piece of the answer's text; no piece is ever taken back.
     """
 
     model: str
@@ -57,6 +59,7 @@ class ModelRequest:
     tools: tuple[ToolDefinition, ...] = ()
     reasoning_effort: str = ""
     thinking_max_tokens: int = 0
+    on_text: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

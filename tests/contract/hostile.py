@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import fields, validate
 
+from web.event_type_fields import EventTypePattern
 from web.fields import (
     Boolean,
     Choice,
@@ -178,6 +179,8 @@ def _of_pattern(field: Text) -> RefusedValues:
                 yield "a b@example.org", [NO_ADDRESS]
         case PhoneFilter():
             yield "none", ["Enter a telephone number with at least one digit."]
+        case EventTypePattern():
+            yield "run.endet", ['Unknown event type "run.endet". Did you mean "run.ended"?']
         case OneOf():
             yield "x", [f'"x" is not a valid choice. Choose one of: {", ".join(field.choices)}.']
         case LocalPart():

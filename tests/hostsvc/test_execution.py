@@ -19,6 +19,7 @@ from supervisors.harness.builtin import BuiltinHarness
 from supervisors.settings import RunSettings
 from tests.git_repository import GitRepository
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.live_log import LiveLog
 from web.credentials.formats import RunTokens
 
 SECRET = "a secret of at least thirty-two bytes"
@@ -54,7 +55,7 @@ async def harness_of(config: Config, pool: Pool) -> Harness:
     try:
         async with (
             open_guarded_http(OutboundSettings(), clock) as outbound,
-            open_execution(config, storage, outbound, clock, credentials) as execution,
+            open_execution(config, storage, LiveLog(), outbound, clock, credentials) as execution,
         ):
             return execution.harness
     finally:

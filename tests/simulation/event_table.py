@@ -1,5 +1,6 @@
 """The table of events in memory: statements take ids from a sequence, and rows appear when they commit."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,6 +22,7 @@ class EventTable:
     rows: dict[int, Event] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     last_id: int = 0
+    written: asyncio.Event = field(default_factory=asyncio.Event)  # set by each commit with events
     _transactions: "count[int]" = field(default_factory=lambda: count(1))
 
     def lock(self) -> int:
@@ -40,11 +42,7 @@ class EventTable:
     def show(self, events: Iterable[Event]) -> None:
         """Make rows visible."""
         self.rows.update((event.id, event) for event in events)
-
-    def list_after(self, after: int, until: int, limit: int) -> list[Event]:
-        """Return the visible rows in this range of ids, in their order."""
-        ids = sorted(id_ for id_ in self.rows if after < id_ <= until)
-        return [self.rows[id_] for id_ in ids[:limit]]
+        self.written.set()
 
     def _row(self, organization_id: UUID, event: NewEvent) -> Event:
         self.last_id += 1

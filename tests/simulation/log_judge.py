@@ -15,6 +15,7 @@ from storage.agent_facts import AgentState, StateUpdate
 from storage.events.catalogue import EventType
 from storage.events.model import Event
 from storage.model import Notification
+from tests.simulation.history import History
 from tests.simulation.tables import Nobody, Tables
 
 Condemn = Callable[[str, UUID | None, str], None]
@@ -35,8 +36,9 @@ class Told:
 class LogJudge(Nobody):
     """A witness that reads along. It reports violations to `condemn`."""
 
-    def __init__(self, tables: Tables, condemn: Condemn) -> None:
+    def __init__(self, tables: Tables, history: History, condemn: Condemn) -> None:
         self._tables = tables
+        self._history = history
         self._condemn = condemn
         self._touched: set[UUID] = set()  # agents that the present commit changes
         self._last_ids: dict[tuple[str, UUID], int] = {}  # the last event about each thing
@@ -52,6 +54,8 @@ class LogJudge(Nobody):
 
     def committed(self, events: Sequence[Event]) -> None:
         for event in events:
+            about = self._history.name(event.agent_id or event.organization_id)
+            self._history.note(f"event {event.id}: {about} {event.type}")
             self._check_order(event)
             for breach in self._read(event):
                 self._condemn(INVARIANT, event.agent_id, f"event {event.id}, {event.type}, {breach}")

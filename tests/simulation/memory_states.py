@@ -247,7 +247,7 @@ async def update_row(tables: Tables, transaction: Transaction, update: StateUpda
     newest, agent = tables.states.get(agent_id), tables.agents.get(agent_id)
     if newest is None or agent is None or not guard_holds(update, newest):
         return False
-    events = list(update.events)
+    events = [replace(event, agent_id=agent_id) for event in update.events]
     if update.notice is not None and update.notice.id not in tables.notifications:
         events.append(row_events.created(_left(update.notice, agent)))
     transaction.insert_events(agent.organization_id, events)

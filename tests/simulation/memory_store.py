@@ -18,11 +18,15 @@ from storage.events.model import BY_SERVICE
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
 from tests.simulation import row_events
+from tests.simulation.faulty_wire import QUANTUM_SECONDS
+from tests.simulation.memory_events import MemoryEvents
 from tests.simulation.memory_facts import budgets
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
 from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
 from tests.storage.factories import NOW
+
+SLOWEST_QUANTA = 4  # a change of an agent takes less
 
 SHOWN_STATE = (
     "status",
@@ -103,6 +107,8 @@ class MemoryAgents:
                 event = row_events.agent_event(EventType.AGENT_CHANGED, agent_id, now, fields, actor)
                 transaction.insert_events(agent.organization_id, [event])
             transaction.write(write)
+            # The ids of its events stay taken for as long as the rest of the transaction lasts.
+            await asyncio.sleep(QUANTUM_SECONDS * (self._tables.events.last_id % SLOWEST_QUANTA))
         await asyncio.sleep(0)
         return await self.get(agent_id)
 
@@ -264,6 +270,7 @@ class MemoryStorage:
     runs: MemoryRuns
     usage: MemoryUsage
     spending: MemorySpending
+    events: MemoryEvents
 
 
 def build_memory_storage(
@@ -279,4 +286,5 @@ def build_memory_storage(
         runs=MemoryRuns(tables),
         usage=MemoryUsage(tables, wire),
         spending=MemorySpending(tables, wire),
+        events=MemoryEvents(tables, wire),
     )

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from supervisors.engine import requests
+from storage.events import reader
+from supervisors.engine import requests, update_plans
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
@@ -55,9 +56,9 @@ class PlantedBug:
 
 SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     "sleep is granted without checking wake_seq",
-    Supervisor._plan,
+    update_plans.plan_update,
     "guarded=True",
-    "guarded=end is None",
+    "guarded=step.end is None",
     1,
 )
 
@@ -110,7 +111,7 @@ PLANTED = (
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        1185,
+        355,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
@@ -197,5 +198,33 @@ PLANTED = (
         "interrupted if interrupted and interrupted > now else None",
         "None",
         1,
+    ),
+    PlantedBug(
+        "event missing: a notification is cleared without one",
+        MemoryNotifications._clear_row,
+        "transaction.insert_events(after.organization_id, events)",
+        "pass",
+        0,
+    ),
+    PlantedBug(
+        "event out of order: a gap in the ids is not waited for",
+        reader.count_settled,
+        "event.id - 1 > max(settled, known_until)",
+        "False",
+        2,
+    ),
+    PlantedBug(
+        "event out of order: the writers behind a gap are taken for finished",
+        reader.unfinished,
+        "if name in writers or name.startswith(PREPARED)",
+        "if False",
+        2,
+    ),
+    PlantedBug(
+        "event out of order: a new reader begins before writers have finished",
+        reader.EventReader.skip,
+        "while writers:",
+        "while False:",
+        118,
     ),
 )

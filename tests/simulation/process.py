@@ -12,6 +12,7 @@ import aiojobs
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
+from supervisors.events.feed import EventFeed
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.loop import repeat
@@ -45,6 +46,7 @@ class Process:
         self.wire = wire
         self._runs = replace(RUNS, max_concurrent=slots)
         self.storage = build_memory_storage(tables, self._tell, wire)
+        self.feed = EventFeed(self.storage.events, self.clock)
         self._loop = loop
         self._random = QuantisedRandom(seed)
         self.registry: Registry
@@ -73,6 +75,7 @@ class Process:
             ("pauses", pauses.run_once, SUPERVISORS.scan_interval_seconds),
             ("budgets", budgets.run_once, SUPERVISORS.scan_interval_seconds),
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
+            ("event feed", self.feed.run_once, 0),
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
 

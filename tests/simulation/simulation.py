@@ -18,11 +18,12 @@ from supervisors.errors import SupervisorError
 from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from tests.simulation.followers import Followers
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
-from tests.simulation.log_judge import LogJudge
+from tests.simulation.log_judge import INVARIANT, LogJudge
 from tests.simulation.process import Process
 from tests.simulation.scripted_harness import ScriptedHarness
 from tests.simulation.tables import Tables, Witnesses
@@ -64,8 +65,9 @@ class Simulation:
         self._slots = self._random("slots").choice(SLOTS)
         self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
         self._ledger = Ledger(self._tables)
-        log_judge = LogJudge(self._tables, self.judge.condemn)
-        self._tables.witness = Witnesses(self.judge, log_judge)
+        log_judge = LogJudge(self._tables, self.history, self.judge.condemn)
+        self._followers = Followers(self._tables, self.judge.condemn)
+        self._tables.witness = Witnesses(self.judge, log_judge, self._followers)
         self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
         self._workload = Workload(
             self._chance, self._tables, self.ids, self._wall.now, has_caps=self._has_caps
@@ -85,6 +87,8 @@ class Simulation:
         await asyncio.sleep(2 * REPAIR_SECONDS)
         for agent_id, what in self._ledger.lost():
             self.judge.condemn("I3", agent_id, what)
+        for what in self._followers.missed():
+            self.judge.condemn(INVARIANT, None, what)
         await self._process.die()
 
     async def _let_something_happen(self) -> None:
@@ -133,6 +137,7 @@ class Simulation:
         self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
         self.judge.begins()
         await process.begin(harness)
+        self._followers.follow(process.feed, process.storage.events)
         self.judge.began()
 
     async def _crash(self) -> None:
@@ -178,6 +183,7 @@ class Simulation:
             self._tables.agents[agent.id] = agent
             self._tables.states[agent.id] = AgentState(agent.id)
             self.history.call(agent.id, f"agent {agent.id.int}")
+        self._followers.populate(agent.organization_id, agent.id)
 
     def _random(self, of: str) -> Random:
         return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets

@@ -171,7 +171,8 @@ class Transaction:
             await asyncio.sleep(0)  # a transaction with later ids may commit first
         for write in self._writes:
             write()
-        self._tables.events.show(self._events)
+        if self._events:
+            self._tables.events.show(self._events)
         self._tables.witness.committed(self._events)
 
 

@@ -1,6 +1,7 @@
 """A model that follows the test's script, and tools that the test replaces."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -35,7 +36,11 @@ class Script:
         if not self._turns:
             self.is_thinking.set()
             await asyncio.Event().wait()
-        return self._turns.pop(0)
+        turn = self._turns.pop(0)
+        if request.on_text is not None:
+            for word in re.findall(r"\S+\s*", turn.text):
+                request.on_text(word)
+        return turn
 
     @property
     def conversation(self) -> tuple[ChatMessage, ...]:

@@ -45,6 +45,7 @@ from tests.storage.factories import (
     usage_record,
 )
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.live_log import LiveLog
 from tests.supervisors.scripted_model import RiggedToolbox
 
 # Within the horizon of the timer queue, and at no time that a test uses.
@@ -189,6 +190,7 @@ class World:
         self.storage = Storage(
             pool, on_commit=self._tell, on_clear=self._tell_of_clearings, sleep=SystemClock().sleep
         )
+        self.live_output = LiveLog()
         self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)
         self.puppets: dict[UUID, Puppet] = {}  # by agent, while their runs are active
         self._latest: dict[UUID, Puppet] = {}
@@ -440,6 +442,7 @@ class World:
             prices=PriceList(),
             toolbox=self.toolbox,
             providers={self._provider: model},
+            live_output=self.live_output,
             clock=self.clock,
             settings=self._run_settings,
             tracing=self._tracing_settings,

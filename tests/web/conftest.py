@@ -22,12 +22,14 @@ from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from supervisors.clock import SystemClock
+from supervisors.clock import Clock, SystemClock
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun, Ask, RunResult
+from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
+from supervisors.maintenance.loop import repeat
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
@@ -76,7 +78,7 @@ class Api:
         return Api(self.client, authorization)
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
-        headers = dict(options.pop("headers", {}))
+        headers = {"Accept": "application/json", **options.pop("headers", {})}
         if self.authorization is not None:
             headers.setdefault("Authorization", self.authorization)
         async with self.client.request(
@@ -192,6 +194,17 @@ def cheap_start_and_passwords() -> Iterator[None]:
 
 
 @asynccontextmanager
+async def reading(feed: EventFeed, clock: Clock) -> AsyncIterator[None]:
+    """Have the feed read the log, as the maintenance services do."""
+    task = asyncio.create_task(repeat("event feed", feed.run_once, 0, clock))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@asynccontextmanager
 async def serving(
     pool: Pool, settings: WebSettings, connections: ConnectionSettings = CONNECTIONS
 ) -> AsyncIterator[Service]:
@@ -218,11 +231,13 @@ async def serving(
         ) as registry,
     ):
         overheard = Overheard()
-        async with AsyncExitStack() as stack:
+        feed = EventFeed(storage.events, clock)
+        async with AsyncExitStack() as stack, reading(feed, clock):
             stack.enter_context(cheap_start_and_passwords())
             app = build_app(
                 storage=storage,
                 registry=registry,
+                feed=feed,
                 status_reader=registry.status,
                 toolbox=Toolbox(storage, clock, outbound, checker),
                 wakes=WakeContexts(storage.wakes, clock, 4000),

@@ -11,17 +11,25 @@ from collections.abc import Callable, Hashable
 from aiohttp import web
 
 from web.access.auth import Caller, authenticate
+from web.access.current_callers import authenticate_ticket
 from web.app_keys import CLOCK, RATE_LIMITS
 from web.credentials.rate_limits import RateLimit
 from web.errors import NotAuthenticated, Throttled
 from web.observability.request_id import FURTHER_HEADERS
 from web.request.client_address import client_network
 
+TICKET_PARAMETER = "ticket"
 
-async def admit_caller(request: web.Request) -> Caller:
-    """Return the caller. Raise NotAuthenticated, or Throttled if the caller or the address must wait."""
+
+async def admit_caller(request: web.Request, *, takes_ticket: bool = False) -> Caller:
+    """Return the caller, who may use a stream ticket if it has no credential and `takes_ticket`.
+
+    Raise NotAuthenticated, or Throttled if the caller or the address must wait.
+    """
+    has_credential = not takes_ticket or "Authorization" in request.headers
+    ticket = "" if has_credential else request.query.get(TICKET_PARAMETER, "")
     try:
-        caller = await authenticate(request)
+        caller = await (authenticate_ticket(request, ticket) if ticket else authenticate(request))
     except NotAuthenticated:
         admit_address(request)
         raise

@@ -61,6 +61,7 @@ class Caller:
     run: RunScope | None = None
     is_user: bool = False
     is_confined: bool = False  # to the organization in X-Organization, the only one in `roles`
+    token_version: int | None = None  # of a user's tokens; None for a key or a run
 
     @property
     def identity(self) -> str:
@@ -256,12 +257,19 @@ async def _key_caller(request: web.Request, credential: str, prefix: str) -> Cal
 
 
 async def _user_caller(request: web.Request, credential: str) -> Caller:
-    now = request.app[CLOCK].now()
-    claims = request.app[USER_TOKENS].read(credential, now)
-    holder = claims and await request.app[STORAGE].token_holders.get(claims[0], now)
-    if not (claims and holder) or holder.token_version != claims[1]:
+    claims = request.app[USER_TOKENS].read(credential, request.app[CLOCK].now())
+    caller = claims and await current_user(request.app, *claims)
+    if not caller:
         raise NotAuthenticated("Invalid token.")
-    return Caller(holder.user_id, holder.roles, is_user=True)
+    return caller
+
+
+async def current_user(app: web.Application, user_id: UUID, token_version: int) -> Caller | None:
+    """Return the user as it is now; None if its tokens of this version are no longer valid."""
+    holder = await app[STORAGE].token_holders.get(user_id, app[CLOCK].now())
+    if holder is None or holder.token_version != token_version:
+        return None
+    return Caller(user_id, holder.roles, is_user=True, token_version=token_version)
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:

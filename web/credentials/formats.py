@@ -1,11 +1,13 @@
-"""API keys, one-time codes, and the tokens of users and runs: made and read."""
+"""API keys, one-time codes, the tokens of users and runs, and stream tickets: made and read."""
 
+import base64
 import hashlib
 import re
 import secrets
 import string
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +17,7 @@ from web.fields import parse_uuid
 
 KEY_BYTES = 32
 CODE_BYTES = 24
+SIGNING_BYTES = 24
 TOKEN_ID_BYTES = 12
 PREFIX_LENGTH = 8
 PREFIX_ALPHABET = string.ascii_lowercase + string.digits
@@ -24,7 +27,10 @@ ALGORITHM = "HS256"
 ISSUER = "hostsvc"
 FOR_USERS = "user"
 FOR_RUNS = "run"
+FOR_STREAMS = "event-stream"
+TICKET_LIFETIME = timedelta(minutes=1)
 LEEWAY = timedelta(minutes=1)
+NO_LEEWAY = timedelta()
 CLAIMS = ["iss", "aud", "sub", "iat", "exp"]
 
 
@@ -54,6 +60,11 @@ def key_prefix(text: str) -> str | None:
 def make_code() -> str:
     """Return a random code that one person can use once: for an invitation, or to reset a password."""
     return secrets.token_urlsafe(CODE_BYTES)
+
+
+def make_signing_secret() -> str:
+    """Return a random secret for Standard Webhooks: `whsec_` and the key in Base64."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(SIGNING_BYTES)).decode()}"
 
 
 def hash_secret(text: str) -> bytes:
@@ -93,6 +104,34 @@ class RunTokens:
         return None if claims is None else UUID(claims["sub"])
 
 
+@dataclass(frozen=True, slots=True)
+class TicketHolder:
+    """The credential that a stream ticket stands for: an API key, or a user's tokens of one version."""
+
+    credential: UUID
+    token_version: int | None  # None: the credential is an API key
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTickets:
+    """The tickets that open event streams for a minute, in a URL: browsers cannot send a header there."""
+
+    secret: str = field(repr=False)
+
+    def issue(self, holder: TicketHolder, now: datetime) -> tuple[str, datetime]:
+        """Return a ticket, and when it expires: in whole seconds, the unit of its claims."""
+        version = holder.token_version
+        text = _sign(self.secret, FOR_STREAMS, holder.credential, now, TICKET_LIFETIME, version=version)
+        return text, (now + TICKET_LIFETIME).replace(microsecond=0)
+
+    def read(self, text: str, now: datetime) -> TicketHolder | None:
+        """Return what the ticket stands for, or None if it is not ours or has expired."""
+        claims = _read(text, self.secret, FOR_STREAMS, now, leeway=NO_LEEWAY)
+        if claims is None or type(claims.get("version", "")) not in {int, NoneType}:
+            return None
+        return TicketHolder(UUID(claims["sub"]), claims["version"])
+
+
 def _sign(
     secret: str, audience: str, subject: UUID, now: datetime, lifetime: timedelta, **further: Any
 ) -> str:
@@ -107,7 +146,9 @@ def _sign(
     return jwt.encode({**claims, **further}, secret, ALGORITHM)
 
 
-def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -> dict[str, Any] | None:
+def _read(
+    text: str, secret: str, audience: str, now: datetime, *further: str, leeway: timedelta = LEEWAY
+) -> dict[str, Any] | None:
     """Return the claims of a valid token for this audience, or None."""
     try:
         claims: dict[str, Any] = jwt.decode(
@@ -125,13 +166,16 @@ def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -
         )
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
-    is_valid = parse_uuid(claims["sub"]) is not None and _is_in_force(claims, now)
+    is_valid = parse_uuid(claims["sub"]) is not None and _is_in_force(claims, now, leeway)
     return claims if is_valid else None
 
 
-def _is_in_force(claims: dict[str, Any], now: datetime) -> bool:
-    """Return whether the token is valid now, with leeway both ways for a clock that was set back."""
+def _is_in_force(claims: dict[str, Any], now: datetime, leeway: timedelta) -> bool:
+    """Return whether the token is valid now, with leeway after its end, and before its start.
+
+    The leeway before the start is always the same, for a clock that was set back.
+    """
     if not all(type(claims[name]) is int for name in ("iat", "exp")):
         return False
-    moment, leeway = now.timestamp(), LEEWAY.total_seconds()
-    return bool(claims["iat"] - leeway <= moment < claims["exp"] + leeway)
+    moment, later = now.timestamp(), leeway.total_seconds()
+    return bool(claims["iat"] - LEEWAY.total_seconds() <= moment < claims["exp"] + later)

@@ -9,6 +9,7 @@ from supervisors.json_limits import MAX_DEPTH
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
 from web.json import JSON_TYPE
+from web.media_types import EVENT_STREAM, LAST_EVENT_ID
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
@@ -82,6 +83,11 @@ SECURITY_SCHEMES: dict[str, Json] = {
 }
 
 
+STREAM_DESCRIPTION = (
+    "Server-sent events. The `event` of each is its type, `id` the cursor to resume at, and `data` one line "
+    "of JSON as `contentSchema` says. Events without `data` only move the cursor; comments keep the "
+    "connection alive."
+)
 UUID_PATTERN = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
 
@@ -113,6 +119,12 @@ HEADERS = {
         minLength=1,
         maxLength=idempotency.MAX_CHARACTERS,
         pattern="^[!-~]([ -~]*[!-~])?$",
+    ),
+    "LastEventId": _header(
+        LAST_EVENT_ID,
+        "The cursor at which to resume: the id of the last event that you have. It counts more than `after`, "
+        "because browsers add it when they connect again to the same URL.",
+        pattern="^[0-9]{1,18}$",
     ),
 }
 
@@ -183,6 +195,8 @@ def _parameters(route: Route, components: Components) -> list[Json]:
         headers.append("Organization")
     if route.idempotent:
         headers.append("IdempotencyKey")
+    if route.stream is not None:
+        headers.append("LastEventId")
     query = query_parameters(route.query, components) if route.query is not None else []
     referred = [{"$ref": f"#/components/parameters/{name}"} for name in headers]
     return [*path_parameters(route.path), *referred, *query]
@@ -206,6 +220,16 @@ def _responses(route: Route, components: Components) -> Json:
     return responses
 
 
+def _stream(kind: Any, components: Components) -> Json:
+    """Describe a stream of server-sent events, which no schema can express as a whole."""
+    return {
+        "type": "string",
+        "description": STREAM_DESCRIPTION,
+        "contentMediaType": EVENT_STREAM,
+        "contentSchema": answer_schema(kind, components),
+    }
+
+
 def _success(route: Route, components: Components) -> Json:
     names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
     if isinstance(route.query, PageQuery):
@@ -216,6 +240,8 @@ def _success(route: Route, components: Components) -> Json:
     if route.answer is not None:
         schema = answer_schema(route.answer, components)
         success["content"] = {media_type: {"schema": schema} for media_type in route.media_types}
+        if route.stream is not None:
+            success["content"][EVENT_STREAM] = {"schema": _stream(route.stream, components)}
         example = examples.ANSWERS.get(route.handler.__name__)
         if example is not None:
             success["content"][JSON_TYPE]["example"] = example

@@ -72,17 +72,22 @@ def _union(kinds: Sequence[Any], components: Components) -> Json:
     return nullable(schema) if NoneType in kinds else schema
 
 
+def _property(name: str) -> str:
+    """Return the name of a field in JSON: one that is a keyword of Python has an underscore behind it."""
+    return name.removesuffix("_")
+
+
 def _object(kind: Any, components: Components) -> Json:
     hints = get_type_hints(kind)
     required = kind.__required_keys__ if is_typeddict(kind) else hints
     texts = attribute_docstrings(kind)
-    properties = {name: answer_schema(hint, components) for name, hint in hints.items()}
-    for name in properties.keys() & texts.keys():
-        properties[name]["description"] = texts[name]
+    properties = {_property(name): answer_schema(hint, components) for name, hint in hints.items()}
+    for name in hints.keys() & texts.keys():
+        properties[_property(name)]["description"] = texts[name]
     schema: Json = {
         "type": "object",
         "properties": properties,
-        "required": [name for name in hints if name in required],
+        "required": [_property(name) for name in hints if name in required],
     }
     description = kind.__dict__.get("__doc__")
     if description and not description.startswith(f"{kind.__name__}("):  # a dataclass's own signature

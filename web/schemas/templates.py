@@ -96,8 +96,8 @@ class TemplateResponse(TypedDict):
     reply: Reply
     """How an agent answers the contact that woke it."""
     content: str
-    """Whether traces keep what the model was told and answered: `full` or `none`; "": `tracing.content` of
-    the service."""
+    """Whether traces keep what the model was told and answered, and streams show it live: `full` or `none`;
+    "": `tracing.content` of the service."""
     content_days: int | None
     """How many days these texts are kept; null: `retention.tracing_content_days` of the service. 0: as
     long as their trace."""

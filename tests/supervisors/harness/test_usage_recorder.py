@@ -33,6 +33,7 @@ from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.live_log import LiveLog
 
 LIST = (ToolCall("call_1", "list_notifications", "{}"),)
 
@@ -106,6 +107,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         prices=PriceList(),
         toolbox=Toolbox(storage, clock, NoOutbound(), SchemaChecker(clock)),
         providers={"openai": model, "builtin": InboxModel()},
+        live_output=LiveLog(),
         clock=clock,
         settings=RunSettings(default_provider="openai"),
         tracing=TracingSettings(),

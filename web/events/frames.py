@@ -1,0 +1,168 @@
+"""Events as streams and lists send them, each written once for all that receive it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.events.model import Event
+from storage.storage import Storage
+from supervisors.clock import Clock
+from supervisors.events.subscription import LiveEvent
+from supervisors.fair_slots import FairSlots
+from web.events.resources import Representation, represent
+from web.json import to_json
+from web.schemas.events import RESET, ActorResponse, ActorType, ResetResponse
+
+AT_ONCE = 16  # events that are written together: each may hold a resource as long as a request body
+TURNS = 4  # of such groups, by organization; one alone gets two
+LIFETIME_SECONDS = 5.0
+MAX_BYTES = 33_554_432  # of all frames that are kept
+RETRY_MILLISECONDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An event as a stream sends it; the JSON inside is what lists contain."""
+
+    id: int
+    text: bytes
+    json_start: int
+
+    @property
+    def json(self) -> bytes:
+        return self.text[self.json_start : -2]
+
+
+class EventFrames:
+    """Writes events together with what they are about, as it is at that moment.
+
+    A frame is kept for a few seconds: all streams that receive the event send the same bytes.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._turns = FairSlots(TURNS)
+        self._frames: dict[int, tuple[float, asyncio.Future[Frame]]] = {}  # by id, the oldest frame first
+        self._bytes = 0
+        self._writers: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<EventFrames: {len(self._frames)} with {self._bytes} bytes>"
+
+    async def get(self, events: Sequence[Event]) -> list[Frame]:
+        """Return the frames of the events, in their order. Raise StorageError if the database refuses."""
+        self._forget_old()
+        missing = [event for event in events if event.id not in self._frames]
+        for start in range(0, len(missing), AT_ONCE):
+            self._begin(missing[start : start + AT_ONCE])
+        frames = [self._frames[event.id][1] for event in events]
+        return [frame.result() if frame.done() else await asyncio.shield(frame) for frame in frames]
+
+    def _begin(self, events: Sequence[Event]) -> None:
+        """Write the events in a task, because the stream that needs them first may end before the others."""
+        loop, now = asyncio.get_running_loop(), self._clock.monotonic()
+        for event in events:
+            self._frames[event.id] = (now, loop.create_future())
+        task = loop.create_task(self._write(events), name="event frames")
+        self._writers.add(task)
+        task.add_done_callback(self._writers.discard)
+
+    async def _write(self, events: Sequence[Event]) -> None:
+        futures = [self._frames[event.id][1] for event in events]
+        try:
+            for future, frame in zip(futures, await self._read(events), strict=True):
+                future.set_result(frame)
+                self._bytes += len(frame.text)
+        except Exception as error:  # the outermost edge of the task: the streams get the error
+            for event, future in zip(events, futures, strict=True):
+                self._frames.pop(event.id, None)
+                future.set_exception(error)
+                future.exception()  # the streams may be gone
+        finally:
+            for future in futures:
+                future.cancel()  # only a cancelled task leaves one without a result
+
+    async def _read(self, events: Sequence[Event]) -> list[Frame]:
+        organization_id = events[0].organization_id
+        await self._turns.take(organization_id)
+        try:
+            resources = await represent(self._storage, events)
+        finally:
+            self._turns.release(organization_id)
+        return [frame_of(event, resources.get(event.id)) for event in events]
+
+    def _forget_old(self) -> None:
+        """Forget frames that are too old, and the oldest ones if all take too many bytes."""
+        oldest = self._clock.monotonic() - LIFETIME_SECONDS
+        while self._frames:
+            event_id, (began_at, frame) = next(iter(self._frames.items()))
+            if not frame.done() or (began_at > oldest and self._bytes <= MAX_BYTES):
+                return
+            del self._frames[event_id]
+            self._bytes -= 0 if frame.cancelled() else len(frame.result().text)
+
+
+FRAMES: web.AppKey[EventFrames] = web.AppKey("event_frames")
+
+
+def frame_of(event: Event, resource: Representation | None) -> Frame:
+    """Write an event together with what it is about; None if that is gone."""
+    head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
+    body = to_json(
+        {
+            "id": event.id,
+            "type": event.type,
+            "at": event.at,
+            "organization": event.organization_id,
+            "agent": event.agent_id,
+            "run": event.run_id,
+            "resource_id": event.resource_id,
+            "by": actor_of(event.actor),
+            "data": event.data,
+            "resource": resource,
+        }
+    )
+    return Frame(event.id, b"%b%b\n\n" % (head, body), len(head))
+
+
+def live_frame(event: LiveEvent) -> bytes:
+    """Write a live event, which has no id and so does not change where a client resumes."""
+    body = {
+        "id": None,
+        "type": event.type,
+        "at": event.at,
+        "organization": event.organization_id,
+        "agent": event.agent_id,
+        "run": event.run_id,
+        "resource_id": None,
+        "by": {"type": ActorType.RUN, "id": event.run_id},
+        "data": event.data,
+        "resource": None,
+    }
+    return b"event: %b\ndata: %b\n\n" % (event.type.encode(), to_json(body))
+
+
+def first_frame(position: int) -> bytes:
+    """Write the beginning of a stream: how soon to reconnect, and the cursor even if no event follows."""
+    return b"retry: %d\nid: %d\n\n" % (RETRY_MILLISECONDS, position)
+
+
+def progress_frame(position: int) -> bytes:
+    """Write a new cursor for a stream whose filters have left out the events up to it."""
+    return b"id: %d\n\n" % position
+
+
+def reset_frame(oldest: int) -> bytes:
+    """Write that events were removed before those that follow; `oldest` is the id before the oldest kept."""
+    body: ResetResponse = {"type": RESET, "oldest": oldest + 1}
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (oldest, RESET.encode(), to_json(body))
+
+
+def actor_of(actor: str) -> ActorResponse:
+    """Return who made a change, from the column of the event."""
+    kind, _, actor_id = actor.partition(":")
+    return {"type": ActorType(kind or "service"), "id": UUID(actor_id) if actor_id else None}
