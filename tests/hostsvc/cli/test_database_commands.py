@@ -170,6 +170,7 @@ def test_vacuum_removes_and_counts_expired_rows(tmp_path: Path, database_url: st
             f"removed {traces} traces and spans",
             "removed 0 turns no longer carried",
             "removed 0 webhook deliveries",
+            "removed 0 events",
             "removed 0 deleted documents",
             "removed 0 deleted agents, with their traces and usage",
             "removed 0 contents of spans",
