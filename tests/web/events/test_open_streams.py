@@ -33,10 +33,10 @@ async def end_of(stream: EventStreamReader) -> None:
 async def opened(service: Service, count: int) -> None:
     """Wait until this number of streams is open."""
 
-    async def look() -> bool:
-        return len(service.app[OPEN_STREAMS]) == count
+    async def look() -> bool | None:
+        return len(service.app[OPEN_STREAMS]) == count or None
 
-    await eventually(look)
+    await eventually(look, f"{count} open streams")
 
 
 async def test_credential_has_limited_streams(start_service: StartService) -> None:
