@@ -88,7 +88,7 @@ class Storage:
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
-        self.outbox = Outbox(pool, cipher)
+        self.outbox = Outbox(pool, cipher, self.events.announce)
         self.webhooks = Webhooks(pool, cipher)
         self.webhook_matching = WebhookMatching(
             pool, stored=self.outbox.stored, changed=self.webhooks.changed

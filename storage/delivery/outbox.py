@@ -1,7 +1,7 @@
 """The outbox of webhooks: each is stored in the transaction of its event, so that none can be lost."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -81,7 +81,7 @@ WITH recorded AS (
     SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
         last_status = $6, last_error = $7
     WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
-    RETURNING webhook_id, url
+    RETURNING *
 ), judged AS (
     UPDATE webhook w
     SET failing_since = CASE WHEN $3::timestamptz IS NULL THEN coalesce(w.failing_since, $9::timestamptz) END,
@@ -98,8 +98,12 @@ WITH recorded AS (
 ), disabled AS (
     SELECT * FROM judged WHERE disabled_at IS NOT NULL
 ), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, resource_id, data)
-    SELECT disabled_at, 'webhook.disabled', organization_id, id,
+    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
+    SELECT $9, 'webhook.given_up', organization_id, agent_id, id,
+           json_build_object('type', payload ->> 'type', 'url', url, 'error', left($7, 200))
+    FROM recorded WHERE failed_at IS NOT NULL
+    UNION ALL
+    SELECT $9, 'webhook.disabled', organization_id, NULL, id,
            json_build_object('url', url, 'error', left($7, 200))
     FROM disabled
 )
@@ -259,9 +263,15 @@ class OutboxSize:
 
 
 class Outbox:
-    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once."""
+    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once.
 
-    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
+    `announce` is called after commits that have written to the event log.
+    """
+
+    def __init__(
+        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Callable[[], None] = lambda: None
+    ) -> None:
+        self._announce = announce
         self._pool = pool
         self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
@@ -298,7 +308,7 @@ class Outbox:
 
         Return the event webhook if it has failed for too long, so that this attempt has switched it off.
         """
-        return await fetch_one(
+        disabled = await fetch_one(
             self._pool,
             DisabledWebhook,
             UPDATE_AFTER_ATTEMPT,
@@ -313,6 +323,9 @@ class Outbox:
             now,
             now - DISABLE_AFTER,
         )
+        if attempt.failed_at is not None or disabled is not None:
+            self._announce()
+        return disabled
 
     async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:
         """Store a delivery without an event, due now; None if no active webhook has this id."""
