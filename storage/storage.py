@@ -77,12 +77,12 @@ class Storage:
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
-        self.organizations = Organizations(pool)
+        self.organizations = Organizations(pool, self.events.announce)
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
-        self.templates = Templates(pool, cipher)
+        self.templates = Templates(pool, cipher, self.events.announce)
         self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
@@ -93,7 +93,7 @@ class Storage:
         self.webhook_matching = WebhookMatching(
             pool, stored=self.outbox.stored, changed=self.webhooks.changed
         )
-        self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
+        self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)
         self.notifications = Notifications(
@@ -101,7 +101,7 @@ class Storage:
         )
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
-        self.messages = Messages(pool, self.notifications)
+        self.messages = Messages(pool, self.notifications, self.events.announce)
         self.attachments = Attachments(pool)
         self.documents = Documents(pool, self.limits)
         self.document_versions = DocumentVersions(pool)

@@ -62,8 +62,7 @@ async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *
     Raise StatusUnavailable if the first request fails.
     """
     async with status_client(url) as client:
-        await client.require_leader()  # before opening a database to read the token from it
-        client.token = await _token(client, url, fetch_token)
+        await authenticate(client, url, fetch_token)
         agent_id = await find_agent(client, selection.agent) if selection.agent else None
         if watch:
             await _watch(lambda: _screen(client, agent_id, selection))
@@ -71,6 +70,12 @@ async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *
         screen, exit_code = await _screen(client, agent_id, selection)
         print_screen(screen)
         return exit_code
+
+
+async def authenticate(client: StatusClient, url: str, fetch_token: FetchToken) -> None:
+    """Give the client the operator token. Raise StatusUnavailable if the service does not lead."""
+    await client.require_leader()  # before opening a database to read the token from it
+    client.token = await _token(client, url, fetch_token)
 
 
 async def find_agent(client: StatusClient, id_or_name: str) -> UUID:

@@ -1,7 +1,7 @@
 """The outbox of webhooks: each is stored in the transaction of its event, so that none can be lost."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,6 +17,7 @@ from storage.encryption import (
     value_of_webhook_secret,
 )
 from storage.errors import SecretUnreadable
+from storage.events.model import Announce
 from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
@@ -82,6 +83,12 @@ WITH recorded AS (
         last_status = $6, last_error = $7
     WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
     RETURNING *
+), given_up_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
+    SELECT failed_at, 'webhook.given_up', organization_id, agent_id, id,
+           json_build_object(
+               'type', payload ->> 'type', 'url', left(url, 200), 'error', left(last_error, 200))
+    FROM recorded WHERE failed_at IS NOT NULL
 ), judged AS (
     UPDATE webhook w
     SET failing_since = CASE WHEN $3::timestamptz IS NULL THEN coalesce(w.failing_since, $9::timestamptz) END,
@@ -97,14 +104,10 @@ WITH recorded AS (
     RETURNING w.id, w.organization_id, w.url, w.disabled_at, w.disabled_reason
 ), disabled AS (
     SELECT * FROM judged WHERE disabled_at IS NOT NULL
-), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
-    SELECT $9, 'webhook.given_up', organization_id, agent_id, id,
-           json_build_object('type', payload ->> 'type', 'url', url, 'error', left($7, 200))
-    FROM recorded WHERE failed_at IS NOT NULL
-    UNION ALL
-    SELECT $9, 'webhook.disabled', organization_id, NULL, id,
-           json_build_object('url', url, 'error', left($7, 200))
+), disabled_event AS (
+    INSERT INTO event (at, type, organization_id, resource_id, data)
+    SELECT disabled_at, 'webhook.disabled', organization_id, id,
+           json_build_object('url', left(url, 200), 'error', left($7, 200))
     FROM disabled
 )
 SELECT id, organization_id, url, disabled_reason AS reason FROM disabled
@@ -265,14 +268,14 @@ class OutboxSize:
 class Outbox:
     """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once.
 
-    `announce` is called after commits that have written to the event log.
+    `announce` is called after each commit that may have written events.
     """
 
     def __init__(
-        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Callable[[], None] = lambda: None
+        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Announce = lambda: None
     ) -> None:
-        self._announce = announce
         self._pool = pool
+        self._announce = announce
         self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
         self.stored = asyncio.Event()

@@ -26,7 +26,7 @@ HEADERS: tuple[Json, ...] = tuple(
         (
             "webhook-signature",
             False,
-            "A signature by Standard Webhooks for each valid secret, separated by spaces; absent without one.",
+            "A signature by Standard Webhooks for each valid secret, separated by spaces.",
         ),
     )
 )

@@ -211,8 +211,12 @@ class GivenUpData(WebhookData):
 class ModelDeltaData(TypedDict):
     """The data of `model.delta`."""
 
+    turn: int
+    """The turn of the run, whose answer this is a part of."""
+    offset: int
+    """How many characters of the answer come before this part."""
     text: str
-    """What the model has written since the last such event."""
+    """What the model has written."""
 
 
 Data = (

@@ -113,7 +113,9 @@ async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> No
         model.world, model.agent = world, agent
 
         async def cap_it() -> None:
-            await world.storage.organizations.update(agent.organization_id, {"max_cost_usd_per_day": 1})
+            await world.storage.organizations.update(
+                agent.organization_id, {"max_cost_usd_per_day": 1}, world.clock.now()
+            )
             await tell_agents_of(agent.organization_id, world.states, world.registry)
             await world.registry.wait_until_idle()
 
@@ -309,7 +311,7 @@ async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decima
     await world.remind(reminded, 50)
     await world.notify(active)
     for agent in (asleep, reminded, active):
-        await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None})
+        await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None}, world.clock.now())
 
     await BudgetRenewal(world.states, world.registry, world.clock).run_once()
     await world.wait_until_idle()
