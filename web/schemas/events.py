@@ -107,6 +107,12 @@ class ActorResponse(TypedDict):
     """The id of the run, the key or the user; null for the others."""
 
 
+def actor_of(actor: str) -> ActorResponse:
+    """Return who made a change, from the column of the event."""
+    kind, _, actor_id = actor.partition(":")
+    return {"type": ActorType(kind or "service"), "id": UUID(actor_id) if actor_id else None}
+
+
 class NoData(TypedDict):
     """The data of events that say all with their type."""
 
