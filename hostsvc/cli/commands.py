@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -108,10 +109,17 @@ def check_config(file: Path | None) -> None:
     type=click.Choice(PHASES_AND_STATUSES),
     help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
 )
+@click.option(
+    "--at",
+    "moment",
+    metavar="MOMENT",
+    help=f"Show AGENT as it was then. Forms: {FORMS}. Times are in the time zone of this machine, "
+    "unless they name another.",
+)
 @click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
 @config_option
 def status_command(
-    agent: str | None, watch: bool, phase: str | None, url: str | None, file: Path | None
+    agent: str | None, watch: bool, phase: str | None, moment: str | None, url: str | None, file: Path | None
 ) -> None:
     """Show the state of a running service.
 
@@ -121,7 +129,26 @@ def status_command(
     """
     if agent and phase:
         raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
-    run_command(file, partial(_show_status, selection=Selection(agent, phase), watch=watch, url=url))
+    selection = Selection(agent, phase, _past_moment(moment, agent, watch=watch))
+    run_command(file, partial(_show_status, selection=selection, watch=watch, url=url))
+
+
+def _past_moment(text: str | None, agent: str | None, *, watch: bool) -> datetime | None:
+    """Return the moment of --at. Raise UsageError unless it is a moment in the past of one AGENT."""
+    if text is None:
+        return None
+    if agent is None:
+        raise click.UsageError("--at shows one agent as it was: name an AGENT")
+    if watch:
+        raise click.UsageError("the past does not change: leave out --watch or --at")
+    now = SystemClock().now()
+    try:
+        moment = parse_moment(text, now)
+    except InvalidMoment as error:
+        raise click.UsageError(f"--at: {error}") from error
+    if moment > now:
+        raise click.UsageError(f"--at: {text!r} lies ahead; leave --at out to see the present")
+    return moment
 
 
 @main.command("tail")

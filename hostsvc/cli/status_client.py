@@ -9,10 +9,13 @@ StatusUnavailable
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import datetime
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
 import aiohttp
+
+from supervisors.timestamps import format_timestamp
 
 Json = dict[str, Any]
 
@@ -93,6 +96,11 @@ class StatusClient:
     async def supervisor(self, agent_id: UUID) -> Json:
         """Return the snapshot of one agent."""
         return cast(Json, await self._get(f"{SUPERVISORS}{agent_id}/"))
+
+    async def supervisor_at(self, agent_id: UUID, moment: datetime) -> Json:
+        """Return one agent as it was at a moment in the past."""
+        query = {"at": format_timestamp(moment)}
+        return cast(Json, await self._get(f"{SUPERVISORS}{agent_id}/", query))
 
     async def event_page(self, query: Query) -> Json:
         """Return events as JSON, with the position `after` them."""
