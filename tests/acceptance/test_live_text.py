@@ -155,7 +155,8 @@ async def test_text_holds_no_secret_that_a_tool_repeats(
     async with receiving() as tool, open_endpoint() as endpoint:
         tool.answer, endpoint.otherwise = echo, repeat_the_tool
         provider = {"base_url": endpoint.url, "stream": True}
-        service = await services.start(**{"models.openai": provider, "outbound": {"allow_private": True}})
+        outbound = {"allow_private": True}
+        service = await services.start(outbound=outbound, **{"models.openai": provider})
         client = await sign_up(session, service.url)
         agent = await create_agent_with_tool(client, tool.url, "Bearer sk-live-0123456789")
         async with followed(client, f"/api/cloud/agents/{agent}/events/", type="model.*") as events:
