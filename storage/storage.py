@@ -22,6 +22,8 @@ from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.events import Events
+from storage.events.marks import MarkEvents
+from storage.events.phases import PhaseEvents
 from storage.history.journals import Journals
 from storage.history.runs import Runs
 from storage.history.shared_contents import SharedContents
@@ -115,6 +117,8 @@ class Storage:
         self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
+        self.phase_events = PhaseEvents(pool)
+        self.mark_events = MarkEvents(pool)
         self.retention = Retention(pool)
 
     async def close(self) -> None:

@@ -318,6 +318,7 @@ class World:
         """Record a model call of the agent with this cost."""
         record = usage_record(agent, cost_usd=Decimal(usd), occurred_at=self.clock.now())
         await self.storage.usage.insert(record)
+        self.registry.tell(agent.id, Signal.RELOAD)
 
     async def delete(self, agent: Agent) -> None:
         await self.storage.agents.delete(agent.id, self.clock.now())

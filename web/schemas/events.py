@@ -107,6 +107,12 @@ class ActorResponse(TypedDict):
     """The id of the run, the key or the user; null for the others."""
 
 
+def actor_of(actor: str) -> ActorResponse:
+    """Return who made a change, from the column of the event."""
+    kind, _, actor_id = actor.partition(":")
+    return {"type": ActorType(kind or "service"), "id": UUID(actor_id) if actor_id else None}
+
+
 class NoData(TypedDict):
     """The data of events that say all with their type."""
 
@@ -193,7 +199,7 @@ class BudgetData(TypedDict):
 
 
 class WebhookData(TypedDict):
-    """The data of `webhook.given_up` and `webhook.disabled`."""
+    """The data of `webhook.disabled`."""
 
     url: str
     """Where the webhook goes."""
@@ -201,11 +207,22 @@ class WebhookData(TypedDict):
     """Why the last attempt failed."""
 
 
+class GivenUpData(WebhookData):
+    """The data of `webhook.given_up`."""
+
+    type: str
+    """The type of the event that was not delivered, such as `run.ended`."""
+
+
 class ModelDeltaData(TypedDict):
     """The data of `model.delta`."""
 
+    turn: int
+    """The turn of the run, whose answer this is a part of."""
+    offset: int
+    """How many characters of the answer come before this part."""
     text: str
-    """What the model has written since the last such event."""
+    """What the model has written."""
 
 
 Data = (
@@ -216,6 +233,7 @@ Data = (
     | FieldsData
     | MessageData
     | BudgetData
+    | GivenUpData
     | WebhookData
     | ModelDeltaData
     | NoData
@@ -247,7 +265,7 @@ DATA: Mapping[str, type] = {
     EventType.MESSAGE_SENT: MessageData,
     EventType.MESSAGE_FAILED: MessageData,
     EventType.BUDGET_REACHED: BudgetData,
-    EventType.WEBHOOK_GIVEN_UP: WebhookData,
+    EventType.WEBHOOK_GIVEN_UP: GivenUpData,
     EventType.WEBHOOK_DISABLED: WebhookData,
     EventType.ORGANIZATION_PAUSED: NoData,
     EventType.ORGANIZATION_UNPAUSED: NoData,

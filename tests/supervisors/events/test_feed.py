@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -29,6 +30,7 @@ from supervisors.events.subscription import (
     Subscription,
 )
 from supervisors.maintenance.loop import repeat
+from tests.benchmarks.event_feed import measure, ratio_of
 from tests.crash.faults import killable_postgres
 from tests.storage.events.log import connected, write
 from tests.storage.factories import NOW
@@ -324,3 +326,21 @@ async def test_thousand_subscriptions_get_an_event_within_100_ms(
                 [written]
             ] * 1000
     assert sorted(durations)[2] < 0.1, durations
+
+
+async def test_event_costs_no_more_beside_streams_of_other_agents() -> None:
+    alone, beside = await measure()
+    assert ratio_of(alone, beside) > 0.5, "a look at each of 10,000 streams would cost hundreds of times more"
+
+
+async def test_idle_subscription_takes_little_memory(feed: EventFeed) -> None:
+    owner = UUID(int=1)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(feed.subscribe(EVERYTHING))
+        tracemalloc.start()
+        for number in range(1000):
+            interest = Interest(frozenset({owner}), UUID(int=number + 10))
+            await stack.enter_async_context(feed.subscribe(interest))
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert size < 3000 * 1000
