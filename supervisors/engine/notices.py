@@ -1,6 +1,5 @@
 """Low-priority notices in an agent's own queue, about changes that may need a person's attention."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, SystemNotice
@@ -13,11 +12,10 @@ from supervisors.policy.transitions import is_newly_quarantined
 
 
 def notice_for(
-    seen: AgentFacts, after: AgentState, end: RunEnd | None, now: datetime, policy: Policy
+    before: AgentState, facts: AgentFacts, end: RunEnd | None, now: datetime, policy: Policy
 ) -> SystemNotice | None:
-    """Return the notice for an update from the state in `seen` to `after`, if there is one."""
-    facts_after = replace(seen, state=after)
-    return quarantine_notice(seen.state, after, now) or _budget_notice(facts_after, end, now, policy)
+    """Return the notice for an update from the state `before` to that in `facts`, if there is one."""
+    return quarantine_notice(before, facts.state, now) or _budget_notice(facts, end, now, policy)
 
 
 def quarantine_notice(before: AgentState, after: AgentState, now: datetime) -> SystemNotice | None:
