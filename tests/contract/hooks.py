@@ -65,6 +65,7 @@ STATE = re.compile(
     r"|.*This is not a span of the trace\."
     r"|.*A span may not be its own parent\."
     r"|.*start_date may not be after end_date\."
+    r"|.*start must be before end\."
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."
     r"|.*parse error - too many fields"
