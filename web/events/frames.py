@@ -68,11 +68,10 @@ class EventFrames:
 
     async def get(self, events: Sequence[Event]) -> list[Frame]:
         """Return the frames of the events, in their order. Raise StorageError if the database refuses."""
+        self._forget_old()
         missing = [event for event in events if event.id not in self._writings]
-        if missing:
-            self._forget_old()
-            for start in range(0, len(missing), AT_ONCE):
-                self._begin(missing[start : start + AT_ONCE])
+        for start in range(0, len(missing), AT_ONCE):
+            self._begin(missing[start : start + AT_ONCE])
         writings = [self._writings[event.id] for event in events]
         for writing in writings:
             if not writing.end.is_set():

@@ -74,7 +74,7 @@ class NewTicketBody(Body):
 class TicketResponse(TypedDict):
     """A ticket for event streams."""
 
-    ticket: str
+    ticket: str | None
     """The value of `?ticket=`; it can open streams until `expires_at`, and nothing else. null in a repeated
     answer."""
     expires_at: datetime

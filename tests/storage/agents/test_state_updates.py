@@ -26,6 +26,7 @@ from tests.storage.agents.states import (
     start_update,
     started_state,
 )
+from tests.storage.events.recorded import forget_events, logged
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization
 
 INSERT_MANY = """
@@ -310,6 +311,21 @@ async def test_notice_is_stored_only_if_update_is_made(states: AgentStates, pool
     [row] = await pool.fetch(select)
     assert tuple(row) == ("system", "low", "Quarantined", "It failed.", NOW, None)
     assert (await get_facts(states, agent)).state.wake_seq == before.wake_seq
+
+
+async def test_budget_is_reached_once_with_its_notice(states: AgentStates, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    await forget_events(pool)
+    data = '{"of":"agent","cap_usd":5.0,"spent_usd":6.5}'
+    notice = SystemNotice(new_id(), "Over budget", "It has spent its budget.", NOW, data)
+    for _ in range(2):
+        before = (await get_facts(states, agent)).state
+        assert await states.update(StateUpdate(before, before, guarded=True, notice=notice))
+
+    created = {"source": "system", "priority": "low"}
+    reached = {"of": "agent", "cap_usd": 5.0, "spent_usd": 6.5}
+    assert await logged(pool, "notification") == [("notification.created", "", created)]
+    assert await logged(pool, "budget") == [("budget.reached", "", reached)]
 
 
 async def test_events_are_stored_in_order_only_if_update_is_made(states: AgentStates, pool: Pool) -> None:

@@ -298,6 +298,19 @@ async def test_feed_goes_on_after_an_outage() -> None:
                 assert [log for log in logs if log["log_level"] != "debug"] == []
 
 
+async def test_feed_closes_soon_although_the_database_says_nothing() -> None:
+    with killable_postgres() as server:
+        await migrate(server.url)
+        async with open_pool(DatabaseSettings(url=server.url), epoch=None) as pool:
+            feed = EventFeed(Events(pool), SystemClock())
+            async with feed.subscribe(EVERYTHING) as subscription:
+                with server.stopped():
+                    async with asyncio.timeout(5):
+                        await feed.close()
+                with pytest.raises(FeedClosed):
+                    await subscription.get()
+
+
 async def written_again(pool: Pool) -> int:
     """Write an event as soon as the database takes it."""
     while True:
