@@ -11,6 +11,7 @@ from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.timer_queue import TimerQueue
 from supervisors.policy.decisions import Policy
+from supervisors.policy.explanations import StartLimits
 from supervisors.ports import StateStore
 
 RECOVERY_SECONDS = 1.0
@@ -33,3 +34,8 @@ class SupervisorContext:
     runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over
     recovery_seconds: float = RECOVERY_SECONDS  # agents whose runs died restart within this time
     may_start: bool = True  # false while draining, or while another instance may lead
+
+    def limits_of(self, organization_id: UUID) -> StartLimits:
+        """Return what a start of an agent of this organization may wait for, apart from leave to start."""
+        is_at_limit = self.slots.is_at_limit(organization_id)
+        return StartLimits(self.slots.limit, self.slots.organization_limit if is_at_limit else None)

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
@@ -34,7 +33,7 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
-from supervisors.policy.decisions import Decision, active_count, decide
+from supervisors.policy.decisions import active_count, decide
 from supervisors.policy.phases import Phase
 from supervisors.ports import KnownPrices
 from supervisors.text import excerpt
@@ -160,8 +159,10 @@ class StatusReader:
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
         has_seen_phase = supervisor is not None and supervisor.phase is phase
         since = explanations.since(
-            facts, decision, phase, supervisor.phase_since if supervisor and has_seen_phase else None
+            facts, decision, phase, supervisor.pause_seen_at if supervisor and has_seen_phase else None
         )
+        limits = replace(context.limits_of(facts.organization_id), may_start=context.may_start)
+        waits = run.waits() if run else ()
         wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
         hold = decision.hold if phase is Phase.HOLDING else None
         return Snapshot(
@@ -171,7 +172,15 @@ class StatusReader:
             status=state.status,
             phase=phase,
             since=since,
-            why=_why(facts, decision, phase, now, since, context, run.waits() if run else ()),
+            why=explanations.why(
+                facts,
+                decision,
+                phase,
+                now,
+                since=explanations.stored_since(facts, decision, phase),
+                limits=limits,
+                waits=waits,
+            ),
             next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,
             run=_current_run(facts, context),
             debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
@@ -182,29 +191,6 @@ class StatusReader:
             failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
             recent=tuple(starmap(RecentMessage, read_messages(supervisor.message_log))) if supervisor else (),
         )
-
-
-def _why(
-    facts: AgentFacts,
-    decision: Decision,
-    phase: Phase,
-    now: datetime,
-    since: datetime | None,
-    context: SupervisorContext,
-    waits: Sequence[tuple[str, float]],
-) -> str:
-    is_at_limit = context.slots.is_at_limit(facts.organization_id)
-    return explanations.why(
-        facts,
-        decision,
-        phase,
-        now,
-        since=since,
-        slots=context.slots.limit,
-        organization_slots=context.slots.organization_limit if is_at_limit else None,
-        may_start=context.may_start,
-        waits=waits,
-    )
 
 
 def _quarantined_agent(facts: AgentFacts) -> QuarantinedAgent:

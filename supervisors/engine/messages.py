@@ -116,11 +116,13 @@ ReceiptOf = Callable[[RunReply], Receipt | None]
 class RunRequest(Request[RunReply]):
     """Start a run. Without `wakeup`, only if the agent has no `sleep_until` in the future.
 
-    `receipt` makes the receipt that is stored together with the request's effect, if it has one.
+    `receipt` makes the receipt that is stored together with the request's effect, if it has one. `caller` is
+    for the log and the event.
     """
 
     wakeup: bool = True
     receipt: ReceiptOf = field(default=lambda _: None, repr=False)
+    caller: str = ""
 
     def __str__(self) -> str:
         return "run request" if self.wakeup else "run request without wakeup"
@@ -129,7 +131,7 @@ class RunRequest(Request[RunReply]):
 @final
 @dataclass(frozen=True, slots=True)
 class StopRequest(Request[StopReply]):
-    """End the run, hold, queued start or retry. `force` gives a run no grace. `caller` is for the log."""
+    """End the run, hold, queued start or retry. `force` gives a run no grace. `caller`: as above."""
 
     force: bool = False
     reason: str = ""
@@ -154,7 +156,7 @@ UNSET = Unset.UNSET
 class OwnedFieldsRequest(Request[None]):
     """Write fields that the supervisor owns; `status` is applied before `sleep_until`.
 
-    `caller` is for the log.
+    `caller` is for the log and the event.
     """
 
     status: AgentStatus | Unset = UNSET

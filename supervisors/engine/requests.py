@@ -56,7 +56,7 @@ async def answer(supervisor: Supervisor, request: Request[Reply]) -> Reply | Def
 async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
     """Start a run, or store the request until one can start. Raise AgentArchived or NoStarts."""
     context = supervisor.context
-    now, queued = context.clock.now(), RunReply(RunAnswer.QUEUED)
+    now, queued, cause = context.clock.now(), RunReply(RunAnswer.QUEUED), Cause(request.caller)
 
     def requested(seen: AgentFacts) -> AgentState:
         return transitions.run_requested(seen.state, now)
@@ -69,13 +69,13 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
         if not context.may_start:
             raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
         if supervisor.run is not None or facts.state.run_id is not None:
-            await supervisor.change(facts, requested, receipt=request.receipt(queued))
+            await supervisor.change(facts, requested, receipt=request.receipt(queued), cause=cause)
             return queued
-        run = await supervisor.start(facts, WakeReason.RUN_REQUESTED, request.receipt)
+        run = await supervisor.start(facts, WakeReason.RUN_REQUESTED, request.receipt, cause)
         if run is not None:
             return RunReply(RunAnswer.STARTED, run.id)
         if not context.slots.has_room(facts.organization_id):
-            await supervisor.queue(facts, requested, request.receipt(queued))
+            await supervisor.queue(facts, requested, request.receipt(queued), cause)
             return queued
 
 
@@ -109,7 +109,9 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
         return StopReply.NOT_RUNNING
     is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
     cause = Cause(request.caller, request.reason)
-    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now, request.reason), cause=cause)
+    await supervisor.change(
+        facts, lambda seen: transitions.stopped(seen, now, request.reason), now=now, cause=cause
+    )
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
         if is_stopping and not request.force:
@@ -152,7 +154,7 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
             after = transitions.rescheduled(seen, owned.sleep_until, now)
         return after
 
-    await supervisor.change(await supervisor.get_facts(), written)
+    await supervisor.change(await supervisor.get_facts(), written, cause=Cause(owned.caller))
     await supervisor.reconcile()
 
 
@@ -164,18 +166,18 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: st
     match status:
         case AgentStatus.RUNNING:
             try:
-                await request_run(supervisor, RunRequest())
+                await request_run(supervisor, RunRequest(caller=caller))
             except NoStarts:
                 # The rest of the write is stored already, so keep the request until runs may start.
-                await supervisor.change(facts, lambda seen: transitions.run_requested(seen.state, now))
+                await supervisor.change(
+                    facts, lambda seen: transitions.run_requested(seen.state, now), cause=cause
+                )
         case AgentStatus.ARCHIVED if not is_archived:
-            await supervisor.change(facts, lambda seen: transitions.archived(seen, now), cause=cause)
+            await supervisor.change(facts, lambda seen: transitions.archived(seen, now), now=now, cause=cause)
             if supervisor.run is not None:
                 supervisor.run.stop(context.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
-            # It may not have reconciled yet, and the phase must change for `phase_since` to be set.
-            supervisor.phase = Phase.ARCHIVED
-            await supervisor.change(facts, lambda seen: transitions.restored(seen, now), cause=cause)
+            await supervisor.change(facts, lambda seen: transitions.restored(seen, now), now=now, cause=cause)
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest(caller=caller))
 
@@ -196,7 +198,7 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
             raise RunIsOver("The run has ended or is being stopped.")
         return None if active_count(seen) else transitions.slept(seen, request.until, now)
 
-    after = await supervisor.change(facts, slept, end)
+    after = await supervisor.change(facts, slept, end, cause=Cause(f"run:{request.run_id}"))
     if after is not None:
         if run is not None:
             run.fall_asleep(now)

@@ -10,6 +10,7 @@ from math import inf
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
+from storage.events.model import BY_SERVICE
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
@@ -17,9 +18,9 @@ from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
-from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.engine.run import ActiveRun, unknown_end
 from supervisors.engine.run_journal import journal_of
+from supervisors.engine.update_plans import plan_crash, plan_start, plan_update
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
@@ -31,6 +32,7 @@ from supervisors.policy.decisions import (
     is_quarantined,
 )
 from supervisors.policy.phases import Phase
+from supervisors.policy.record import Step
 
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
@@ -57,7 +59,7 @@ class Supervisor:
         "mailbox",
         "message_log",
         "organization_id",
-        "phase_since",
+        "pause_seen_at",
     )
 
     def __init__(self, agent_id: UUID, context: SupervisorContext) -> None:
@@ -71,7 +73,7 @@ class Supervisor:
         self.crashes = 0  # in a row
         self.backing_off_until = 0.0  # after a crash: no reconcile before this moment of the monotonic clock
         self._phase: Phase | None = None  # None until it has read the agent's facts
-        self.phase_since: datetime | None = None  # None if the phase began before it was made
+        self.pause_seen_at: datetime | None = None  # when it saw a pause begin or end; None: it has seen none
         self.idle_since = 0.0  # on the monotonic clock
         self.message_log = b""  # packed by `message_log.append_message`
         self.hold_clock = HoldClock(context.clock, context.clock_history, context.policy)
@@ -83,8 +85,8 @@ class Supervisor:
 
     @phase.setter
     def phase(self, phase: Phase) -> None:
-        if self._phase is not None and phase is not self._phase:
-            self.phase_since = self.context.clock.now()
+        if self._phase is not None and (phase is Phase.PAUSED) != (self._phase is Phase.PAUSED):
+            self.pause_seen_at = self.context.clock.now()
         self._phase = phase
 
     @property
@@ -149,10 +151,10 @@ class Supervisor:
         return decide(facts, now, self.context.policy, hold_ends_at=ends_at)
 
     async def start(
-        self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None
+        self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None, cause: Cause = BY_RULE
     ) -> ActiveRun | None:
         """Start a run if a slot is free and the update succeeds, which is the claim; else return None."""
-        context, state, now = self.context, facts.state, self.context.clock.now()
+        context, now = self.context, self.context.clock.now()
         run_id = new_id()
         after = transitions.started(facts, run_id, reason, now)
         start = RunStart(
@@ -164,7 +166,8 @@ class Supervisor:
             trace_name=f"invoke_agent {facts.name}",
         )
         stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
-        claim = StateUpdate(state, after, guarded=False, start=start, receipt=stored_receipt)
+        step = self._step(facts, after, now, start=start, actor=cause.caller)
+        claim = plan_start(facts, after, context.policy, step, stored_receipt)
         if not context.slots.take(self.agent_id, facts.organization_id):
             return None
         try:
@@ -176,7 +179,7 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
-        self._report(facts, claim)
+        self._report(facts, claim, cause)
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
         run.agent_name, run.organization_id = facts.name, facts.organization_id
@@ -186,7 +189,13 @@ class Supervisor:
         await context.launch(run, facts.organization_id)
         return run
 
-    async def queue(self, facts: AgentFacts, transition: Transition, receipt: Receipt | None = None) -> None:
+    async def queue(
+        self,
+        facts: AgentFacts,
+        transition: Transition,
+        receipt: Receipt | None = None,
+        cause: Cause = BY_RULE,
+    ) -> None:
         """Store that a start waits for a slot, and wait for one."""
         now = self.context.clock.now()
 
@@ -194,7 +203,7 @@ class Supervisor:
             after = transition(seen)
             return after and transitions.queued(after, now)
 
-        await self.change(facts, queued, receipt=receipt)
+        await self.change(facts, queued, receipt=receipt, now=now, cause=cause)
         self.phase = Phase.QUEUED
         self.context.timer_queue.cancel(self.agent_id)
         self.context.slots.wait(self.agent_id, facts.organization_id)
@@ -212,11 +221,11 @@ class Supervisor:
 
         If the row has changed since `facts` were read, the transition is repeated under lock, so that
         constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
-        from: the present, unless a decision was already made with another. `cause` is for the log.
+        from: the present, unless a decision was already made with another. `cause` says who asked for it.
         Raise AgentGone.
         """
         now = now or self.context.clock.now()
-        update = self._plan(facts, transition, end, receipt, now)
+        update = self._plan(facts, transition, now, end, receipt, cause)
         if update is None:
             return None
         if not (_has_effect(update) or self.has_uncertain_update):
@@ -229,7 +238,7 @@ class Supervisor:
             if locked.facts is None:
                 self.is_gone = True
                 raise AgentGone("There is no such agent.")
-            update = self._plan(self._remember(locked.facts), transition, end, receipt, now)
+            update = self._plan(self._remember(locked.facts), transition, now, end, receipt, cause)
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
@@ -268,8 +277,7 @@ class Supervisor:
         due_at, retry_at = state.next_due_at, failed.retry_at
         is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
         after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
-        notice = quarantine_notice(state, after, now)
-        update = StateUpdate(state, after, guarded=False, notice=notice)
+        update = plan_crash(facts, after, self._step(facts, after, now))
         if not await self.context.store.update(update):
             return None
         self._report(facts, update)
@@ -306,16 +314,29 @@ class Supervisor:
         self,
         seen: AgentFacts,
         transition: Transition,
-        end: RunEnd | None,
-        receipt: Receipt | None,
         now: datetime,
+        end: RunEnd | None = None,
+        receipt: Receipt | None = None,
+        cause: Cause = BY_RULE,
     ) -> StateUpdate | None:
         after = transition(seen)
         if after is None:
             return None
-        armed = transitions.with_next_due(seen, after, now, self.context.policy)
-        notice = notice_for(seen, armed, end, now, self.context.policy)
-        return StateUpdate(seen.state, armed, guarded=True, end=end, receipt=receipt, notice=notice)
+        step = self._step(seen, after, now, end=end, actor=cause.caller)
+        return plan_update(seen, after, self.context.policy, step, receipt)
+
+    def _step(
+        self,
+        facts: AgentFacts,
+        after: AgentState,
+        now: datetime,
+        start: RunStart | None = None,
+        end: RunEnd | None = None,
+        actor: str = BY_SERVICE,
+    ) -> Step:
+        run = self.run
+        run_is_stopping = run is not None and run.is_stopping and run.id == after.run_id
+        return Step(now, self.context.limits_of(facts.organization_id), start, end, actor, run_is_stopping)
 
     async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
         """Start the run that is due, or queue it. Return None if the agent's state has changed."""
@@ -329,13 +350,15 @@ class Supervisor:
 
     async def _rest(self, facts: AgentFacts, decision: Decision, now: datetime) -> str | None:
         """Store and schedule the next wake. Return None if the agent's state has changed."""
-        context, state = self.context, facts.state
+        context = self.context
         context.slots.leave(self.agent_id)
-        rested = transitions.with_next_due(facts, transitions.dequeued(state), now, context.policy)
-        if rested != state or self.has_uncertain_update:
+        rested = self._plan(facts, lambda seen: transitions.dequeued(seen.state), now)
+        if rested is None:
+            return None
+        if _has_effect(rested) or self.has_uncertain_update:
             # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
             stored = await self.change(facts, lambda seen: transitions.dequeued(seen.state), now=now)
-            if stored != rested:
+            if stored != rested.after:
                 return None
         self.phase = decision.phase
         if decision.wake is None or decision.due_wake(now):

@@ -1,6 +1,7 @@
 """Explanations: sentences that say why an agent is in its phase, and what wakes it next."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
@@ -13,13 +14,15 @@ from supervisors.policy.decisions import (
     WakeReason,
     left_over_count,
 )
+from supervisors.policy.phases import OVER_BUDGET as OVER_BUDGET_PHASE
 from supervisors.policy.phases import Phase
 from supervisors.text import excerpt
 
 QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
 UNPRICED = "A model without a known price"
-MAX_REASON_LENGTH = 200  # of the text by the user that a sentence quotes
+MAX_REASON_LENGTH = 200  # of a reason or an error that a sentence quotes
+WHY_ASLEEP = "Asleep until a high-priority notification, a reminder or a run request wakes it."
 WHY_PAUSED = "Its organization is paused; nothing starts until the pause ends."
 WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop and has not ended yet."
 WHY_STOPPING_BEFORE_NEXT = (
@@ -49,32 +52,59 @@ def phase_of(facts: AgentFacts, decision: Decision, now: datetime, *, run_is_sto
     return decision.phase
 
 
+def recorded_name(decision: Decision, phase: Phase) -> str:
+    """Return the name that the event log has for a phase: one over its budget is not merely asleep."""
+    return OVER_BUDGET_PHASE if phase is Phase.ASLEEP and decision.over_budget is not None else phase
+
+
 def since(
-    facts: AgentFacts, decision: Decision, phase: Phase, seen_since: datetime | None = None
+    facts: AgentFacts, decision: Decision, phase: Phase, pause_seen_at: datetime | None = None
 ) -> datetime | None:
     """Return when the agent entered this phase; None if it is not known.
 
-    `seen_since`: when its supervisor saw the phase begin. The stored state does not say when a pause began,
-    nor when an archive, a pause or a backoff ended, so a resting agent may have rested for less long.
+    `pause_seen_at`: when its supervisor saw a pause of its organization begin or end. A pause is no change of
+    the agent, so its moment is not stored with the agent.
+    """
+    if phase is Phase.PAUSED:
+        return pause_seen_at
+    began_at = stored_since(facts, decision, phase)
+    return began_at if pause_seen_at is None else max(began_at, pause_seen_at)
+
+
+def stored_since(facts: AgentFacts, decision: Decision, phase: Phase) -> datetime:
+    """Return when the agent entered this phase, apart from pauses of its organization.
+
+    This is the moment in the event log. An agent whose phase is not there yet may have been in it for less
+    long.
     """
     state = facts.state
+    if state.phase_since is not None and state.phase == recorded_name(decision, phase):
+        return state.phase_since
     match phase:
         case Phase.RUNNING:
             moment = state.last_started_at
-        case Phase.STOPPING if state.stopped_at is None:
-            return seen_since
         case Phase.STOPPING | Phase.ARCHIVED:
             moment = state.stopped_at
         case Phase.QUEUED:
             moment = state.queued_at
-        case Phase.PAUSED:
-            return seen_since
-        case Phase.HOLDING | Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
+        case _:
             # Held messages may have come earlier, during a run or a pause.
             held_since = decision.hold.first_at if phase is Phase.HOLDING and decision.hold else None
-            moments = (held_since, state.last_ended_at, state.stopped_at, seen_since)
+            moments = (held_since, state.last_ended_at, state.stopped_at)
             moment = max(filter(None, moments), default=None)
     return moment or facts.created_at
+
+
+@dataclass(frozen=True, slots=True)
+class StartLimits:
+    """What a due start may have to wait for: run slots, and leave to start at all.
+
+    `slots`: their number. `organization_slots`: that of the agent's organization, if it has all of them now.
+    """
+
+    slots: int
+    organization_slots: int | None = None
+    may_start: bool = True
 
 
 def why(
@@ -84,16 +114,12 @@ def why(
     now: datetime,
     *,
     since: datetime | None,
-    slots: int,
-    organization_slots: int | None = None,
-    may_start: bool,
+    limits: StartLimits,
     waits: Sequence[tuple[str, float]] = (),
 ) -> str:
     """Explain in a sentence or two why the agent is in this phase, which began at `since`.
 
-    `slots`: the number of run slots. `organization_slots`: that of its organization, if it has all of them
-    now. `may_start`: whether any run may start now. `waits`: what its run waits for and since how many
-    seconds, the longest wait first.
+    `waits`: what its run waits for and since how many seconds, the longest wait first.
     """
     state = facts.state
     match phase:
@@ -107,11 +133,10 @@ def why(
         case Phase.PAUSED:
             return WHY_PAUSED
         case Phase.QUEUED:
-            reason = _why_queued(slots, organization_slots, may_start=may_start)
-            return f"Waiting for a run slot since {when(state.queued_at)}; {reason}."
+            return f"Waiting for a run slot since {when(state.queued_at)}; {_why_queued(limits)}."
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
             due = decision.due_wake(now)
-            if due is not None and not may_start:
+            if due is not None and not limits.may_start:
                 return f"Due since {when(due.at)}, but {NO_STARTS}. {describe_cause(due)}"
             if due is not None:
                 return f"About to start, due since {when(due.at)}. {describe_cause(due)}"
@@ -169,7 +194,7 @@ def when(moment: datetime | None) -> str:
         return "an unknown time"
     moment = moment.astimezone(UTC)
     has_seconds = moment.second or moment.microsecond
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if has_seconds else f"{moment:%Y-%m-%d %H:%M} UTC"
+    return f"{moment.isoformat(' ', 'seconds' if has_seconds else 'minutes')[:-6]} UTC"
 
 
 def _cause_of(wake: Wake) -> str:
@@ -194,12 +219,12 @@ def _cause_of(wake: Wake) -> str:
             return "It was restored while notifications were active."
 
 
-def _why_queued(slots: int, organization_slots: int | None, *, may_start: bool) -> str:
-    if not may_start:
+def _why_queued(limits: StartLimits) -> str:
+    if not limits.may_start:
         return f"at present {NO_STARTS}"
-    if organization_slots is not None:
-        return f"its organization has as many concurrent runs as it may have: {organization_slots}"
-    return f"all {slots} were taken"
+    if limits.organization_slots is not None:
+        return f"its organization has as many concurrent runs as it may have: {limits.organization_slots}"
+    return f"all {limits.slots} were taken"
 
 
 def _why_waiting(facts: AgentFacts, decision: Decision, now: datetime, since: datetime | None) -> str:
@@ -249,15 +274,18 @@ def _why_stopping(facts: AgentFacts) -> str:
 def _but_earlier(decision: Decision) -> str:
     """Name the wake that comes before the retry, if there is one."""
     wake = decision.wake
-    if wake is None or wake.cause is WakeCause.RETRY:
-        return ""
-    return f" Something else wakes it before that, at {when(wake.at)}."
+    return "" if wake is None or wake.cause is WakeCause.RETRY else but_earlier(wake.at)
+
+
+def but_earlier(at: datetime | None) -> str:
+    """Say that the agent wakes before its retry."""
+    return f" Something else wakes it before that, at {when(at)}."
 
 
 def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     stop = _stop(state)
     if state.sleep_until is None:
-        return f"{stop}Asleep until a high-priority notification, a reminder or a run request wakes it."
+        return f"{stop}{WHY_ASLEEP}"
     if wake is not None and wake.at > state.sleep_until:
         return f"{stop}About to start at {when(wake.at)}: its sleep ends before it may start again."
     length = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as requested"
@@ -303,10 +331,13 @@ def _why_backing_off(facts: AgentFacts) -> str:
             f"Backing off until {when(state.retry_at)}: "
             f"its last run left {count} high-priority {noun} uncleared.{_failures_so_far(state)}"
         )
-    if state.failures:
-        failures = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
-        return f"Backing off until {when(state.retry_at)} after {failures}: {_as_sentence(state.last_error)}"
-    return f"About to start at {when(state.retry_at)}."
+    return why_retrying(state) if state.failures else f"About to start at {when(state.retry_at)}."
+
+
+def why_retrying(state: AgentState) -> str:
+    """Explain a backoff after failures."""
+    failures = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
+    return f"Backing off until {when(state.retry_at)} after {failures}: {_as_sentence(state.last_error)}"
 
 
 def _failures_so_far(state: AgentState) -> str:
@@ -320,7 +351,8 @@ def _failures_so_far(state: AgentState) -> str:
 
 
 def _as_sentence(error: str) -> str:
-    return error if error.endswith((".", "!", "?")) else f"{error}."
+    error = excerpt(error, MAX_REASON_LENGTH)
+    return error if error.endswith((".", "!", "?", "…")) else f"{error}."
 
 
 def describe_reason(wake_reason: str) -> str:

@@ -25,3 +25,7 @@ class Phase(StrEnum):
     """Its run was asked to stop and has not ended yet."""
     ARCHIVED = "archived"
     """Nothing wakes it until it is restored."""
+
+
+OVER_BUDGET = "over_budget"
+"""The phase that the event log gives an agent that would be asleep, but whose budget of the day is spent."""

@@ -8,11 +8,10 @@ from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
 from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
-    Policy,
+    Decision,
     WakeCause,
     WakeReason,
     active_count,
-    decide,
     left_over_count,
     pending_retry_at,
 )
@@ -44,30 +43,39 @@ def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
     return min(until, cap)
 
 
-def with_next_due(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -> AgentState:
-    """Return `after` with its `next_due_at`, and without a retry that is no longer needed.
+def facts_after(facts: AgentFacts, after: AgentState) -> AgentFacts:
+    """Return the facts of the agent in the state `after`: a stop silences what is active."""
+    is_stopped = after.stopped_at is not None and after.stopped_at != facts.state.stopped_at
+    if not (is_stopped and facts.pending):
+        return replace(facts, state=after)
+    pending = tuple(
+        group if group.period is ActivationPeriod.AHEAD else replace(group, period=ActivationPeriod.STOPPED)
+        for group in facts.pending
+    )
+    return replace(facts, state=after, pending=pending)
 
-    Every update but a start and a crash of the supervisor passes through here, so that the next wake is
-    stored with it.
+
+def with_next_due(facts: AgentFacts, decision: Decision, now: datetime) -> AgentState:
+    """Return the state in `facts` with its `next_due_at`, and without a retry that is no longer needed.
+
+    `decision` is what the rules say of these facts. Every update but a start and a crash of the supervisor
+    passes through here, so that the next wake is stored with it.
     """
-    facts_after = replace(facts, state=after)
-    keeps_retry = pending_retry_at(facts_after) is not None
+    state = facts.state
+    keeps_retry = pending_retry_at(facts) is not None
     return replace(
-        after,
-        retry_at=after.retry_at if keeps_retry else None,
-        retry_reason=after.retry_reason if keeps_retry else "",
-        next_due_at=_next_due_at(facts_after, now, policy),
+        state,
+        retry_at=state.retry_at if keeps_retry else None,
+        retry_reason=state.retry_reason if keeps_retry else "",
+        next_due_at=_next_due_at(state, decision, now),
     )
 
 
-def _next_due_at(facts: AgentFacts, now: datetime, policy: Policy) -> datetime | None:
-    state = facts.state
-    if state.queued_at is not None:
+def _next_due_at(state: AgentState, decision: Decision, now: datetime) -> datetime | None:
+    wake = decision.wake
+    if state.queued_at is not None or wake is None:
         return None
-    wake = decide(facts, now, policy).wake
-    if wake is None:
-        return None
-    # A message that extends a hold writes nothing: at the former, earlier moment the hold is computed again.
+    # A message that extends a hold leaves the former, earlier moment: then the hold is computed again.
     if wake.cause is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
         return state.next_due_at
     return wake.at

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.events import reader
-from supervisors.engine import requests
+from supervisors.engine import requests, update_plans
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
@@ -56,9 +56,9 @@ class PlantedBug:
 
 SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     "sleep is granted without checking wake_seq",
-    Supervisor._plan,
+    update_plans.plan_update,
     "guarded=True",
-    "guarded=end is None",
+    "guarded=step.end is None",
     1,
 )
 

@@ -54,7 +54,9 @@ async def run_agent(request: web.Request, caller: Caller) -> web.Response:
     def receipt(reply: RunReply) -> Receipt | None:
         return receipt_of(request, _run_response(reply))
 
-    reply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body, receipt=receipt))
+    reply = await request.app[REGISTRY].ask(
+        agent_id, RunRequest(**body, receipt=receipt, caller=caller.identity)
+    )
     if not reply.had_effect:
         await _insert_receipt(request, agent_id, receipt(reply))
     return _run_response(reply)

@@ -138,13 +138,13 @@ async def test_stop_during_a_pause_cancels_the_held_start(world: World, window: 
 
 
 async def test_stop_waits_for_a_run_that_a_pause_stops(world: World) -> None:
+    world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
     puppet = await world.start(agent)
-    await organization.write(paused=True)
-    await organization.pause_sync.run_once()
+    await organization.pause()
 
-    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    assert await world.ask(agent, StopRequest(force=True)) is StopReply.STOPPED
 
     assert puppet.run.result is not None
     assert (await world.state(agent)).stopped_at is not None

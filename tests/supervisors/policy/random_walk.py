@@ -67,7 +67,7 @@ class RandomAgent:
             self.start(wake.reason)
         else:
             rested = transitions.dequeued(self.state)
-            self.state = transitions.with_next_due(seen, rested, self.now, POLICY)
+            self.state = self.armed(replace(seen, state=rested))
 
     def start(self, reason: str) -> None:
         seen = self.get_facts()
@@ -76,7 +76,10 @@ class RandomAgent:
             self.state = transitions.started(seen, uuid4(), reason, self.now)
         else:
             queued = transitions.queued(self.state, self.now)
-            self.state = transitions.with_next_due(seen, queued, self.now, POLICY)
+            self.state = self.armed(replace(seen, state=queued))
+
+    def armed(self, after: AgentFacts) -> AgentState:
+        return transitions.with_next_due(after, decide(after, self.now, POLICY), self.now)
 
     def a_message_comes(self) -> None:
         self.queue.append((Source.SMS, self.now, False))

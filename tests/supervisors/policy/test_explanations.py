@@ -14,6 +14,8 @@ from supervisors.policy.phases import Phase
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.supervisors.agent_facts import POLICY, facts, reminder, running, seconds, state, waiting
 
+LIMITS = explanations.StartLimits(slots=100)
+
 
 def explained(seen: AgentFacts) -> tuple[Phase, str, str | None]:
     """Return the phase, why the agent is in it, and what wakes it next."""
@@ -23,7 +25,7 @@ def explained(seen: AgentFacts) -> tuple[Phase, str, str | None]:
     since = explanations.since(seen, decision, phase)
     return (
         phase,
-        explanations.why(seen, decision, phase, NOW, since=since, slots=100, may_start=True),
+        explanations.why(seen, decision, phase, NOW, since=since, limits=LIMITS),
         because,
     )
 
@@ -41,9 +43,7 @@ def test_running_agent_says_what_its_run_waits_for(waits: list[tuple[str, float]
     seen = facts(running())
     decision = decide(seen, NOW, POLICY)
 
-    why = explanations.why(
-        seen, decision, Phase.RUNNING, NOW, since=NOW, slots=100, may_start=True, waits=waits
-    )
+    why = explanations.why(seen, decision, Phase.RUNNING, NOW, since=NOW, limits=LIMITS, waits=waits)
 
     assert why.startswith("Running since ")
     assert why.partition("woken by ")[2] == ending

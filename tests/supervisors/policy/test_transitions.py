@@ -314,9 +314,13 @@ def test_schedule_before_any_run_is_clamped_from_now() -> None:
     assert after.sleep_until == NOW + 2 * HOUR
 
 
+def armed_state(seen: AgentFacts, now: datetime = NOW) -> AgentState:
+    return transitions.with_next_due(seen, decide(seen, now, POLICY), now)
+
+
 @given(some_facts(), any_moment)
 def test_next_due_at_is_never_later_than_the_wake(seen: AgentFacts, now: datetime) -> None:
-    armed = transitions.with_next_due(seen, seen.state, now, POLICY)
+    armed = armed_state(seen, now)
     wake = decide(replace(seen, state=armed), now, POLICY).wake
 
     if armed.queued_at is not None or wake is None:
@@ -328,21 +332,21 @@ def test_next_due_at_is_never_later_than_the_wake(seen: AgentFacts, now: datetim
 
 @given(some_facts(AgentStatus.RUNNING) | some_facts(AgentStatus.ARCHIVED))
 def test_running_or_archived_agent_has_no_next_due_at(seen: AgentFacts) -> None:
-    assert transitions.with_next_due(seen, seen.state, NOW, POLICY).next_due_at is None
+    assert armed_state(seen).next_due_at is None
 
 
 @given(some_facts())
 def test_state_with_next_due_at_is_stable(seen: AgentFacts) -> None:
-    once = transitions.with_next_due(seen, seen.state, NOW, POLICY)
+    once = armed_state(seen)
 
-    assert transitions.with_next_due(replace(seen, state=once), once, NOW, POLICY) == once
+    assert armed_state(replace(seen, state=once)) == once
 
 
 def test_message_that_extends_a_hold_writes_nothing() -> None:
     holding = state(next_due_at=NOW + seconds(30))
     seen = facts(holding, waiting(Source.SMS, NOW - seconds(30), NOW - seconds(1)), agent_window_seconds=60)
 
-    assert transitions.with_next_due(seen, holding, NOW, POLICY) == holding
+    assert armed_state(seen) == holding
 
 
 def test_retry_that_is_no_longer_needed_is_dropped() -> None:
@@ -353,4 +357,4 @@ def test_retry_that_is_no_longer_needed_is_dropped() -> None:
         next_due_at=NOW + MINUTE,
     )
 
-    assert transitions.with_next_due(facts(backing_off), backing_off, NOW, POLICY) == state(retries=3)
+    assert armed_state(facts(backing_off)) == state(retries=3)

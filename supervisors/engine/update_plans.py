@@ -1,0 +1,41 @@
+"""State updates as they are stored: the new state with its next moment, its notice, and its events. Pure."""
+
+from dataclasses import replace
+
+from storage.agent_facts import AgentFacts, AgentState, StateUpdate
+from storage.model import Receipt
+from supervisors.engine.notices import notice_for, quarantine_notice
+from supervisors.policy import transitions
+from supervisors.policy.decisions import Decision, Policy, decide
+from supervisors.policy.phases import Phase
+from supervisors.policy.record import Step, record, record_crash
+
+
+def plan_update(
+    seen: AgentFacts, after: AgentState, policy: Policy, step: Step, receipt: Receipt | None
+) -> StateUpdate:
+    """Plan any update but a start and a crash of the supervisor."""
+    facts = transitions.facts_after(seen, after)
+    decision = decide(facts, step.now, policy)
+    armed = replace(facts, state=transitions.with_next_due(facts, decision, step.now))
+    recorded, events = record(seen.state, armed, decision, policy, step)
+    notice = notice_for(seen, recorded, step.end, step.now, policy)
+    return StateUpdate(
+        seen.state, recorded, guarded=True, end=step.end, receipt=receipt, notice=notice, events=events
+    )
+
+
+def plan_start(
+    seen: AgentFacts, after: AgentState, policy: Policy, step: Step, receipt: Receipt | None
+) -> StateUpdate:
+    """Plan the start of a run. Nothing is due while it goes on."""
+    facts = replace(seen, state=after, wake_reason=after.last_wake_reason)
+    recorded, events = record(seen.state, facts, Decision(Phase.RUNNING), policy, step)
+    return StateUpdate(seen.state, recorded, guarded=False, start=step.start, receipt=receipt, events=events)
+
+
+def plan_crash(seen: AgentFacts, after: AgentState, step: Step) -> StateUpdate:
+    """Plan the failure of a supervisor without the rules, which may be what has crashed."""
+    recorded, events = record_crash(seen.state, after, step)
+    notice = quarantine_notice(seen.state, after, step.now)
+    return StateUpdate(seen.state, recorded, guarded=False, notice=notice, events=events)
