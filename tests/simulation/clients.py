@@ -73,7 +73,7 @@ class Clients:
 
     async def delete_notification(self, notification: Notification) -> None:
         self._ledger.tried_to_delete(notification.id)
-        if await self._storage.notifications.delete(notification.id):
+        if await self._storage.notifications.delete(notification.id, self._process.clock.now()):
             self._ledger.deleted(notification.id)
 
     async def request_run(self, agent: Agent, *, wakeup: bool) -> None:
@@ -111,13 +111,13 @@ class Clients:
             self._require(state.status is AgentStatus.ARCHIVED, agent, "was archived, and is not")
 
     async def change_agent(self, agent: Agent, changes: Mapping[str, Any]) -> None:
-        if await self._storage.agents.update(agent.id, changes) is not None:
+        if await self._storage.agents.update(agent.id, changes, self._process.clock.now()) is not None:
             self._process.registry.tell(agent.id, Signal.RELOAD)
 
     async def change_agent_unheard(self, agent: Agent, changes: Mapping[str, Any]) -> None:
         """Change the agent as another program does: the service is not told."""
         self._judge.disturbed(agent.id, 0)
-        await self._storage.agents.update(agent.id, changes)
+        await self._storage.agents.update(agent.id, changes, self._process.clock.now())
 
     async def delete_agent(self, agent: Agent) -> None:
         if await self._storage.agents.delete(agent.id, self._process.clock.now()):
@@ -139,7 +139,9 @@ class Clients:
         await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
     async def pause(self, organization_id: UUID, *, paused: bool) -> None:
-        await self._storage.organizations.update(organization_id, {"paused": paused})
+        await self._storage.organizations.update(
+            organization_id, {"paused": paused}, self._process.clock.now()
+        )
         await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
     async def _ask(self, agent: Agent, request: Request[Reply]) -> Reply:
