@@ -25,6 +25,7 @@ from supervisors.maintenance.pause_sync import PauseSync
 from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
 from supervisors.maintenance.retention_cleaner import RetentionCleaner
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
+from supervisors.maintenance.webhook_matcher import WebhookMatcher
 from supervisors.maintenance.webhook_sender import WebhookSender
 from supervisors.maintenance.write_probe import WriteProbe
 
@@ -39,6 +40,7 @@ CLOSE_SECONDS = 5.0
 PROBE_PAUSE_SECONDS = 0.25
 RENEWAL_SECONDS = 5.0
 WATCH_SECONDS = 0.5
+MATCH_RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def maintenance_services(
     pauses = PauseSync(states, storage.organizations, registry, clock, registry.pause_log)
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
+    matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
 
     return (
@@ -84,6 +87,7 @@ def maintenance_services(
         MaintenanceService("agent counter", counter.run_once, interval),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
+        MaintenanceService("webhook matcher", matcher.run_once, MATCH_RETRY_SECONDS),
         MaintenanceService("event feed", feed.run_once, 0),
         MaintenanceService("write probe", writes.run_once, PROBE_PAUSE_SECONDS),
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),

@@ -146,6 +146,7 @@ class LimitSettings:
     waiting_notifications: int = 1_000_000
     document_bytes: int = 10 * 2**30
     secrets: int = 1000
+    webhooks: int = 100
     concurrent_runs: int = 0
 
     def __post_init__(self) -> None:
@@ -163,11 +164,14 @@ class LimitSettings:
             require_between(name, getattr(self, name), 0, 10**6)
         for name in ("agents", "waiting_notifications", "secrets", "concurrent_runs"):
             require_between(name, getattr(self, name), 0, 10**9)
+        require_between("webhooks", self.webhooks, 1, 1000)
         require_between("document_bytes", self.document_bytes, 0, 2**60)
 
     def of_storage(self) -> StorageLimits:
         """Return the limits on what each organization may store."""
-        return StorageLimits(self.agents, self.waiting_notifications, self.document_bytes, self.secrets)
+        return StorageLimits(
+            self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks
+        )
 
 
 @dataclass(frozen=True, slots=True)

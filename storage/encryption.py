@@ -53,6 +53,11 @@ def value_of_secret(secret_id: UUID) -> str:
     return f"secret.value of {secret_id}"
 
 
+def value_of_webhook_secret(secret_id: UUID) -> str:
+    """Return the place of the value of a secret that signs event webhooks."""
+    return f"webhook_secret.value of {secret_id}"
+
+
 def parse_key(text: str) -> bytes:
     """Return the key that the text encodes in base64, URL-safe or plain, padded or not.
 

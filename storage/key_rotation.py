@@ -19,12 +19,13 @@ from storage.encryption import (
     config_of,
     tool_call_secret_of,
     value_of_secret,
+    value_of_webhook_secret,
 )
 from storage.errors import SecretUnreadable
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
 
-BATCH_ROWS = 500  # of templates
+BATCH_ROWS = 500  # of templates and event webhooks
 BATCH_SECRETS = 100  # each up to 64 KiB
 BATCH_CONFIGS = 16  # each up to a megabyte
 FIRST = UUID(int=0)  # comes before all ids
@@ -33,6 +34,7 @@ INSTALLATION = "secrets of the installation"
 TEMPLATES = "secrets of templates"
 CONFIGS = "adapter configs"
 SECRETS = "secrets for code and tools"
+WEBHOOKS = "secrets of event webhooks"
 
 GET_INSTANCE = "SELECT token_secret, operator_token FROM instance"
 
@@ -68,6 +70,17 @@ LIST_SECRETS = "SELECT id, value AS stored FROM secret WHERE id > $1 ORDER BY id
 
 REPLACE_SECRETS = """
 UPDATE secret s SET value = n.replacement
+FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
+WHERE s.id = n.id AND s.value = n.stored
+RETURNING s.id
+"""
+
+LIST_WEBHOOK_SECRETS = """
+SELECT id, value AS stored FROM webhook_secret WHERE id > $1 ORDER BY id LIMIT $2
+"""
+
+REPLACE_WEBHOOK_SECRETS = """
+UPDATE webhook_secret s SET value = n.replacement
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
 WHERE s.id = n.id AND s.value = n.stored
 RETURNING s.id
@@ -110,6 +123,13 @@ class KeyRotation:
             REPLACE_SECRETS,
             BATCH_SECRETS,
             partial(self._encrypt_text, value_of_secret),
+        )
+        yield await self._rotate_table(
+            WEBHOOKS,
+            LIST_WEBHOOK_SECRETS,
+            REPLACE_WEBHOOK_SECRETS,
+            BATCH_ROWS,
+            partial(self._encrypt_text, value_of_webhook_secret),
         )
 
     async def _rotate_instance(self) -> RotationResult:

@@ -50,6 +50,11 @@ COUNT_SECRETS = """
 SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s
 """
 
+# At most $2 rows are counted.
+COUNT_WEBHOOKS = """
+SELECT count(*) FROM (SELECT FROM webhook WHERE organization_id = $1 LIMIT $2) w
+"""
+
 BYTES_OF_DOCUMENT = 1024
 MIN_COUNTED_ROWS = (
     1_000_000  # how far rows are counted, at least: a use beyond that and the limit is not exact
@@ -69,6 +74,7 @@ class StorageLimits:
     waiting_notifications: int = 0
     document_bytes: int = 0
     secrets: int = 0
+    webhooks: int = 0
 
 
 @dataclass(slots=True)
@@ -235,9 +241,10 @@ class OrganizationLimits:
         )
         self.document_bytes = limit("document_bytes", limits.document_bytes, COUNT_DOCUMENT_BYTES)
         self.secrets = limit("secrets", limits.secrets, COUNT_SECRETS, _rows_to_count(limits.secrets))
+        self.webhooks = limit("webhooks", limits.webhooks, COUNT_WEBHOOKS, _rows_to_count(limits.webhooks))
 
     def all(self) -> tuple[OrganizationLimit, ...]:
-        return self.agents, self.waiting_notifications, self.document_bytes, self.secrets
+        return self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks
 
     def refused(self) -> dict[str, int]:
         """Return the number of refusals by the name of the limit."""

@@ -37,6 +37,13 @@ DELETE FROM document WHERE id IN (
     SELECT id FROM document WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
+# The log is deleted from its beginning, so that a reader whose cursor is among the deleted events can tell.
+# If the clock was set back, younger events may stand before older ones, and go with them.
+DELETE_EVENTS = """
+DELETE FROM event WHERE id <= (
+    SELECT max(id) FROM (SELECT id, at FROM event ORDER BY id LIMIT $2) oldest WHERE at < $1)
+"""
+
 DELETE_SPENDING = """
 DELETE FROM spending WHERE (owner_id, day) IN (
     SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
@@ -262,6 +269,10 @@ class Retention:
     async def delete_documents(self, until: datetime, limit: int) -> int:
         """Delete documents that agents deleted before `until`, with their versions."""
         return await delete_rows(self._pool, DELETE_DOCUMENTS, until, limit)
+
+    async def delete_events(self, until: datetime, limit: int) -> int:
+        """Delete events from before `until`, from the beginning of the log."""
+        return await delete_rows(self._pool, DELETE_EVENTS, until, limit)
 
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""

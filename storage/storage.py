@@ -17,6 +17,8 @@ from storage.channels.messages import Messages
 from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
+from storage.delivery.webhook_matching import WebhookMatching
+from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.events import Events
@@ -87,6 +89,10 @@ class Storage:
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
         self.outbox = Outbox(pool, cipher)
+        self.webhooks = Webhooks(pool, cipher)
+        self.webhook_matching = WebhookMatching(
+            pool, stored=self.outbox.stored, changed=self.webhooks.changed
+        )
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)

@@ -34,7 +34,8 @@ class OutboundCall:
     """A POST of JSON to an address that a tenant named.
 
     It is signed as a Standard Webhook (https://www.standardwebhooks.com) with `secret`: the Base64-decoded
-    bytes after `whsec_`, or else the text itself; unsigned if blank. A repeated call keeps its `id`.
+    bytes after `whsec_`, or else the text itself; unsigned if blank. Each of `old_secrets`, which receivers
+    may still expect, adds a signature. A repeated call keeps its `id`.
     """
 
     id: str
@@ -43,6 +44,7 @@ class OutboundCall:
     body: bytes = field(repr=False)  # it may contain an adapter's config
     secret: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain secrets
+    old_secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

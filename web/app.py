@@ -63,6 +63,7 @@ from web.handlers import (
     transcripts,
     usage,
     webhook_deliveries,
+    webhooks,
 )
 from web.json import to_json
 from web.observability import request_id
@@ -85,6 +86,7 @@ ROUTES = (
     *memberships.ROUTES,
     *invites.ROUTES,
     *api_keys.ROUTES,
+    *webhooks.ROUTES,
     *webhook_deliveries.ROUTES,
     *secrets.ROUTES,
     *templates.ROUTES,

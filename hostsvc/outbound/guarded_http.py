@@ -90,7 +90,9 @@ class GuardedHttp:
                     headers={
                         "Content-Type": "application/json",
                         **call.headers,
-                        **signed_headers(call.secret, call.id, call.body, self._clock.now()),
+                        **signed_headers(
+                            (call.secret, *call.old_secrets), call.id, call.body, self._clock.now()
+                        ),
                     },
                     allow_redirects=False,
                     trace_request_ctx=progress,

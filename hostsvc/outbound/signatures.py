@@ -1,17 +1,19 @@
 """Signatures by the Standard Webhooks specification (https://www.standardwebhooks.com)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from standardwebhooks import Webhook
 from standardwebhooks.webhooks import EmptyWebhookSecretError
 
 
-def signed_headers(secret: str, message_id: str, body: bytes, now: datetime) -> Mapping[str, str]:
-    """Return the headers of a message, without a signature if the secret is blank; `body` is UTF-8."""
+def signed_headers(secrets: Iterable[str], message_id: str, body: bytes, now: datetime) -> Mapping[str, str]:
+    """Return the headers of a message, with a signature by each secret that is not blank; `body` is UTF-8."""
     headers = {"webhook-id": message_id, "webhook-timestamp": str(int(now.timestamp()))}
-    if secret:
-        headers["webhook-signature"] = _key(secret).sign(message_id, now, body.decode())
+    text = body.decode()
+    signatures = [_key(secret).sign(message_id, now, text) for secret in secrets if secret]
+    if signatures:
+        headers["webhook-signature"] = " ".join(signatures)
     return headers
 
 

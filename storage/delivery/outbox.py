@@ -1,15 +1,21 @@
 """The outbox of webhooks: each is stored in the transaction of its event, so that none can be lost."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
 
-from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
+from storage.encryption import (
+    NO_ENCRYPTION,
+    SecretCipher,
+    tool_call_secret_of,
+    value_of_webhook_secret,
+)
 from storage.errors import SecretUnreadable
 from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -49,7 +55,8 @@ WITH RECURSIVE receiver AS (
         ORDER BY d.organization_id, d.url LIMIT 1
     ) n
 )
-SELECT d.id, d.organization_id, d.template_id, d.url, d.payload::text AS body, d.attempts, d.next_attempt_at,
+SELECT d.id, d.organization_id, d.template_id, d.webhook_id, d.url, d.payload::text AS body, d.attempts,
+       d.next_attempt_at, w.is_active, s.secret_ids, s.secrets,
        (SELECT tool_call_secret FROM template WHERE id = d.template_id) AS secret
 FROM receiver r
 CROSS JOIN LATERAL (
@@ -57,15 +64,59 @@ CROSS JOIN LATERAL (
     WHERE d.organization_id = r.organization_id AND d.url = r.url AND d.next_attempt_at <= $1
     ORDER BY d.next_attempt_at, d.id LIMIT $4
 ) d
+LEFT JOIN webhook w ON w.id = d.webhook_id
+LEFT JOIN LATERAL (
+    SELECT array_agg(s.id ORDER BY s.valid_until DESC NULLS FIRST) AS secret_ids,
+           array_agg(s.value ORDER BY s.valid_until DESC NULLS FIRST) AS secrets
+    FROM webhook_secret s WHERE s.webhook_id = w.id AND (s.valid_until IS NULL OR s.valid_until > $1)
+) s ON true
 LIMIT $5
 """
 
-# Only if the delivery is as it was read: an attempt or a redelivery that was recorded since then stands.
+# Only if the delivery is as it was read: an attempt or a redelivery that was recorded since then stands. An
+# event webhook is judged by the attempts at its present URL, and written only if they change something.
 UPDATE_AFTER_ATTEMPT = """
-UPDATE webhook_delivery
-SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
-    last_status = $6, last_error = $7
-WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
+WITH recorded AS (
+    UPDATE webhook_delivery
+    SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
+        last_status = $6, last_error = $7
+    WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
+    RETURNING webhook_id, url
+), judged AS (
+    UPDATE webhook w
+    SET failing_since = CASE WHEN $3::timestamptz IS NULL THEN coalesce(w.failing_since, $9::timestamptz) END,
+        is_active = $3 IS NOT NULL OR w.failing_since IS NULL,
+        disabled_at = CASE WHEN $3 IS NULL AND w.failing_since IS NOT NULL THEN $9 END,
+        disabled_reason = CASE WHEN $3 IS NOT NULL OR w.failing_since IS NULL THEN '' ELSE
+            'Every attempt since ' || to_char(w.failing_since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
+            || ' UTC has failed. The last error: ' || left($7, 200) END
+    FROM recorded r
+    WHERE w.id = r.webhook_id AND w.url = r.url AND w.is_active AND CASE
+        WHEN $3 IS NOT NULL THEN w.failing_since IS NOT NULL
+        ELSE w.failing_since IS NULL OR w.failing_since <= $10 END
+    RETURNING w.id, w.organization_id, w.url, w.disabled_at, w.disabled_reason
+), disabled AS (
+    SELECT * FROM judged WHERE disabled_at IS NOT NULL
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, resource_id, data)
+    SELECT disabled_at, 'webhook.disabled', organization_id, id,
+           json_build_object('url', url, 'error', left($7, 200))
+    FROM disabled
+)
+SELECT id, organization_id, url, disabled_reason AS reason FROM disabled
+"""
+
+INSERT_TEST = """
+INSERT INTO webhook_delivery (id, organization_id, webhook_id, url, payload, created_at, next_attempt_at)
+SELECT $1, w.organization_id, w.id, w.url,
+       json_build_object('type', 'webhook.test', 'timestamp', at.text, 'data', json_build_object(
+           'webhook', w.id, 'organization', w.organization_id)),
+       $3, $3
+FROM webhook w
+CROSS JOIN LATERAL (
+    SELECT to_char($3 AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text) AS at
+WHERE w.id = $2 AND w.is_active
+RETURNING *, payload ->> 'type' AS type
 """
 
 REDELIVER = """
@@ -91,6 +142,11 @@ SELECT count(*) FILTER (WHERE failed_at IS NULL) AS pending, count(failed_at) AS
 FROM webhook_delivery WHERE delivered_at IS NULL
 """
 
+DISABLE_AFTER = timedelta(days=5)  # without a success
+
+NO_TEMPLATE = "The template was deleted, and with it the secret that would sign this."
+NO_WEBHOOK = "The webhook was deleted, and with it the secret that would sign this."
+SWITCHED_OFF = "The webhook is switched off."
 
 Receiver = tuple[UUID, str]
 """The organization and the URL that its webhooks go to."""
@@ -111,12 +167,16 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """One event for a template's webhook. `attempts` counts since the delivery was last requested."""
+    """One event for the webhook of a template, or for an event webhook.
+
+    `attempts` counts since the delivery was last requested.
+    """
 
     id: UUID
     organization_id: UUID
-    agent_id: UUID
-    template_id: UUID
+    agent_id: UUID | None
+    template_id: UUID | None
+    webhook_id: UUID | None
     type: str
     url: str
     payload: dict[str, Any]
@@ -137,10 +197,9 @@ class WebhookDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """A delivery to send now. `secret` is the template's current one.
+    """A delivery to send now. `secrets` are all that sign it, the current one first.
 
-    It is None if there is none to sign with: `secret_error` says why it cannot be decrypted, or is blank if
-    the template is gone.
+    If it must not be sent, `refusal` says why, and there are no secrets.
     """
 
     id: UUID
@@ -149,8 +208,8 @@ class DueDelivery:
     body: bytes
     attempts: int
     next_attempt_at: datetime
-    secret: str | None = field(repr=False)
-    secret_error: str = ""
+    secrets: tuple[str, ...] = field(repr=False)
+    refusal: str = ""
 
     @property
     def receiver(self) -> Receiver:
@@ -169,12 +228,23 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class DisabledWebhook:
+    """An event webhook that was switched off by the attempt, and why."""
+
+    id: UUID
+    organization_id: UUID
+    url: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryFilters:
     """The deliveries that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     template_id: UUID | None = None
+    webhook_id: UUID | None = None
     status: DeliveryStatus | None = None
 
 
@@ -214,17 +284,23 @@ class Outbox:
 
     def _due(self, row: Record) -> DueDelivery:
         """Build a due delivery. One secret that cannot be decrypted does not keep the others back."""
-        secret, error = row["secret"], ""
-        if secret is not None:
+        secrets: tuple[str, ...] = ()
+        refusal = _refusal(row)
+        if not refusal:
             try:
-                secret = self._cipher.decrypt(secret, tool_call_secret_of(row["template_id"]))
+                secrets = tuple(self._cipher.decrypt(stored, place) for place, stored in _stored_secrets(row))
             except SecretUnreadable as unreadable:
-                secret, error = None, str(unreadable)
-        return from_row(DueDelivery, row, body=row["body"].encode(), secret=secret, secret_error=error)
+                refusal = str(unreadable)
+        return from_row(DueDelivery, row, body=row["body"].encode(), secrets=secrets, refusal=refusal)
 
-    async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:
-        """Store the outcome of an attempt, unless the delivery has been changed since it was read."""
-        await self._pool.execute(
+    async def record(self, delivery: DueDelivery, attempt: Attempt, now: datetime) -> DisabledWebhook | None:
+        """Store the outcome of an attempt that ended now, unless the delivery was changed since it was read.
+
+        Return the event webhook if it has failed for too long, so that this attempt has switched it off.
+        """
+        return await fetch_one(
+            self._pool,
+            DisabledWebhook,
             UPDATE_AFTER_ATTEMPT,
             delivery.id,
             delivery.attempts,
@@ -234,7 +310,15 @@ class Outbox:
             attempt.status,
             attempt.error,
             delivery.next_attempt_at,
+            now,
+            now - DISABLE_AFTER,
         )
+
+    async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:
+        """Store a delivery without an event, due now; None if no active webhook has this id."""
+        row = await self._pool.fetchrow(INSERT_TEST, new_id(), webhook_id, now)
+        self.stored.set()
+        return None if row is None else from_row(WebhookDelivery, row)
 
     async def redeliver(self, delivery_id: UUID, now: datetime) -> WebhookDelivery | None:
         """Make the delivery due now, with no attempts counted; None if there is no such delivery."""
@@ -250,6 +334,7 @@ class Outbox:
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.template_id = $", filters.template_id)
+        conditions.add_optional("d.webhook_id = $", filters.webhook_id)
         match filters.status:
             case DeliveryStatus.PENDING:
                 conditions.add("d.next_attempt_at IS NOT NULL")
@@ -258,6 +343,28 @@ class Outbox:
             case DeliveryStatus.FAILED:
                 conditions.add("d.failed_at IS NOT NULL")
         return await fetch_page(self._pool, WebhookDelivery, PAGE, conditions)
+
+
+def _refusal(row: Record) -> str:
+    """Return why a due delivery must not be sent; "" if it may."""
+    if row["webhook_id"] is None:
+        return NO_TEMPLATE if row["secret"] is None else ""
+    match row["is_active"]:
+        case True:
+            return ""
+        case False:
+            return SWITCHED_OFF
+        case _:
+            return NO_WEBHOOK
+
+
+def _stored_secrets(row: Record) -> Iterator[tuple[str, str]]:
+    """Yield the place and the stored text of each secret that signs a due delivery, the current one first."""
+    if row["webhook_id"] is None:
+        yield tool_call_secret_of(row["template_id"]), row["secret"]
+        return
+    for secret_id, stored in zip(row["secret_ids"], row["secrets"], strict=True):
+        yield value_of_webhook_secret(secret_id), stored
 
 
 async def insert_agent_created(connection: Connection, agent_id: UUID) -> bool:

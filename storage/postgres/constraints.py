@@ -15,6 +15,8 @@ _UNIQUE = {
     "agent_pkey": ("id",),
     "agent_email_alias_unique": ("email_alias",),
     "agent_adapter_pkey": ("agent", "adapter"),
+    "webhook_pkey": ("id",),
+    "webhook_secret_pkey": ("id",),
     "adapter_pkey": ("id",),
     "tool_pkey": ("id",),
     "tool_name_unique": ("adapter", "name"),
@@ -76,6 +78,8 @@ _REFERENCES = {
     "project_organization_id_fkey": "organization",
     "project_agent_id_fkey": "agent",
     "webhook_delivery_organization_id_fkey": "organization",
+    "webhook_organization_id_fkey": "organization",
+    "webhook_secret_webhook_id_fkey": "webhook",
 }
 
 

@@ -198,7 +198,7 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
             raise RunIsOver("The run has ended or is being stopped.")
         return None if active_count(seen) else transitions.slept(seen, request.until, now)
 
-    after = await supervisor.change(facts, slept, end, cause=Cause(f"run:{request.run_id}"))
+    after = await supervisor.change(facts, slept, end, now=now, cause=Cause(f"run:{request.run_id}"))
     if after is not None:
         if run is not None:
             run.fall_asleep(now)

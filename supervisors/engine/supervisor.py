@@ -393,7 +393,7 @@ class Supervisor:
         if result.outcome in CUT_SHORT or (run is not None and run.has_open_spans):
             # First: once the end is stored, nothing would repeat this after a crash.
             await self.context.store.end_open_spans(run_id, now)
-        if await self.change(facts, ended, end) is not None and run is None:
+        if await self.change(facts, ended, end, now=now) is not None and run is None:
             report_lost_run(facts, end)
 
     def _on_agent_deleted(self) -> str:

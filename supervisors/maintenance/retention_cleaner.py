@@ -23,6 +23,7 @@ class RetentionSettings:
     notifications: int = 90
     usage: int = 0
     webhooks: int = 30
+    events: int = 30
     deleted_agents: int = 30
     deleted_documents: int = 30
 
@@ -49,6 +50,8 @@ class RetentionStore(Protocol):
     async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
+
+    async def delete_events(self, until: datetime, limit: int, /) -> int: ...
 
     async def delete_documents(self, until: datetime, limit: int, /) -> int: ...
 
@@ -77,6 +80,7 @@ class RetentionCleaner:
             ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
+            ("events", settings.events, store.delete_events),
             ("deleted documents", settings.deleted_documents, store.delete_documents),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DueDelivery, Receiver
+from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DisabledWebhook, DueDelivery, Receiver
 from storage.errors import StorageError
 from supervisors.clock import Clock, wait_for_event
 from supervisors.failure_log import log_failure
@@ -49,8 +49,6 @@ RECORD_RETRY_SECONDS = 1.0
 CRASH_PAUSE_SECONDS = 60.0
 CLOSE_SECONDS = 2.0
 
-NO_TEMPLATE = "The template was deleted, and with it the secret that would sign this."
-
 
 class DueStore(Protocol):
     """The store of deliveries; see `storage.delivery.outbox.Outbox`."""
@@ -62,7 +60,9 @@ class DueStore(Protocol):
         self, now: datetime, after: Receiver, *, limit_per_receiver: int, limit: int
     ) -> list[DueDelivery]: ...
 
-    async def record(self, delivery: DueDelivery, attempt: Attempt) -> None: ...
+    async def record(
+        self, delivery: DueDelivery, attempt: Attempt, now: datetime
+    ) -> DisabledWebhook | None: ...
 
 
 class WebhookSender:
@@ -130,10 +130,16 @@ class WebhookSender:
             await self._clock.sleep(CRASH_PAUSE_SECONDS)  # until the task ends, the delivery is not repeated
 
     async def _attempt(self, delivery: DueDelivery) -> Attempt:
-        if delivery.secret is None:
-            return Attempt(failed_at=self._clock.now(), error=delivery.secret_error or NO_TEMPLATE)
+        if delivery.refusal:
+            return Attempt(failed_at=self._clock.now(), error=delivery.refusal)
+        secret, *old_secrets = delivery.secrets
         call = OutboundCall(
-            str(delivery.id), delivery.organization_id, delivery.url, delivery.body, delivery.secret
+            str(delivery.id),
+            delivery.organization_id,
+            delivery.url,
+            delivery.body,
+            secret,
+            old_secrets=tuple(old_secrets),
         )
         answer: OutboundAnswer | OutboundError
         try:
@@ -145,9 +151,13 @@ class WebhookSender:
 
     async def _record(self, delivery: DueDelivery, attempt: Attempt) -> None:
         """Store the attempt, and retry until that succeeds: otherwise the delivery would be sent again."""
+        ended_at = self._clock.now()
         while True:
             try:
-                return await self._outbox.record(delivery, attempt)
+                disabled = await self._outbox.record(delivery, attempt, ended_at)
+                if disabled is not None:
+                    _log_disabled(disabled)
+                return
             except StorageError as error:
                 log_failure(log, "webhook attempt not stored yet", error, delivery=str(delivery.id))
             await self._clock.sleep(RECORD_RETRY_SECONDS)
@@ -164,6 +174,15 @@ async def open_webhook_sender(
     finally:
         await sender.finish(CLOSE_SECONDS)
         await sender.close()
+
+
+def _log_disabled(webhook: DisabledWebhook) -> None:
+    log.warning(
+        "webhook switched off",
+        webhook=str(webhook.id),
+        organization=str(webhook.organization_id),
+        reason=webhook.reason,
+    )
 
 
 def attempt_after(

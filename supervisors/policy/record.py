@@ -141,6 +141,7 @@ def _state_event(
     return NewEvent(
         _type_of_event(before, after, name, step),
         step.now,
+        after.agent_id,
         run_id=step.end.run_id if step.end is not None else after.run_id,
         actor=step.actor,
         phase=name,
@@ -153,5 +154,10 @@ def _end_of_run(facts: AgentFacts, end: RunEnd, actor: str) -> NewEvent:
     if end.error:
         data["error"] = excerpt(end.error, MAX_TEXT)
     return NewEvent(
-        EventType.RUN_ENDED, end.ended_at, run_id=end.run_id, actor=actor, data=orjson.dumps(data).decode()
+        EventType.RUN_ENDED,
+        end.ended_at,
+        facts.state.agent_id,
+        run_id=end.run_id,
+        actor=actor,
+        data=orjson.dumps(data).decode(),
     )

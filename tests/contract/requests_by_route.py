@@ -80,6 +80,7 @@ SPAN = Ref("span")
 SECRET = Ref("secret")
 TEMPLATE_SECRET = Ref("template_secret")
 DELIVERY = Ref("webhook_delivery")
+WEBHOOK = Ref("webhook")
 
 # How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
 # runs, webhook deliveries, attachments and reset codes are created otherwise, by `tests.contract.tenants`.
@@ -95,6 +96,7 @@ RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "invite": ("/api/organizations/invites/", {"email": "MARK-UNIQUE@example.org"}),
     "api_key": ("/api/organizations/api-keys/", {"name": "Key of MARK"}),
+    "webhook": ("/api/organizations/webhooks/", {"url": "https://MARK.example/", "types": ["run.*"]}),
     "secret": ("/api/organizations/secrets/", {"name": "MARK_UNIQUE", "value": "secret of MARK"}),
     "template": (
         "/api/templates/",
@@ -224,6 +226,17 @@ ROWS: dict[str, Row] = {
     "GET /api/organizations/secrets/{id}/": Row({"id": SECRET}, for_admins=True),
     "PATCH /api/organizations/secrets/{id}/": Row({"id": SECRET}, {"value": "of MARK"}, for_admins=True),
     "DELETE /api/organizations/secrets/{id}/": Row({"id": SECRET}, for_admins=True),
+    "GET /api/organizations/webhooks/": Row(for_admins=True),
+    "POST /api/organizations/webhooks/": Row(
+        body=new("webhook", agent=AGENT, template=TEMPLATE), for_admins=True
+    ),
+    "GET /api/organizations/webhooks/{id}/": Row({"id": WEBHOOK}, for_admins=True),
+    "PATCH /api/organizations/webhooks/{id}/": Row(
+        {"id": WEBHOOK}, {"description": "of MARK", "agent": AGENT}, for_admins=True
+    ),
+    "DELETE /api/organizations/webhooks/{id}/": Row({"id": WEBHOOK}, for_admins=True),
+    "POST /api/organizations/webhooks/{id}/test/": Row({"id": WEBHOOK}, for_admins=True),
+    "POST /api/organizations/webhooks/{id}/rotate/": Row({"id": WEBHOOK}, for_admins=True),
     "GET /api/organizations/webhook-deliveries/": Row(),
     "GET /api/organizations/webhook-deliveries/{id}/": Row({"id": DELIVERY}),
     "POST /api/organizations/webhook-deliveries/{id}/redeliver/": Row({"id": DELIVERY}),

@@ -17,6 +17,7 @@ IDEMPOTENT = [route for route in ROUTES if route.idempotent]
 SECRETS = {  # by path: the field of the answer
     "/api/templates/": "tool_call_secret",
     "/api/organizations/api-keys/": "key",
+    "/api/organizations/webhooks/": "secret",
     "/api/organizations/invites/": "code",
     "/api/toolbox/adapter-configs/": "config",
     "/api/events/tickets/": "ticket",

@@ -33,6 +33,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "agent counter": 7,
         "outbox measurement": 7,
         "webhook sender": 0,
+        "webhook matcher": 0.5,
         "event feed": 0,
         "write probe": 0.25,
         "connection renewal": 5,

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import NewSpan, Span, SpanContent
 from storage.history.usage import UsageRecord
 from storage.identity.accounts import INSERT_MEMBERSHIP, Accounts
@@ -91,6 +92,23 @@ def template(organization_id: UUID, **fields: Any) -> Template:
         agent_created_webhook_url="",
         tool_call_secret="",
         created_at=NOW,
+    )
+    return replace(defaults, **fields)
+
+
+def webhook(organization_id: UUID, **fields: Any) -> Webhook:
+    defaults = Webhook(
+        id=new_id(),
+        organization_id=organization_id,
+        url="https://hooks.example/",
+        description="",
+        types=("*",),
+        agent_id=None,
+        template_id=None,
+        tag="",
+        is_active=True,
+        created_at=NOW,
+        updated_at=NOW,
     )
     return replace(defaults, **fields)
 

@@ -35,6 +35,7 @@ from tests.storage.factories import (
     stored_member,
     template,
     tool,
+    webhook,
 )
 
 LONG = "x" * (CHUNK_BYTES * 2 // 3)  # one of them fits a chunk; they are short on the disk
@@ -78,6 +79,9 @@ class Lists:
 
     async def templates(self, page: Page) -> Chunk[Any]:
         return await self.storage.templates.list_page(self.owners, page)
+
+    async def webhooks(self, page: Page) -> Chunk[Any]:
+        return await self.storage.webhooks.list_page(self.owners, page)
 
     async def secrets(self, page: Page) -> Chunk[Any]:
         return await self.storage.secrets.list_page(SecretFilters(self.owners), page)
@@ -131,6 +135,7 @@ class Lists:
         await storage.invites.insert(open_invite(owner, email=LONG))
         await storage.api_keys.insert(api_key(owner, name=LONG), b"hash")
         await storage.templates.insert(desk)
+        await storage.webhooks.insert(webhook(owner, description=LONG), "x")
         await storage.secrets.insert(Secret(new_id(), owner, None, f"{LONG}{new_id()}", NOW, NOW), "x")
         await storage.adapters.insert(weather)
         await storage.tools.insert(tool(weather.id, parameters={"title": LONG}))

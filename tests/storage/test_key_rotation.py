@@ -10,7 +10,15 @@ from storage.agents.secrets import Secret
 from storage.agents.templates import Templates
 from storage.encryption import KEY_BYTES, SecretCipher
 from storage.identity.instance import Instance
-from storage.key_rotation import CONFIGS, INSTALLATION, SECRETS, TEMPLATES, KeyRotation, RotationResult
+from storage.key_rotation import (
+    CONFIGS,
+    INSTALLATION,
+    SECRETS,
+    TEMPLATES,
+    WEBHOOKS,
+    KeyRotation,
+    RotationResult,
+)
 from storage.model import Template
 from storage.postgres.pool import Pool
 from storage.storage import Storage
@@ -18,7 +26,7 @@ from storage.toolbox.adapter_configs import AdapterConfig
 from storage.toolbox.adapters import Adapters
 from supervisors.clock import SystemClock
 from tests.leaks import contents_by
-from tests.storage.factories import NOW, adapter, stored_organization, template
+from tests.storage.factories import NOW, adapter, stored_organization, template, webhook
 from tests.storage.toolbox.test_adapter_configs import adapter_config
 
 OLD_KEY, NEW_KEY = b"o" * KEY_BYTES, b"n" * KEY_BYTES
@@ -39,6 +47,7 @@ async def stored_secrets(pool: Pool, cipher: SecretCipher, name: str) -> tuple[T
     config = adapter_config(desk, weather, config={"password": f"config of {name}", "deep": ["ß", None, 1.5]})
     await storage.adapter_configs.insert(config)
     await storage.secrets.insert(secret_of(desk), f"value of {name}")
+    await storage.webhooks.insert(webhook(desk.organization_id), f"signing {name}")
     return desk, config
 
 
@@ -75,8 +84,9 @@ async def test_rotation_encrypts_everything_with_first_key(
         RotationResult(TEMPLATES, 4, 3),
         RotationResult(CONFIGS, 4, 3),
         RotationResult(SECRETS, 4, 3),
+        RotationResult(WEBHOOKS, 4, 3),
     ]
-    assert [result.encrypted for result in await rotate(pool, BOTH)] == [0, 0, 0, 0]
+    assert [result.encrypted for result in await rotate(pool, BOTH)] == [0, 0, 0, 0, 0]
 
     only_new = storage_with(pool, NEW)
     assert await only_new.instance.token_secret() == token_secret
@@ -87,20 +97,21 @@ async def test_rotation_encrypts_everything_with_first_key(
         assert await only_new.adapter_configs.get(config.id) == config
     rows = await contents_by(pool)
     assert "Concierge" in rows
-    for secret in (token_secret, operator_token, "secret of", "config of", "password", "value of"):
+    for secret in (token_secret, operator_token, "secret of", "config of", "password", "value of", "signing"):
         assert secret not in rows
 
 
 async def test_unreadable_secret_is_reported_and_kept(pool: Pool) -> None:
     await stored_secrets(pool, OLD, "one")
     desk, config = await stored_secrets(pool, CLEAR, "two")
-    installation, templates, configs, secrets = await rotate(pool, NEW)
+    installation, templates, configs, secrets, webhooks = await rotate(pool, NEW)
     assert installation == RotationResult(INSTALLATION, 0, 0)
     assert (templates.total, templates.encrypted, len(templates.unreadable)) == (2, 1, 1)
     assert (configs.total, configs.encrypted, len(configs.unreadable)) == (2, 1, 1)
     assert (secrets.total, secrets.encrypted, len(secrets.unreadable)) == (2, 1, 1)
+    assert (webhooks.total, webhooks.encrypted, len(webhooks.unreadable)) == (2, 1, 1)
     assert "is not in accounts.encryption_keys" in templates.unreadable[0]
-    assert [result.unreadable for result in await rotate(pool, BOTH)] == [(), (), (), ()]
+    assert [result.unreadable for result in await rotate(pool, BOTH)] == [(), (), (), (), ()]
     assert await storage_with(pool, NEW).templates.get(desk.id) == desk
     assert await storage_with(pool, NEW).adapter_configs.get(config.id) == config
 

@@ -11,6 +11,7 @@ from storage.ids import new_id
 from storage.postgres.pool import Pool
 from storage.retention import LATE_WRITES, Retention
 from tests.storage.channels.resources import document
+from tests.storage.events.log import write
 from tests.storage.factories import NOW, new_span, stored_agent
 
 DAY = timedelta(days=1)
@@ -60,6 +61,17 @@ async def test_documents_deleted_by_agents_expire_with_versions(pool: Pool, rete
 
     for table in ("document", "document_version"):
         assert await pool.fetchval(f"SELECT count(*) FROM {table}") == 2, table  # noqa: S608
+
+
+async def test_events_are_deleted_from_the_beginning_of_the_log(pool: Pool, retention: Retention) -> None:
+    moments = [NOW - DAY, NOW - DAY, NOW + DAY, NOW - DAY, NOW, NOW - DAY]
+    ids = [await write(pool, at=moment) for moment in moments]
+
+    assert [await retention.delete_events(NOW, 2) for _ in range(2)] == [2, 2], "the younger one goes along"
+    assert [await retention.delete_events(NOW, 1)] == [0], "an event that is kept keeps those after it"
+
+    kept = await pool.fetch("SELECT id FROM event ORDER BY id")
+    assert [row["id"] for row in kept] == ids[4:]
 
 
 async def test_traces_are_deleted_with_spans_and_runs(pool: Pool, retention: Retention) -> None:

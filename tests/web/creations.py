@@ -23,6 +23,7 @@ SECRETS_OF_ALL = "/api/organizations/secrets/"
 SECRETS_OF_TEMPLATE = "/api/templates/{id}/secrets/"
 INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
+WEBHOOKS = "/api/organizations/webhooks/"
 TICKETS = "/api/events/tickets/"
 ORGANIZATIONS = "/api/organizations/organizations/"
 JSON = "application/json"
@@ -48,6 +49,7 @@ BODIES: dict[str, dict[str, Any]] = {
     SECRETS_OF_TEMPLATE: {"name": "MODEL_KEY", "value": "s3cr3t"},
     INVITES: {"email": "ann@example.org"},
     API_KEYS: {"name": "server"},
+    WEBHOOKS: {"url": "https://hooks.example/", "types": ["*"]},
     ORGANIZATIONS: {"name": "Acme"},
     TICKETS: {},
 }
@@ -55,6 +57,7 @@ SECRETS = {
     CONFIGS: "config",
     INVITES: "code",
     API_KEYS: "key",
+    WEBHOOKS: "secret",
     TICKETS: "ticket",
 }  # null in a repeated answer
 COUNT = {
@@ -76,6 +79,7 @@ COUNT = {
     SECRETS_OF_TEMPLATE: "SELECT count(*) FROM secret",
     INVITES: "SELECT count(*) FROM invite",
     API_KEYS: "SELECT count(*) FROM api_key",
+    WEBHOOKS: "SELECT count(*) FROM webhook",
     ORGANIZATIONS: "SELECT count(*) FROM organization",
     TICKETS: "SELECT count(*) FROM receipt",
 }

@@ -1,5 +1,6 @@
 """API keys, one-time codes, the tokens of users and runs, and stream tickets: made and read."""
 
+import base64
 import hashlib
 import re
 import secrets
@@ -16,6 +17,7 @@ from web.fields import parse_uuid
 
 KEY_BYTES = 32
 CODE_BYTES = 24
+SIGNING_BYTES = 24
 TOKEN_ID_BYTES = 12
 PREFIX_LENGTH = 8
 PREFIX_ALPHABET = string.ascii_lowercase + string.digits
@@ -58,6 +60,11 @@ def key_prefix(text: str) -> str | None:
 def make_code() -> str:
     """Return a random code that one person can use once: for an invitation, or to reset a password."""
     return secrets.token_urlsafe(CODE_BYTES)
+
+
+def make_signing_secret() -> str:
+    """Return a random secret for Standard Webhooks: `whsec_` and the key in Base64."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(SIGNING_BYTES)).decode()}"
 
 
 def hash_secret(text: str) -> bytes:

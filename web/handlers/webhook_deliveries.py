@@ -1,4 +1,4 @@
-"""Deliveries to the webhooks of templates: what was sent and with which result."""
+"""Deliveries to event webhooks and to those of templates: what was sent and with which result."""
 
 from aiohttp import web
 
@@ -27,8 +27,11 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
     query = read_query(request, QUERY)
     await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
+    await require_owned(caller, request.app[STORAGE].webhooks.get, query["webhook"])
     outbox = request.app[STORAGE].outbox
-    filters = DeliveryFilters(caller.organizations, query["agent"], query["template"], query["status"])
+    filters = DeliveryFilters(
+        caller.organizations, query["agent"], query["template"], query["webhook"], query["status"]
+    )
     return await answer_owned_list(request, query, caller.organizations, outbox, filters, serialize_delivery)
 
 

@@ -14,24 +14,28 @@ class DeliveryQuery(PageQuery):
     agent = Uuid(load_default=None)
     """Only deliveries about this agent, which may have been deleted."""
     template = Uuid(load_default=None)
-    """Only deliveries of this template."""
+    """Only deliveries to the webhook of this template."""
+    webhook = Uuid(load_default=None)
+    """Only deliveries to this event webhook."""
     status = Choice(DeliveryStatus, load_default=None)
     """Only deliveries with this status."""
 
 
 class DeliveryResponse(TypedDict):
-    """The delivery of one event to the webhook of a template."""
+    """The delivery of one event to an event webhook, or to the webhook of a template."""
 
     id: UUID
     """Chosen by the service; the receiver gets it as `webhook-id`, the same with each attempt."""
     type: str
-    """The kind of event: `agent.created`."""
-    agent: UUID
-    """The agent that the event is about, which may have been deleted."""
-    template: UUID
-    """The template whose webhook it is, which may have been deleted."""
+    """The kind of event, such as `run.ended`; `webhook.test` for a test."""
+    agent: UUID | None
+    """The agent that the event is about, which may have been deleted; null if it is about none."""
+    template: UUID | None
+    """The template whose webhook it is, which may have been deleted; null for an event webhook."""
+    webhook: UUID | None
+    """The event webhook that it goes to, which may have been deleted; null for the webhook of a template."""
     url: str
-    """Where it goes: the template's URL at the time of the event."""
+    """Where it goes: the URL that the webhook had at the time of the event."""
     status: DeliveryStatus
     """Whether it is still to be delivered, was delivered, or was given up."""
     attempts: int
@@ -63,6 +67,7 @@ def serialize_delivery(delivery: WebhookDelivery) -> DeliveryResponse:
         "type": delivery.type,
         "agent": delivery.agent_id,
         "template": delivery.template_id,
+        "webhook": delivery.webhook_id,
         "url": delivery.url,
         "status": delivery.status,
         "attempts": delivery.attempts,

@@ -29,7 +29,7 @@ def receive() -> Callable[..., int]:
 def test_receiver_of_the_guide_accepts_a_signed_call_once(
     receive: Callable[..., int], capsys: pytest.CaptureFixture[str], secret: str
 ) -> None:
-    headers = signed_headers(secret, "msg-1", BODY, SystemClock().now())
+    headers = signed_headers([secret], "msg-1", BODY, SystemClock().now())
     for _ in range(2):
         assert receive(secret, headers, BODY) == 204
     assert capsys.readouterr().out == "made: Ada\n"

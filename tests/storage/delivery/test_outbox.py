@@ -10,6 +10,7 @@ from storage.agents.agents import Agents
 from storage.agents.templates import Templates
 from storage.delivery.outbox import (
     FIRST_RECEIVER,
+    NO_TEMPLATE,
     Attempt,
     DeliveryFilters,
     DeliveryStatus,
@@ -63,18 +64,23 @@ async def test_new_delivery_is_due_at_once_with_templates_secret(pool: Pool, out
     desk = await stored_template(pool)
     await stored_agent_of(pool, desk)
     due = await only_due(outbox)
-    assert (due.organization_id, due.url, due.attempts, due.secret) == (desk.organization_id, URL, 0, SECRET)
+    assert (due.organization_id, due.url, due.attempts, due.secrets) == (
+        desk.organization_id,
+        URL,
+        0,
+        (SECRET,),
+    )
     assert SECRET not in repr(due)
 
     await Templates(pool).update(desk.id, {"tool_call_secret": "another"})
-    assert await only_due(outbox) == replace(due, secret="another")
+    assert await only_due(outbox) == replace(due, secrets=("another",))
 
 
 async def test_delivery_of_deleted_template_has_no_secret(pool: Pool, outbox: Outbox) -> None:
     desk = await stored_template(pool)
     await stored_agent_of(pool, desk)
     await Templates(pool).delete_detaching(desk.id)
-    assert (await only_due(outbox)).secret is None
+    assert (await only_due(outbox)).refusal == NO_TEMPLATE
 
 
 async def test_unreadable_secret_does_not_keep_others_back(pool: Pool) -> None:
@@ -87,9 +93,9 @@ async def test_unreadable_secret_does_not_keep_others_back(pool: Pool) -> None:
     await pool.execute(COPY_SECRET, desks[0].id, desks[1].id)
 
     first, second = sorted(await due_at(outbox, NOW), key=lambda due: due.url)
-    assert (first.secret, first.secret_error) == (SECRET, "")
-    assert second.secret is None
-    assert second.secret_error.startswith(f"the stored secret template.tool_call_secret of {desks[1].id} can")
+    assert (first.secrets, first.refusal) == ((SECRET,), "")
+    assert second.secrets == ()
+    assert second.refusal.startswith(f"the stored secret template.tool_call_secret of {desks[1].id} can")
 
 
 async def test_receiver_with_many_due_does_not_hide_others(pool: Pool, outbox: Outbox) -> None:
@@ -126,7 +132,7 @@ async def test_delivery_to_retry_later_is_not_due(pool: Pool, outbox: Outbox) ->
     await stored_agent_of(pool, await stored_template(pool))
     due = await only_due(outbox)
     await outbox.record(
-        due, Attempt(next_attempt_at=NOW + HOUR, status=500, error="The receiver answered 500.")
+        due, Attempt(next_attempt_at=NOW + HOUR, status=500, error="The receiver answered 500."), NOW
     )
     assert await due_at(outbox, NOW + HOUR - SECOND) == []
     [again] = await due_at(outbox, NOW + HOUR)
@@ -136,8 +142,8 @@ async def test_delivery_to_retry_later_is_not_due(pool: Pool, outbox: Outbox) ->
 async def test_attempt_is_recorded_only_once(pool: Pool, outbox: Outbox) -> None:
     await stored_agent_of(pool, await stored_template(pool))
     due = await only_due(outbox)
-    await outbox.record(due, Attempt(next_attempt_at=NOW + HOUR, status=500))
-    await outbox.record(due, Attempt(delivered_at=NOW, status=200))
+    await outbox.record(due, Attempt(next_attempt_at=NOW + HOUR, status=500), NOW)
+    await outbox.record(due, Attempt(delivered_at=NOW, status=200), NOW)
     delivery = await outbox.get(due.id)
     assert delivery is not None
     assert (delivery.status, delivery.attempts, delivery.last_status) == (DeliveryStatus.PENDING, 1, 500)
@@ -156,7 +162,7 @@ async def test_delivery_can_be_redelivered_after_any_outcome(
 ) -> None:
     await stored_agent_of(pool, await stored_template(pool))
     due = await only_due(outbox)
-    await outbox.record(due, attempt)
+    await outbox.record(due, attempt, NOW)
     before = await outbox.get(due.id)
     assert before is not None
     assert before.status is status
@@ -196,7 +202,7 @@ async def test_page_filters_deliveries_newest_first(pool: Pool, outbox: Outbox) 
     assert [delivery.agent_id for delivery in deliveries] == [one.id for one in agents[:3]]
     due = {delivery.id: delivery for delivery in await due_at(outbox, NOW)}
     for delivery, end in zip(deliveries, ends, strict=True):
-        await outbox.record(due[delivery.id], end)
+        await outbox.record(due[delivery.id], end, NOW)
 
     async def listed(**filters: object) -> list[UUID]:
         page = await outbox.list_page(DeliveryFilters((desk.organization_id,), **filters), Page())  # type: ignore[arg-type]

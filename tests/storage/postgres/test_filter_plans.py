@@ -19,6 +19,7 @@ from storage.channels.document_search import SearchScope
 from storage.channels.documents import DocumentFilters, Documents
 from storage.channels.memories import Memories
 from storage.channels.messages import MessageFilters, Messages
+from storage.delivery.outbox import DeliveryFilters, Outbox
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.history.transcripts import TranscriptFilters, Transcripts
@@ -126,6 +127,12 @@ INSERT INTO secret (id, organization_id, name, value, created_at, updated_at)
 SELECT gen_random_uuid(), id, 'S' || n, 'x', $2::timestamptz - n * interval '1 s', $2
 FROM organization, generate_series(1, $1::integer) AS n
 """
+FILL_DELIVERIES = """
+INSERT INTO webhook_delivery (id, organization_id, webhook_id, url, payload, created_at, delivered_at)
+SELECT gen_random_uuid(), id, CASE WHEN n > $1 - 2 THEN id ELSE gen_random_uuid() END, 'https://a.example/',
+       '{}', $2::timestamptz - n * interval '1 s', $2
+FROM organization, generate_series(1, $1::integer) AS n
+"""
 FILL_TEMPLATE_SECRETS = """
 WITH copy AS (
     INSERT INTO template (id, organization_id, name, created_at)
@@ -181,6 +188,14 @@ async def test_filtered_runs_are_read_along_an_index(explain: Any, scout: Agent)
         for filters, found in RUN_FILTERS:
             named = RunFilters(owner.organization_ids, owner.agent_id, **filters)
             assert len(await Runs(pool).list_page(named, PAGE)) == found, filters
+    require_few(pool)
+
+
+async def test_deliveries_of_a_webhook_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool, owners = await explain(FILL_DELIVERIES), (scout.organization_id,)
+    for webhook_id, found in ((scout.organization_id, 2), (scout.id, 0)):
+        filters = DeliveryFilters(owners, webhook_id=webhook_id)
+        assert len(await Outbox(pool).list_page(filters, PAGE)) == found
     require_few(pool)
 
 

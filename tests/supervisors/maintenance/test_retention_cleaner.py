@@ -20,6 +20,7 @@ from storage.postgres.pool import Pool
 from storage.retention import LATE_WRITES, Retention
 from supervisors.clock import SystemClock
 from supervisors.maintenance.retention_cleaner import RetentionCleaner, RetentionSettings
+from tests.storage.events.log import write
 from tests.storage.factories import (
     NOW,
     SECOND,
@@ -98,6 +99,7 @@ class Database:
                 "traces": 0,
                 "notifications": 0,
                 "webhooks": 0,
+                "events": 0,
                 "deleted_agents": 0,
                 "deleted_documents": 0,
                 "tracing_content_days": 0,
@@ -205,6 +207,14 @@ async def test_finished_webhooks_expire_and_pending_ones_stay(database: Database
 
     assert deleted["webhook deliveries"] == 2
     assert await database.count("webhook_delivery") == [2]
+
+
+async def test_events_expire_after_their_days(database: Database) -> None:
+    for days in (32, 31, 30):
+        await write(database.pool, at=NOW - days * DAY)
+    assert "events" not in await database.clean()
+    assert (await database.clean(events=30))["events"] == 2
+    assert await database.count("event") == [1]
 
 
 async def test_daily_spending_sums_are_deleted_after_two_days(database: Database) -> None:

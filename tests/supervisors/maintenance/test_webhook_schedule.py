@@ -77,7 +77,7 @@ def test_stretch_lengthens_the_pause() -> None:
 
 def due(organization_id: UUID, url: str = "https://a.example", seconds: float = 0) -> DueDelivery:
     at = NOW + timedelta(seconds=seconds)
-    return DueDelivery(new_id(), organization_id, url, b"{}", 0, at, secret="")
+    return DueDelivery(new_id(), organization_id, url, b"{}", 0, at, secrets=("",))
 
 
 def test_crowded_receiver_leaves_room_for_others() -> None:

@@ -11,14 +11,21 @@ import pytest
 from aiohttp import web
 
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
-from storage.delivery.outbox import DeliveryFilters, DeliveryStatus, DueDelivery, Outbox, WebhookDelivery
+from storage.delivery.outbox import (
+    NO_TEMPLATE,
+    DeliveryFilters,
+    DeliveryStatus,
+    DueDelivery,
+    Outbox,
+    WebhookDelivery,
+)
 from storage.model import Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.webhook_sender import JITTER, NO_TEMPLATE, SCHEDULE, WebhookSender
+from supervisors.maintenance.webhook_sender import JITTER, SCHEDULE, WebhookSender
 from tests.receiver import Receiver, answering, hang, receiving
 from tests.storage.factories import MINUTE, agent, stored_organization, template
 from tests.supervisors.held_clock import HeldClock

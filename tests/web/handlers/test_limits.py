@@ -46,6 +46,7 @@ async def test_limits_are_shown_with_their_use(start_service: StartService) -> N
             {"name": "waiting_notifications", "per": "organization", "limit": None, "used": 1},
             {"name": "document_bytes", "per": "organization", "limit": 10_000, "used": 2025},
             {"name": "secrets", "per": "organization", "limit": None, "used": 0},
+            {"name": "webhooks", "per": "organization", "limit": None, "used": 0},
             {"name": "concurrent_runs", "per": "organization", "limit": None, "used": 1},
             {"name": "streams", "per": "organization", "limit": 64, "used": 0},
             {"name": "streams_per_caller", "per": "credential", "limit": 8, "used": None},

@@ -22,7 +22,7 @@ async def agent(api: Api) -> Any:
 async def record_attempt(service: Service, attempt: Attempt) -> None:
     """Record this attempt for the only due delivery."""
     [due] = await service.storage.outbox.list_due(SystemClock().now(), limit_per_receiver=10, limit=10)
-    await service.storage.outbox.record(due, attempt)
+    await service.storage.outbox.record(due, attempt, SystemClock().now())
 
 
 async def test_deliveries_show_their_result_and_one_its_payload(
@@ -34,6 +34,7 @@ async def test_deliveries_show_their_result_and_one_its_payload(
         "type": "agent.created",
         "agent": agent["id"],
         "template": agent["template"],
+        "webhook": None,
         "url": URL,
         "status": "pending",
         "attempts": 0,

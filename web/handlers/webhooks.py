@@ -1,0 +1,200 @@
+"""Event webhooks of an organization, for its owners and admins."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.delivery.webhooks import MAX_OLD_SECRETS, OLD_SECRET_LIFETIME, Webhook
+from storage.ids import new_id
+from web.access.auth import Caller
+from web.access.body_references import load_named, single_organization
+from web.access.path_access import load_owned
+from web.app_keys import CLOCK, STORAGE
+from web.credentials.formats import make_signing_secret
+from web.errors import Conflict, NotFound, PermissionDenied, require_found
+from web.idempotency import read_body_once, receipt_without
+from web.json import json_response
+from web.paging import PageQuery, answer_owned_list
+from web.request.parsing import read_body, read_query
+from web.routes import CallerRoute
+from web.schemas.webhook_deliveries import WholeDeliveryResponse, serialize_whole_delivery
+from web.schemas.webhooks import (
+    NewWebhookResponse,
+    RotatedWebhookResponse,
+    WebhookBody,
+    WebhookResponse,
+    serialize_webhook,
+)
+
+BODY = WebhookBody()
+QUERY = PageQuery()
+
+
+async def create_webhook(request: web.Request, caller: Caller) -> web.Response:
+    """Create an event webhook, which gets events from now on. Only this answer contains its secret.
+
+    Members are refused with 403. If the organization would have more than `limits.webhooks`, the answer is
+    400.
+    """
+    body = await read_body_once(request, caller, BODY)
+    organization_id = single_organization(request, caller, await _owners(request, caller, body))
+    caller.require_admin(organization_id)
+    storage, now = request.app[STORAGE], request.app[CLOCK].now()
+    webhook = Webhook(
+        id=new_id(),
+        organization_id=organization_id,
+        created_at=now,
+        updated_at=now,
+        **{**body, "types": tuple(body["types"])},
+    )
+    secret = make_signing_secret()
+    answer: NewWebhookResponse = {**serialize_webhook(webhook), "secret": secret}
+    async with storage.limits.webhooks.reserved(organization_id):
+        await storage.webhooks.insert(webhook, secret, receipt_without(request, answer, "secret"))
+    return json_response(answer, status=201)
+
+
+async def _owners(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> set[UUID]:
+    """Return the organizations of the agent and the template that the body names.
+
+    Raise Invalid for an id that does not exist, PermissionDenied for one of another organization.
+    """
+    storage = request.app[STORAGE]
+    owners: set[UUID] = set()
+    if (agent_id := body.get("agent_id")) is not None:
+        owners.add((await load_named(caller, storage.agents.get, "agent", agent_id)).organization_id)
+    if (template_id := body.get("template_id")) is not None:
+        template = await load_named(caller, storage.templates.get, "template", template_id)
+        owners.add(template.organization_id)
+    return owners
+
+
+async def list_webhooks(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the event webhooks of the organizations that you administer, newest first.
+
+    Members are refused with 403.
+    """
+    organization_ids = caller.administered()
+    query = read_query(request, QUERY)
+    webhooks = request.app[STORAGE].webhooks
+    return await answer_owned_list(
+        request, query, organization_ids, webhooks, organization_ids, serialize_webhook
+    )
+
+
+async def get_webhook(request: web.Request, caller: Caller) -> web.Response:
+    """Read one event webhook, without its secret. Members are refused with 403."""
+    return json_response(serialize_webhook(await _load(request, caller)))
+
+
+async def change_webhook(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. Later events are compared with the new ones."""
+    webhook = await _load(request, caller)
+    changes = await read_body(request, BODY, partial=True)
+    if await _owners(request, caller, changes) - {webhook.organization_id}:
+        raise PermissionDenied
+    now, webhooks = request.app[CLOCK].now(), request.app[STORAGE].webhooks
+    changed = require_found(await webhooks.update(webhook.id, changes, now))
+    return json_response(serialize_webhook(changed))
+
+
+async def delete_webhook(request: web.Request, caller: Caller) -> web.Response:
+    """Delete an event webhook. Its pending deliveries fail, because they can no longer be signed."""
+    webhook = await _load(request, caller)
+    if not await request.app[STORAGE].webhooks.delete(webhook.id):
+        raise NotFound
+    return web.Response(status=204)
+
+
+async def send_webhook_test(request: web.Request, caller: Caller) -> web.Response:
+    """Send a request of the type `webhook.test`, and answer with its delivery, whose status tells the result.
+
+    A webhook that is switched off is refused with 409.
+    """
+    webhook = await _load(request, caller)
+    now, outbox = request.app[CLOCK].now(), request.app[STORAGE].outbox
+    delivery = await outbox.insert_test(webhook.id, now)
+    if delivery is None:
+        raise Conflict("The webhook is switched off. Set is_active to true first.")
+    return json_response(serialize_whole_delivery(delivery))
+
+
+async def rotate_webhook_secret(request: web.Request, caller: Caller) -> web.Response:
+    """Make a new secret, which only this answer contains. For a day, the old one signs the requests as well.
+
+    A sixth rotation within a day is refused with 409.
+    """
+    webhook = await _load(request, caller)
+    now, webhooks = request.app[CLOCK].now(), request.app[STORAGE].webhooks
+    secret = make_signing_secret()
+    if not await webhooks.rotate_secret(webhook.id, secret, now):
+        raise Conflict(f"The secret was rotated {MAX_OLD_SECRETS} times within a day. Try again later.")
+    answer: RotatedWebhookResponse = {
+        **serialize_webhook(webhook),
+        "secret": secret,
+        "old_secret_until": now + OLD_SECRET_LIFETIME,
+    }
+    return json_response(answer)
+
+
+async def _load(request: web.Request, caller: Caller) -> Webhook:
+    return await load_owned(request, caller, request.app[STORAGE].webhooks.get, Caller.require_admin)
+
+
+ROUTES = (
+    CallerRoute(
+        "GET",
+        "/api/organizations/webhooks/",
+        list_webhooks,
+        "List event webhooks",
+        answer=list[WebhookResponse],
+        query=QUERY,
+    ),
+    CallerRoute(
+        "POST",
+        "/api/organizations/webhooks/",
+        create_webhook,
+        "Create an event webhook; the only answer that holds its secret",
+        status=201,
+        answer=NewWebhookResponse,
+        body=BODY,
+        idempotent=True,
+        by_header=True,
+    ),
+    CallerRoute(
+        "GET",
+        "/api/organizations/webhooks/{id}/",
+        get_webhook,
+        "Read an event webhook",
+        answer=WebhookResponse,
+    ),
+    CallerRoute(
+        "PATCH",
+        "/api/organizations/webhooks/{id}/",
+        change_webhook,
+        "Change an event webhook, or switch it off or on",
+        answer=WebhookResponse,
+        body=BODY,
+    ),
+    CallerRoute(
+        "DELETE", "/api/organizations/webhooks/{id}/", delete_webhook, "Delete an event webhook", status=204
+    ),
+    CallerRoute(
+        "POST",
+        "/api/organizations/webhooks/{id}/test/",
+        send_webhook_test,
+        "Send a test to an event webhook",
+        answer=WholeDeliveryResponse,
+        refusals=frozenset({409}),
+    ),
+    CallerRoute(
+        "POST",
+        "/api/organizations/webhooks/{id}/rotate/",
+        rotate_webhook_secret,
+        "Replace the secret of an event webhook",
+        answer=RotatedWebhookResponse,
+        refusals=frozenset({409}),
+    ),
+)
