@@ -1,8 +1,10 @@
 """The judge of the timeline: read afterwards, it equals what `why` said at each quiet moment.
 
 A moment is quiet for an agent if all that it was told is done, runs may start, no start is due, and no fault
-may have kept anything from it. The log tells moments of the wall clock. If that is set back, the moments that
-it shows twice are left out.
+may have kept anything from it. Moments at which a budget is spent are left out: nobody is told what others
+spend of it, nor is an idle agent told of a cap.
+
+The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
 """
 
 from bisect import bisect_right
@@ -16,6 +18,7 @@ from storage.agent_facts import AgentState, StateUpdate
 from supervisors.engine.inspection import StatusReader
 from supervisors.engine.registry import Registry
 from supervisors.engine.snapshot import Snapshot
+from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
 from supervisors.policy.phases import Phase
 from supervisors.timeline.bands import Band, BandPhase, Fallback, State, bands
@@ -48,15 +51,15 @@ class WhyJudge(Nobody):
         self._judge = judge
         self._store = MemoryStates(tables, ShortWire())
         self._said: dict[UUID, list[Said]] = {}
-        self._touched: set[UUID] = set()
+        self._touched_at: dict[UUID, float] = {}  # on the loop's clock
         self._asked_at: dict[UUID, float] = {}
         self._shown_until = ALWAYS  # what the wall clock has shown before it was set back
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
-        self._touched.add(after.agent_id)
+        self._touched_at[after.agent_id] = self._judge.loop.time()
 
     def changed(self, agent_id: UUID, what: str) -> None:
-        self._touched.add(agent_id)
+        self._touched_at[agent_id] = self._judge.loop.time()
 
     def stepped(self, before: datetime) -> None:
         """Take note that the wall clock was set; it showed `before` until now."""
@@ -71,17 +74,16 @@ class WhyJudge(Nobody):
         if not (self._judge.is_up and registry.may_start) or now <= self._shown_until:
             return
         for agent_id in sorted(self._tables.states):
-            is_new = loop_time >= self._asked_at.get(agent_id, 0.0) + SECONDS_BETWEEN
-            if not (is_new or agent_id in self._touched) or self._judge.is_lenient(agent_id):
-                continue
+            asked_at = self._asked_at.get(agent_id, 0.0)
+            is_new = self._touched_at.get(agent_id, 0.0) > asked_at or loop_time >= asked_at + SECONDS_BETWEEN
             supervisor = registry._supervisors.get(agent_id)
-            if supervisor is not None and (supervisor.is_handling or supervisor.has_uncertain_update):
+            if not is_new or self._judge.is_lenient(agent_id) or not _is_done(supervisor):
                 continue
-            self._touched.discard(agent_id)
             self._asked_at[agent_id] = loop_time
             snapshot = self._ask(registry, agent_id)
             wake = snapshot.next_wake
-            if wake is None or wake.at > self._judge.wall.now():  # asking has taken time
+            is_due = wake is not None and wake.at <= self._judge.wall.now()  # asking has taken time
+            if not (is_due or _is_over_budget(snapshot)):
                 said = self._said.setdefault(agent_id, [])
                 said.append(Said(now, snapshot.phase, snapshot.why))
 
@@ -122,6 +124,14 @@ class WhyJudge(Nobody):
             end,
             Fallback(present, None, is_paused, ALWAYS, "There are no events."),
         )
+
+
+def _is_done(supervisor: Supervisor | None) -> bool:
+    return supervisor is None or not (supervisor.is_handling or supervisor.has_uncertain_update)
+
+
+def _is_over_budget(snapshot: Snapshot) -> bool:
+    return "Over its" in snapshot.why
 
 
 def _agree(state: State, said: Said) -> bool:
