@@ -13,7 +13,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench dist lock
+.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench events dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ soak: $(READY) ## mixed load and faults for SOAK_MINUTES (30): memory, descripto
 
 bench: $(READY) ## hot paths as ratios against a bare handler
 	@$(BIN)/python -m tests.benchmarks
+
+events: $(READY) ## write the list of event types in docs/events.md
+	@$(BIN)/python -m tests.contract.event_catalogue
 
 dist: $(READY) ## build the wheel and the sdist into dist/
 	@$(BIN)/python -m hatchling build

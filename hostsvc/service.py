@@ -41,6 +41,7 @@ from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
 from supervisors.maintenance.write_probe import WriteProbe
 from supervisors.policy.explanations import when
+from supervisors.timeline.timelines import Timelines
 from web.app import build_app
 from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
@@ -292,7 +293,7 @@ async def _open_leader(
         config, storage, registry, scan, webhooks, stuck_agents, writes, feed, service.may_start_runs, clock
     )
     await enter(run_maintenance(services, clock))
-    app = _build_app(storage, registry, execution, clock, settings, service)
+    app = _build_app(config, storage, registry, execution, clock, settings, service)
     await enter(serve_app(app))
     return service
 
@@ -343,6 +344,7 @@ def _build_registry(
 
 
 def _build_app(
+    config: Config,
     storage: Storage,
     registry: Registry,
     execution: Execution,
@@ -355,6 +357,9 @@ def _build_app(
         registry=registry,
         feed=service.feed,
         status_reader=registry.status,
+        timelines=Timelines(
+            storage.phase_events, storage.mark_events, registry.status, clock, config.retention.events
+        ),
         toolbox=execution.toolbox,
         wakes=execution.wakes,
         clock=clock,

@@ -22,6 +22,8 @@ from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.events import Events
+from storage.events.marks import MarkEvents
+from storage.events.phases import PhaseEvents
 from storage.history.journals import Journals
 from storage.history.runs import Runs
 from storage.history.shared_contents import SharedContents
@@ -77,23 +79,23 @@ class Storage:
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
-        self.organizations = Organizations(pool)
+        self.organizations = Organizations(pool, self.events.announce)
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
-        self.templates = Templates(pool, cipher)
+        self.templates = Templates(pool, cipher, self.events.announce)
         self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
-        self.outbox = Outbox(pool, cipher)
+        self.outbox = Outbox(pool, cipher, self.events.announce)
         self.webhooks = Webhooks(pool, cipher)
         self.webhook_matching = WebhookMatching(
             pool, stored=self.outbox.stored, changed=self.webhooks.changed
         )
-        self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
+        self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.wakes = Wakes(pool, cipher, sleep)
         self.notifications = Notifications(
@@ -101,7 +103,7 @@ class Storage:
         )
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
-        self.messages = Messages(pool, self.notifications)
+        self.messages = Messages(pool, self.notifications, self.events.announce)
         self.attachments = Attachments(pool)
         self.documents = Documents(pool, self.limits)
         self.document_versions = DocumentVersions(pool)
@@ -115,6 +117,8 @@ class Storage:
         self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
+        self.phase_events = PhaseEvents(pool)
+        self.mark_events = MarkEvents(pool)
         self.retention = Retention(pool)
 
     async def close(self) -> None:

@@ -15,7 +15,9 @@ def format_timestamp(moment: datetime | None) -> str | None:
     """Format an aware datetime, such as 2026-11-21T09:00:00.000000Z; None stays None."""
     if moment is None:
         return None
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def format_local(moment: datetime, timezone: str) -> str:

@@ -13,6 +13,7 @@ from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
+from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
 from web import app_keys
@@ -57,6 +58,7 @@ from web.handlers import (
     spans,
     status,
     templates,
+    timeline,
     tools,
     trace_transcripts,
     traces,
@@ -97,6 +99,7 @@ ROUTES = (
     *agent_tools.ROUTES,
     *agent_context.ROUTES,
     *runs.ROUTES,
+    *timeline.ROUTES,
     *trace_transcripts.ROUTES,
     *usage.ROUTES,
     *notifications.ROUTES,
@@ -124,6 +127,7 @@ def build_app(
     registry: Registry,
     feed: EventFeed,
     status_reader: StatusReader,
+    timelines: Timelines,
     toolbox: Toolbox,
     wakes: WakeContexts,
     clock: Clock,
@@ -144,6 +148,7 @@ def build_app(
     app[app_keys.STORAGE] = storage
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
+    app[app_keys.TIMELINES] = timelines
     app[app_keys.EVENT_FEED] = feed
     app[app_keys.TOOLBOX] = toolbox
     app[app_keys.WAKES] = wakes

@@ -13,6 +13,7 @@ from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.pricing import Prices
+from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
 from web.body_room import BodyRoom
@@ -31,6 +32,7 @@ STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")
 WAKES: web.AppKey[WakeContexts] = web.AppKey("wakes")
+TIMELINES: web.AppKey[Timelines] = web.AppKey("timelines")
 TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 # None: the agents' own code calls the models, so any may be named.

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -18,14 +19,17 @@ from hostsvc.cli.database_commands import (
 )
 from hostsvc.cli.demo import demo
 from hostsvc.cli.guide import guide
+from hostsvc.cli.moments import FORMS, InvalidMoment, parse_moment
 from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
 from hostsvc.cli.status_command import PHASES_AND_STATUSES, Selection, show_status, url_of
+from hostsvc.cli.tail_command import TailOptions, tail
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
 from hostsvc.config import Config
 from hostsvc.config_reader import stray_variables
 from hostsvc.descriptors import open_missing_streams
 from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
+from supervisors.clock import SystemClock
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -105,10 +109,17 @@ def check_config(file: Path | None) -> None:
     type=click.Choice(PHASES_AND_STATUSES),
     help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
 )
+@click.option(
+    "--at",
+    "moment",
+    metavar="MOMENT",
+    help=f"Show AGENT as it was then. Forms: {FORMS}. Times are in the time zone of this machine, "
+    "unless they name another.",
+)
 @click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
 @config_option
 def status_command(
-    agent: str | None, watch: bool, phase: str | None, url: str | None, file: Path | None
+    agent: str | None, watch: bool, phase: str | None, moment: str | None, url: str | None, file: Path | None
 ) -> None:
     """Show the state of a running service.
 
@@ -118,7 +129,62 @@ def status_command(
     """
     if agent and phase:
         raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
-    run_command(file, partial(_show_status, selection=Selection(agent, phase), watch=watch, url=url))
+    selection = Selection(agent, phase, _past_moment(moment, agent, watch=watch))
+    run_command(file, partial(_show_status, selection=selection, watch=watch, url=url))
+
+
+def _past_moment(text: str | None, agent: str | None, *, watch: bool) -> datetime | None:
+    """Return the moment of --at. Raise UsageError unless it is a moment in the past of one AGENT."""
+    if text is None:
+        return None
+    if agent is None:
+        raise click.UsageError("--at shows one agent as it was: name an AGENT")
+    if watch:
+        raise click.UsageError("the past does not change: leave out --watch or --at")
+    now = SystemClock().now()
+    try:
+        moment = parse_moment(text, now)
+    except InvalidMoment as error:
+        raise click.UsageError(f"--at: {error}") from error
+    if moment > now:
+        raise click.UsageError(f"--at: {text!r} lies ahead; leave --at out to see the present")
+    return moment
+
+
+@main.command("tail")
+@click.argument("agent", metavar="[AGENT]", required=False)
+@click.option("--since", metavar="MOMENT", help=f"Begin with the events since then: {FORMS}.")
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Print only events of this type, such as run.ended or notification.*; may be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each event as JSON on one line.")
+@click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
+@config_option
+def tail_command(
+    agent: str | None,
+    since: str | None,
+    types: tuple[str, ...],
+    as_json: bool,
+    url: str | None,
+    file: Path | None,
+) -> None:
+    """Print what happens in a running service, until Ctrl-C.
+
+    With AGENT, the id or the name of an agent: only what happens to this agent. Times are those of this
+    machine's time zone. The text that models write is printed only with --type model.delta.
+
+    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database. Once it
+    has begun, the command goes on where it was when the service restarts.
+    """
+    try:
+        moment = parse_moment(since, SystemClock().now()) if since is not None else None
+    except InvalidMoment as error:
+        raise click.UsageError(f"--since: {error}") from None
+    run_command(file, partial(_tail, options=TailOptions(agent, moment, types, as_json), url=url))
 
 
 def _token_command(file: Path | None) -> str:
@@ -142,6 +208,14 @@ async def _serve(config: Config, *, token_command: str | None, wait_seconds: flo
     await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
 
 
+async def _tail(config: Config, *, options: TailOptions, url: str | None) -> int:
+    return await tail(_address(config, url), partial(databases.operator_token, config), options)
+
+
 async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
-    url = url.rstrip("/") if url else url_of(config.server)
-    return await show_status(url, partial(databases.operator_token, config), selection, watch=watch)
+    fetch_token = partial(databases.operator_token, config)
+    return await show_status(_address(config, url), fetch_token, selection, watch=watch)
+
+
+def _address(config: Config, url: str | None) -> str:
+    return url.rstrip("/") if url else url_of(config.server)

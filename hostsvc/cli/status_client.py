@@ -1,4 +1,4 @@
-"""A client of the status endpoints of a running service.
+"""A client of the status endpoints of a running service, with its stream of events.
 
 StatusUnavailable
 ├── ServiceNotRunning    nothing answers, or not in time
@@ -7,18 +7,25 @@ StatusUnavailable
 └── AgentNotFound        no agent has this id or name, or several have the name
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import datetime
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
 import aiohttp
+
+from supervisors.timestamps import format_timestamp
 
 Json = dict[str, Any]
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
 OVERVIEW = "/status/"
 SUPERVISORS = "/status/supervisors/"
+EVENTS = "/status/events/"
+STREAM_TIMEOUT = aiohttp.ClientTimeout(sock_connect=10, sock_read=40)  # a stream is never silent for so long
+
+Query = Sequence[tuple[str, str]]
 
 
 class StatusUnavailable(Exception):
@@ -90,33 +97,66 @@ class StatusClient:
         """Return the snapshot of one agent."""
         return cast(Json, await self._get(f"{SUPERVISORS}{agent_id}/"))
 
-    async def _get(self, path: str, query: dict[str, str] | None = None) -> Any:
+    async def supervisor_at(self, agent_id: UUID, moment: datetime) -> Json:
+        """Return one agent as it was at a moment in the past."""
+        query = {"at": format_timestamp(moment)}
+        return cast(Json, await self._get(f"{SUPERVISORS}{agent_id}/", query))
+
+    async def event_page(self, query: Query) -> Json:
+        """Return events as JSON, with the position `after` them."""
+        return cast(Json, await self._get(EVENTS, query))
+
+    @asynccontextmanager
+    async def event_stream(self, query: Query, after: str) -> AsyncIterator[aiohttp.StreamReader]:
+        """Yield the stream of the events after this position."""
+        headers = {**self._headers(), "Accept": "text/event-stream", "Last-Event-ID": after}
+        with self._unanswered(STREAM_TIMEOUT.sock_read):
+            async with self._session.get(
+                self._url + EVENTS, params=query, headers=headers, timeout=STREAM_TIMEOUT
+            ) as response:
+                if response.status != 200:
+                    raise await self._failure(response.status, EVENTS, await _json_of(response))
+                yield response.content
+
+    async def _get(self, path: str, query: Query | dict[str, str] | None = None) -> Any:
         status, body = await self._request(path, query)
-        if status == 503:
-            problem = await self.readiness_problem() or "its database does not answer."
-            raise DatabaseLost(f"the service at {self._url} runs, but cannot read its agents: {problem}")
         if status != 200 or body is None:
-            raise self._refusal(status, path)
+            raise await self._failure(status, path, body)
         return body
 
-    async def _request(self, path: str, query: dict[str, str] | None = None) -> tuple[int, Any]:
+    async def _failure(self, status: int, path: str, body: Any) -> StatusUnavailable:
+        """Return the error for an answer that is no success."""
+        if status != 503:
+            return self._refusal(status, path, body)
+        problem = await self.readiness_problem() or "its database does not answer."
+        return DatabaseLost(f"the service at {self._url} runs, but cannot read its agents: {problem}")
+
+    async def _request(self, path: str, query: Query | dict[str, str] | None = None) -> tuple[int, Any]:
         """Return the status and the JSON of the answer, or None in its place if it is not JSON."""
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        with self._unanswered(TIMEOUT.total):
+            async with self._session.get(self._url + path, params=query, headers=self._headers()) as response:
+                return response.status, await _json_of(response)
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    @contextmanager
+    def _unanswered(self, seconds: float | None) -> Iterator[None]:
+        """Raise ServiceNotRunning if the block gets no answer; it waits this long."""
         try:
-            async with self._session.get(self._url + path, params=query, headers=headers) as response:
-                with suppress(aiohttp.ContentTypeError, ValueError):
-                    return response.status, await response.json()
-                return response.status, None
+            yield
         except TimeoutError as error:
             raise ServiceNotRunning(
-                f"the service at {self._url} did not answer within {TIMEOUT.total:g} s: "
+                f"the service at {self._url} did not answer within {seconds:g} s: "
                 "look into its log, or restart it"
             ) from error
         except aiohttp.ClientError as error:
             raise ServiceNotRunning(f"no service answers at {self._url}: start it, or set --url") from error
 
-    def _refusal(self, status: int, path: str) -> StatusUnavailable:
+    def _refusal(self, status: int, path: str, body: Any = None) -> StatusUnavailable:
         match status:
+            case 400 if isinstance(body, dict):
+                return StatusUnavailable(*(f"{field}: {_sentences(told)}" for field, told in body.items()))
             case 401:
                 return StatusUnavailable(
                     f"the service at {self._url} has another operator token: set operator.token or "
@@ -128,6 +168,18 @@ class StatusClient:
                 return StatusUnavailable(
                     f"{self._url} returned {status}, so it is probably not hostsvc: correct --url"
                 )
+
+
+async def _json_of(response: aiohttp.ClientResponse) -> Any:
+    """Return the JSON of an answer; None if it is not JSON."""
+    with suppress(aiohttp.ContentTypeError, ValueError):
+        return await response.json()
+    return None
+
+
+def _sentences(told: Any) -> str:
+    """Return what an answer says of a field."""
+    return " ".join(map(str, told)) if isinstance(told, list) else str(told)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from io import StringIO
 from uuid import UUID
@@ -22,7 +23,7 @@ from hostsvc.cli.status_client import (
     StatusUnavailable,
     status_client,
 )
-from hostsvc.cli.status_screen import agent_screen, plain, service_screen
+from hostsvc.cli.status_screen import agent_screen, past_screen, plain, service_screen
 from hostsvc.config import ServerSettings
 from hostsvc.embedded_postgres import EmbeddedPostgresError
 from storage.errors import DatabaseRefused, DatabaseUnavailable
@@ -44,10 +45,14 @@ Screen = tuple[RenderableType, int]  # with the exit code
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The agents to show: one, given by its id or its name, or those of a phase or a status."""
+    """The agents to show: one, given by its id or its name, or those of a phase or a status.
+
+    `at`: the moment in the past at which the one is shown; None: the present.
+    """
 
     agent: str | None = None
     phase: str | None = None
+    at: datetime | None = None
 
     def filters(self) -> dict[str, str]:
         """Return the query that selects them. A word that is a phase and a status means the phase."""
@@ -62,8 +67,7 @@ async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *
     Raise StatusUnavailable if the first request fails.
     """
     async with status_client(url) as client:
-        await client.require_leader()  # before opening a database to read the token from it
-        client.token = await _token(client, url, fetch_token)
+        await authenticate(client, url, fetch_token)
         agent_id = await find_agent(client, selection.agent) if selection.agent else None
         if watch:
             await _watch(lambda: _screen(client, agent_id, selection))
@@ -71,6 +75,12 @@ async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *
         screen, exit_code = await _screen(client, agent_id, selection)
         print_screen(screen)
         return exit_code
+
+
+async def authenticate(client: StatusClient, url: str, fetch_token: FetchToken) -> None:
+    """Give the client the operator token. Raise StatusUnavailable if the service does not lead."""
+    await client.require_leader()  # before opening a database to read the token from it
+    client.token = await _token(client, url, fetch_token)
 
 
 async def find_agent(client: StatusClient, id_or_name: str) -> UUID:
@@ -135,6 +145,8 @@ def url_of(server: ServerSettings) -> str:
 
 
 async def _screen(client: StatusClient, agent_id: UUID | None, selection: Selection) -> Screen:
+    if agent_id is not None and selection.at is not None:
+        return past_screen(await client.supervisor_at(agent_id, selection.at)), 0
     if agent_id is not None:
         return agent_screen(await client.supervisor(agent_id)), 0
     status = await client.overview()

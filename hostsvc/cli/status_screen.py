@@ -45,6 +45,11 @@ def agent_screen(agent: Json) -> RenderableType:
     return Group(*parts)
 
 
+def past_screen(agent: Json) -> RenderableType:
+    """Render one agent as it was at a moment in the past."""
+    return _fact_table(_past_facts(agent))
+
+
 def moment(timestamp: str) -> str:
     """Format a timestamp of the API to the second, in UTC."""
     return f"{datetime.fromisoformat(timestamp):%Y-%m-%d %H:%M:%S}"
@@ -130,6 +135,22 @@ def _agent_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
     if agent["failures"]["consecutive"]:
         yield "failures", _failures(agent["failures"])
     yield "mailbox", f"{counted(mailbox['depth'], 'unanswered request')} of at most {mailbox['limit']}"
+
+
+def _past_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
+    yield "agent", plain(agent["name"])
+    yield "id", agent["agent"]
+    yield "organization", agent["organization"]
+    yield "at", f"{moment(agent['at'])} UTC"
+    since = f" since {moment(agent['since'])} UTC" if agent["since"] else ""
+    yield "phase", _state(agent["phase"], since)
+    yield "why", plain(agent["why"] or "not known: the event that said it is no longer kept")
+    next_wake = agent["next_wake_at"]
+    yield "next wake", f"{moment(next_wake)} UTC" if next_wake else "nothing was set"
+    if agent["run"]:
+        yield "run", agent["run"]
+    if agent["event"]:
+        yield "event", str(agent["event"])
 
 
 def _progress(run: Json) -> str:

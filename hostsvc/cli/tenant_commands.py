@@ -10,6 +10,7 @@ import click
 from hostsvc.cli.databases import open_current_database
 from hostsvc.cli.runner import NotFound, config_option, run_command
 from hostsvc.config import Config
+from storage.events.model import BY_OPERATOR
 from storage.identity.accounts import Accounts
 from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
@@ -98,7 +99,9 @@ async def _set_paused(config: Config, *, id_or_name: str, paused: bool) -> None:
     async with open_current_database(config) as pool:
         organizations = Organizations(pool)
         organization = await _get_organization(organizations, id_or_name)
-        await organizations.update(organization.id, {"paused": paused})
+        await organizations.update(
+            organization.id, {"paused": paused}, SystemClock().now(), actor=BY_OPERATOR
+        )
     state = "paused" if paused else "no longer paused"
     interval = f"{config.supervisors.scan_interval_seconds:g} s"
     click.echo(f"{organization.name} is {state}; a running service follows within {interval}")

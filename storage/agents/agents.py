@@ -9,10 +9,14 @@ from uuid import UUID
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ParentCycle, TooManyTags
+from storage.events.catalogue import EventType
+from storage.events.inserts import insert_events
+from storage.events.model import BY_SERVICE, Announce, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Purpose, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_values import to_json
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
@@ -90,11 +94,12 @@ LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPD
 UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
 
 # One statement, so that it starts from the tags as the previous change left them: the row is locked first.
+# The event is written if that changes them.
 ADD_TAGS = """
 WITH locked AS (
     SELECT id, tags FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 ), extended AS MATERIALIZED (
-    SELECT id, ARRAY(
+    SELECT id, tags AS tags_before, ARRAY(
         SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
         GROUP BY tag ORDER BY min(position)) AS tags
     FROM locked
@@ -102,23 +107,46 @@ WITH locked AS (
     UPDATE agent SET tags = extended.tags FROM extended
     WHERE agent.id = extended.id AND cardinality(extended.tags) <= $3
       AND octet_length(to_json(extended.tags)::text) <= $4
+    RETURNING agent.id, agent.organization_id, agent.tags <> extended.tags_before AS is_changed
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+    SELECT $5, 'agent.changed', organization_id, id, $6, '{"fields":["tags"]}' FROM updated WHERE is_changed
 )
 SELECT cardinality(tags) > $3 OR octet_length(to_json(tags)::text) > $4 FROM extended
 """
 
 REMOVE_TAGS = """
-UPDATE agent SET tags = ARRAY(
-    SELECT tag FROM unnest(tags) WITH ORDINALITY AS t (tag, position)
-    WHERE tag <> ALL ($2::text[]) ORDER BY position)
-WHERE id = $1 AND deleted_at IS NULL
+WITH locked AS MATERIALIZED (
+    SELECT id, tags FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+), updated AS (
+    UPDATE agent SET tags = ARRAY(
+        SELECT tag FROM unnest(locked.tags) WITH ORDINALITY AS t (tag, position)
+        WHERE tag <> ALL ($2::text[]) ORDER BY position)
+    FROM locked WHERE agent.id = locked.id AND locked.tags && $2::text[]
+    RETURNING agent.id, agent.organization_id
+)
+INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+SELECT $3, 'agent.changed', organization_id, id, $4, '{"fields":["tags"]}' FROM updated
 """
 
 MARK_DELETED = """
-UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
-WHERE id = $1 AND deleted_at IS NULL RETURNING id
+WITH deleted AS (
+    UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
+    WHERE id = $1 AND deleted_at IS NULL RETURNING id, organization_id
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, actor)
+    SELECT $2, 'agent.deleted', organization_id, id, $3 FROM deleted
+)
+SELECT id FROM deleted
 """
 
-DETACH_CHILDREN = "UPDATE agent SET parent_id = NULL WHERE parent_id = $1"
+DETACH_CHILDREN = """
+WITH detached AS (
+    UPDATE agent SET parent_id = NULL WHERE parent_id = $1 RETURNING id, organization_id
+)
+INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+SELECT $2, 'agent.changed', organization_id, id, $3, '{"fields":["parent"]}' FROM detached ORDER BY id
+"""
 
 DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
 
@@ -230,8 +258,13 @@ class Agents:
         pool: Pool,
         limits: OrganizationLimits | None = None,
         on_webhook_stored: Callable[[], None] = lambda: None,
+        announce: Announce = lambda: None,
     ) -> None:
-        """Call `on_webhook_stored` after each commit that put a webhook into the outbox."""
+        """Call `on_webhook_stored` after each commit that put a webhook into the outbox.
+
+        Call `announce` after each commit that may have written events.
+        """
+        self._announce = announce
         self._pool = pool
         self._limits = limits or OrganizationLimits(pool)
         self._on_webhook_stored = on_webhook_stored
@@ -240,7 +273,14 @@ class Agents:
     async def close(self) -> None:
         await self._reads.close()
 
-    async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
+    async def insert(
+        self,
+        agent: Agent,
+        notice: Notification | None,
+        receipt: Receipt | None = None,
+        *,
+        actor: str = BY_SERVICE,
+    ) -> None:
         """Store the agent, the low notification to its parent, and its template's webhook.
 
         Raise NotUnique if the `email_alias` is taken, AnsweredBefore if the receipt exists already,
@@ -250,9 +290,11 @@ class Agents:
         owner, limits = agent.organization_id, self._limits
         notices = 0 if notice is None else 1
         async with limits.agents.reserved(owner), limits.waiting_notifications.reserved(owner, notices):
-            await self._insert(agent, notice, receipt)
+            await self._insert(agent, notice, receipt, actor)
 
-    async def _insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None) -> None:
+    async def _insert(
+        self, agent: Agent, notice: Notification | None, receipt: Receipt | None, actor: str
+    ) -> None:
         next_due_at = agent.sleep_until if agent.status is AgentStatus.SLEEPING else None
         has_webhook = False
         async with self._pool.transaction() as connection:
@@ -266,6 +308,8 @@ class Agents:
                 has_webhook = await insert_agent_created(connection, agent.id)
             if notice is not None:
                 await connection.execute(INSERT_NOTICE, *to_row(INSERT_NOTICE, notice, priority=Priority.LOW))
+            await insert_events(connection, _creation_events(agent, notice, actor))
+        self._announce()
         if has_webhook:
             self._on_webhook_stored()
 
@@ -300,7 +344,9 @@ class Agents:
             conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
         return await fetch_page(self._pool, Agent, PAGE, conditions)
 
-    async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
+    async def update(
+        self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
+    ) -> Agent | None:
         """Set the columns in `changes`, and `adapters`, and return the agent; None if there is no such agent.
 
         Raise the errors of `insert`, ParentCycle if the agent would be its own ancestor, ValueError for a
@@ -312,42 +358,59 @@ class Agents:
                 await _require_no_cycle(connection, agent_id, columns["parent_id"])
             if await connection.fetchval(LOCK, agent_id) is None:
                 return None
+            before = await fetch_one(connection, Agent, GET, [agent_id])
             if columns:
                 update = assign(UPDATE, columns, CHANGEABLE, after=1)
                 await connection.execute(update, agent_id, *columns.values())
             if "adapters" in changes:
                 await connection.execute(DELETE_ADAPTERS, agent_id)
                 await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
-            return await fetch_one(connection, Agent, GET, [agent_id])
+            after = await fetch_one(connection, Agent, GET, [agent_id])
+            await insert_events(connection, _change_events(before, after, changes, now, actor))
+        self._announce()
+        return after
 
-    async def tag(self, agent_id: UUID, tags: Sequence[str], max_tags: int) -> Agent | None:
+    async def tag(
+        self,
+        agent_id: UUID,
+        tags: Sequence[str],
+        max_tags: int,
+        now: datetime,
+        *,
+        actor: str = BY_SERVICE,
+    ) -> Agent | None:
         """Add the tags that the agent does not have, and return it; None if there is no such agent.
 
         Raise TooManyTags if it would have more than `max_tags`, or more than MAX_TAGS_BYTES of them.
         """
-        if await self._pool.fetchval(ADD_TAGS, agent_id, tags, max_tags, MAX_TAGS_BYTES):
+        if await self._pool.fetchval(ADD_TAGS, agent_id, tags, max_tags, MAX_TAGS_BYTES, now, actor):
             raise TooManyTags(f"agent {agent_id} may have at most {max_tags} tags")
+        self._announce()
         return await self.get(agent_id)
 
-    async def untag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
+    async def untag(
+        self, agent_id: UUID, tags: Sequence[str], now: datetime, *, actor: str = BY_SERVICE
+    ) -> Agent | None:
         """Remove the tags from the agent, and return it; None if there is no such agent."""
-        await self._pool.execute(REMOVE_TAGS, agent_id, tags)
+        await self._pool.execute(REMOVE_TAGS, agent_id, tags, now, actor)
+        self._announce()
         return await self.get(agent_id)
 
-    async def delete(self, agent_id: UUID, now: datetime) -> bool:
+    async def delete(self, agent_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         """Delete the agent and end its run; return False if there is no such agent.
 
         Its row stays because traces refer to it; retention deletes its queue.
         """
         async with self._pool.transaction() as connection:
-            if await connection.fetchval(MARK_DELETED, agent_id, now) is None:
+            if await connection.fetchval(MARK_DELETED, agent_id, now, actor) is None:
                 return False
-            await connection.execute(DETACH_CHILDREN, agent_id)
+            await connection.execute(DETACH_CHILDREN, agent_id, now, actor)
             # This waits for a start that is being committed, and prevents later ones: END_RUN sees every run.
             await connection.execute(DELETE_STATE, agent_id)
             await connection.execute(END_RUN, agent_id, now)
             await connection.execute(END_TRACE, agent_id, now)
-            return True
+        self._announce()
+        return True
 
     async def get_adapter_visibility(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
         """Return by id whether the organization may see the adapter, without ids that name no adapter."""
@@ -371,6 +434,34 @@ class Agents:
     async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
         agents = {row["id"]: from_row(Agent, row) for row in await self._pool.fetch(GET, agent_ids)}
         return [agents.get(agent_id) for agent_id in agent_ids]
+
+
+def _creation_events(agent: Agent, notice: Notification | None, actor: str) -> list[NewEvent]:
+    """Return the events of a new agent, and of the notification to its parent."""
+    created = NewEvent(EventType.AGENT_CREATED, agent.created_at, agent.id, actor=actor)
+    if notice is None:
+        return [created]
+    data = to_json({"source": notice.source, "priority": Priority.LOW}).decode()
+    notified = NewEvent(
+        EventType.NOTIFICATION_CREATED,
+        notice.created_at,
+        notice.agent_id,
+        resource_id=notice.id,
+        actor=actor,
+        data=data,
+    )
+    return [created, notified]
+
+
+def _change_events(
+    before: Agent | None, after: Agent | None, changes: Mapping[str, Any], now: datetime, actor: str
+) -> list[NewEvent]:
+    """Return the event that names the changed fields as the API does; none if nothing has changed."""
+    changed = {name for name in changes if getattr(before, name) != getattr(after, name)}
+    if after is None or not changed:
+        return []
+    data = to_json({"fields": sorted(name.removesuffix("_id") for name in changed)}).decode()
+    return [NewEvent(EventType.AGENT_CHANGED, now, after.id, actor=actor, data=data)]
 
 
 async def _require_no_cycle(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:

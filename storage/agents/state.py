@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
+from storage.agents.budget_changes import list_newly_over_budget, list_within_budget
 from storage.agents.state_updates import update_states
 from storage.events.model import Announce
 from storage.history.journals import JournalFacts, get_journal_facts
@@ -135,25 +136,6 @@ WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.
   AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
 ORDER BY s.agent_id LIMIT $3
-"""
-
-# Agents that wait for the renewal of a budget although their budgets are not used up (any more).
-LIST_WITHIN_BUDGET = """
-SELECT s.agent_id FROM agent_state s
-JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
-JOIN organization o ON o.id = a.organization_id
-LEFT JOIN template t ON t.id = a.template_id
-LEFT JOIN spending of_agent
-    ON of_agent.owner_id = a.id AND of_agent.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-LEFT JOIN spending of_organization
-    ON of_organization.owner_id = o.id AND of_organization.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-WHERE s.next_due_at = $2 AND s.agent_id > $3
-  AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
-       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2))
-  AND coalesce(of_agent.cost_usd, 0)
-      < coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 'infinity')
-  AND coalesce(of_organization.cost_usd, 0) < coalesce(o.max_cost_usd_per_day, 'infinity')
-ORDER BY s.agent_id LIMIT $4
 """
 
 LIST_RUNNING = "SELECT agent_id FROM agent_state WHERE run_id IS NOT NULL ORDER BY last_started_at, agent_id"
@@ -300,8 +282,12 @@ class AgentStates:
     async def list_within_budget(
         self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """List agents that wait for `renewed_at` although their budgets are not used up, by id."""
-        return await self._list_ids(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
+        """List agents that wait for the renewal at `renewed_at` within their budgets, by id."""
+        return await list_within_budget(self._pool, now, renewed_at, after or FIRST_ID, limit)
+
+    async def list_newly_over_budget(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+        """List resting agents whose organization's budget was spent without them, by id."""
+        return await list_newly_over_budget(self._pool, now, after or FIRST_ID, limit)
 
     async def list_running(self) -> list[UUID]:
         """List agents with a run that has not ended, longest first."""

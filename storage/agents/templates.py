@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
+from storage.events.model import BY_SERVICE, Announce
 from storage.model import Receipt, Template
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
@@ -68,6 +70,11 @@ WITH detached AS (
         max_cost_usd_per_day = coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day),
         unpriced = coalesce(a.unpriced, t.unpriced)
     FROM template t WHERE t.id = $1 AND a.template_id = t.id
+    RETURNING a.id, a.organization_id, a.deleted_at
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+    SELECT $2, 'agent.changed', organization_id, id, $3, '{"fields":["template"]}'
+    FROM detached WHERE deleted_at IS NULL ORDER BY id
 )
 DELETE FROM template WHERE id = $1
 """
@@ -98,10 +105,13 @@ CHANGEABLE = frozenset(
 
 
 class Templates:
-    """The table `template`."""
+    """The table `template`. `announce` is called after each commit that wrote events."""
 
-    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
+    def __init__(
+        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Announce = lambda: None
+    ) -> None:
         self._pool = pool
+        self._announce = announce
         self._cipher = cipher
 
     async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
@@ -137,11 +147,12 @@ class Templates:
             with suppress(ReferenceMissing):  # an agent began to use it after the users were counted
                 return int(await self._pool.fetchval(DELETE_UNUSED, template_id))
 
-    async def delete_detaching(self, template_id: UUID) -> None:
+    async def delete_detaching(self, template_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> None:
         """Delete the template and its adapter configs, and copy into its agents what they inherit."""
         while True:
             with suppress(ReferenceMissing):  # an agent began to use it after the others were detached
-                await self._pool.execute(DELETE_DETACHING, template_id)
+                await self._pool.execute(DELETE_DETACHING, template_id, now, actor)
+                self._announce()
                 return
 
     def _template(self, row: Record) -> Template:

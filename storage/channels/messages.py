@@ -12,7 +12,7 @@ from asyncpg import Record
 from storage.channels.attachments import Upload, insert_uploads
 from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
-from storage.events.model import BY_SERVICE
+from storage.events.model import BY_SERVICE, Announce
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
@@ -23,11 +23,20 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row, to_row
 
+# An outbound message has its event when it is sent or has failed.
 INSERT = """
-INSERT INTO message (
-    id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
-    created_at, run_id, address)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+WITH inserted AS (
+    INSERT INTO message (
+        id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
+        created_at, run_id, address)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    RETURNING *
+)
+INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
+SELECT created_at, CASE direction WHEN 'inbound' THEN 'message.received' ELSE 'message.' || status END,
+       organization_id, agent_id, CASE WHEN $14::text LIKE 'run:%' THEN substr($14, 5)::uuid END, id, $14,
+       json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
+FROM inserted WHERE direction = 'inbound' OR status IN ('sent', 'failed')
 """
 
 GET = """
@@ -55,12 +64,35 @@ ORDER BY created_at DESC, id DESC LIMIT 1
 
 LOCK_ATTACHMENTS = "SELECT attachments FROM message WHERE id = $1 FOR UPDATE"
 
-UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
+UPDATE = """
+WITH locked AS MATERIALIZED (
+    SELECT id, status FROM message WHERE id = $1 FOR NO KEY UPDATE
+), updated AS (
+    UPDATE message SET /* set */ FROM locked WHERE message.id = locked.id
+    RETURNING message.*, locked.status AS status_before
+)
+INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
+SELECT $2, 'message.' || status, organization_id, agent_id,
+       CASE WHEN $3::text LIKE 'run:%' THEN substr($3, 5)::uuid END, id, $3,
+       json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
+FROM updated WHERE direction = 'outbound' AND status IN ('sent', 'failed') AND status <> status_before
+"""
 
 # The first report stays: the tool of the channel may set the status itself before it answers.
 UPDATE_QUEUED = """
-UPDATE message SET status = CASE WHEN status = 'queued' THEN $2 ELSE status END WHERE id = $1
-RETURNING status
+WITH locked AS MATERIALIZED (
+    SELECT id, status FROM message WHERE id = $1 FOR NO KEY UPDATE
+), updated AS (
+    UPDATE message SET status = $2 FROM locked WHERE message.id = locked.id AND locked.status = 'queued'
+    RETURNING message.*
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
+    SELECT $3, 'message.' || status, organization_id, agent_id,
+           CASE WHEN $4::text LIKE 'run:%' THEN substr($4, 5)::uuid END, id, $4,
+           json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
+    FROM updated WHERE status <> 'queued'
+)
+SELECT coalesce(updated.status, locked.status) FROM locked LEFT JOIN updated USING (id)
 """
 
 REQUEUE = "UPDATE message SET status = 'queued' WHERE id = $1 AND status = 'failed'"
@@ -159,21 +191,31 @@ class MessageFilters:
 
 
 class Messages:
-    """The table `message`. A received one is stored together with its notification."""
+    """The table `message`. A received one is stored together with its notification.
 
-    def __init__(self, pool: Pool, notifications: Notifications) -> None:
+    `announce` is called after each commit that may have written events.
+    """
+
+    def __init__(self, pool: Pool, notifications: Notifications, announce: Announce = lambda: None) -> None:
         self._pool = pool
         self._notifications = notifications
+        self._announce = announce
 
     async def insert(
-        self, message: Message, receipt: Receipt | None = None, *, uploads: Sequence[Upload] = ()
+        self,
+        message: Message,
+        receipt: Receipt | None = None,
+        *,
+        uploads: Sequence[Upload] = (),
+        actor: str = BY_SERVICE,
     ) -> None:
         """Store a message and its files, without a notification.
 
         Raise ReferenceMissing for `agent` or `contact`, AnsweredBefore if the receipt exists already.
         """
         async with self._pool.transaction() as connection:
-            await _insert(connection, message, receipt, uploads)
+            await _insert(connection, message, receipt, uploads, actor)
+        self._announce()
 
     async def receive(
         self,
@@ -195,7 +237,7 @@ class Messages:
             await insert_receipt(connection, receipt, message.organization_id)
             if sender is not None:
                 await insert_contact(connection, sender)
-            await _insert(connection, message, None, uploads)
+            await _insert(connection, message, None, uploads, actor)
             await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 
         async def store() -> None:
@@ -223,28 +265,34 @@ class Messages:
         """Return where the contact's last message to the agent came from; None if there is none."""
         return await fetch_one(self._pool, Origin, GET_LAST_ORIGIN, agent_id, contact_id)
 
-    async def update(self, message_id: UUID, changes: Mapping[str, Any]) -> Message | None:
+    async def update(
+        self, message_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
+    ) -> Message | None:
         """Set the columns in `changes` and return the message; None if there is no such message.
 
         The message keeps its uploaded files, whatever `attachments` holds. Raise ReferenceMissing for
         `contact`.
         """
         if changes:
-            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+            sql = assign(UPDATE, changes, CHANGEABLE, after=3)
             async with self._pool.transaction() as connection:
                 if "attachments" in changes:
                     stored = _attachments(await connection.fetchval(LOCK_ATTACHMENTS, message_id))
                     uploaded = tuple(item for item in stored if item.id is not None)
                     changes = {**changes, "attachments": uploaded + tuple(changes["attachments"])}
-                await connection.execute(sql, message_id, *changes.values())
+                await connection.execute(sql, message_id, now, actor, *changes.values())
+            self._announce()
         return await self.get(message_id)
 
-    async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
+    async def update_queued(
+        self, message_id: UUID, status: MessageStatus, now: datetime, *, actor: str = BY_SERVICE
+    ) -> MessageStatus:
         """Set the status of a queued message; return the status that the message has now.
 
         A message that is no longer queued keeps its status. For a deleted one, return `status`.
         """
-        stored = await self._pool.fetchval(UPDATE_QUEUED, message_id, status)
+        stored = await self._pool.fetchval(UPDATE_QUEUED, message_id, status, now, actor)
+        self._announce()
         return status if stored is None else MessageStatus(stored)
 
     async def requeue(self, message_id: UUID) -> None:
@@ -257,10 +305,14 @@ class Messages:
 
 
 async def _insert(
-    connection: Connection, message: Message, receipt: Receipt | None, uploads: Sequence[Upload]
+    connection: Connection,
+    message: Message,
+    receipt: Receipt | None,
+    uploads: Sequence[Upload],
+    actor: str,
 ) -> None:
     await insert_receipt(connection, receipt, message.organization_id)
-    await connection.execute(INSERT, *to_row(INSERT, message))
+    await connection.execute(INSERT, *to_row(INSERT, message), actor)
     await insert_uploads(connection, message.organization_id, message.agent_id, message.id, uploads)
 
 

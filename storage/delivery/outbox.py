@@ -17,6 +17,7 @@ from storage.encryption import (
     value_of_webhook_secret,
 )
 from storage.errors import SecretUnreadable
+from storage.events.model import Announce
 from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
@@ -81,7 +82,12 @@ WITH recorded AS (
     SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
         last_status = $6, last_error = $7
     WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
-    RETURNING webhook_id, url
+    RETURNING id, organization_id, agent_id, webhook_id, url, failed_at, last_error
+), given_up_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
+    SELECT failed_at, 'webhook.given_up', organization_id, agent_id, id,
+           json_build_object('url', left(url, 200), 'error', left(last_error, 200))
+    FROM recorded WHERE failed_at IS NOT NULL
 ), judged AS (
     UPDATE webhook w
     SET failing_since = CASE WHEN $3::timestamptz IS NULL THEN coalesce(w.failing_since, $9::timestamptz) END,
@@ -259,10 +265,16 @@ class OutboxSize:
 
 
 class Outbox:
-    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once."""
+    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once.
 
-    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
+    `announce` is called after each commit that may have written events.
+    """
+
+    def __init__(
+        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Announce = lambda: None
+    ) -> None:
         self._pool = pool
+        self._announce = announce
         self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
         self.stored = asyncio.Event()
@@ -298,7 +310,7 @@ class Outbox:
 
         Return the event webhook if it has failed for too long, so that this attempt has switched it off.
         """
-        return await fetch_one(
+        disabled = await fetch_one(
             self._pool,
             DisabledWebhook,
             UPDATE_AFTER_ATTEMPT,
@@ -313,6 +325,8 @@ class Outbox:
             now,
             now - DISABLE_AFTER,
         )
+        self._announce()
+        return disabled
 
     async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:
         """Store a delivery without an event, due now; None if no active webhook has this id."""

@@ -1,9 +1,11 @@
 """Organizations: their names, their spending caps, and whether they are paused."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.events.model import BY_SERVICE, Announce
 from storage.model import Organization
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
@@ -21,7 +23,19 @@ WHERE id = ANY($1::uuid[])/* and */
 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
 """
 
-UPDATE = "UPDATE organization SET /* set */ WHERE id = $1 RETURNING *"
+UPDATE = """
+WITH locked AS MATERIALIZED (
+    SELECT id, paused FROM organization WHERE id = $1 FOR NO KEY UPDATE
+), updated AS (
+    UPDATE organization SET /* set */ FROM locked WHERE organization.id = locked.id
+    RETURNING organization.*, locked.paused AS was_paused
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, actor)
+    SELECT $2, CASE WHEN paused THEN 'organization.paused' ELSE 'organization.unpaused' END, id, $3
+    FROM updated WHERE paused <> was_paused
+)
+SELECT * FROM updated
+"""
 
 LIST_PAUSED = "SELECT id FROM organization WHERE paused"
 
@@ -29,10 +43,14 @@ CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day", "unpriced", "p
 
 
 class Organizations:
-    """The table `organization`; `Accounts` inserts the rows, each with its first owner."""
+    """The table `organization`; `Accounts` inserts the rows, each with its first owner.
 
-    def __init__(self, pool: Pool) -> None:
+    `announce` is called after each commit that may have written events.
+    """
+
+    def __init__(self, pool: Pool, announce: Announce = lambda: None) -> None:
         self._pool = pool
+        self._announce = announce
 
     async def get(self, organization_id: UUID) -> Organization | None:
         return await fetch_one(self._pool, Organization, GET, organization_id)
@@ -46,12 +64,17 @@ class Organizations:
         conditions = PageConditions(organization_ids, page, "created_at, id")
         return await fetch_page(self._pool, Organization, PAGE, conditions)
 
-    async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
+    async def update(
+        self, organization_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
+    ) -> Organization | None:
         """Set the columns in `changes` and return the organization; None if there is none."""
         if not changes:
             return await self.get(organization_id)
-        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
-        return await fetch_one(self._pool, Organization, sql, organization_id, *changes.values())
+        sql = assign(UPDATE, changes, CHANGEABLE, after=3)
+        parameters = (organization_id, now, actor, *changes.values())
+        changed = await fetch_one(self._pool, Organization, sql, *parameters)
+        self._announce()
+        return changed
 
     async def list_paused(self) -> list[UUID]:
         return [row["id"] for row in await self._pool.fetch(LIST_PAUSED)]

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from uuid import UUID
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.events.model import BY_SERVICE, Announce
 from storage.model import Notification, Priority, Receipt, Source
-from storage.notifications.activation import activation
+from storage.notifications.changes import update_locked
 from storage.notifications.clears import ClearItem, clear_many, clear_together
 from storage.notifications.inserts import (
     InsertItem,
@@ -49,37 +49,6 @@ CROSS JOIN LATERAL (
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
 """
 
-# Lock the notification first, then agent_state: the triggers for other writers use the same order.
-LOCK = """
-SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
-FOR NO KEY UPDATE OF n
-"""
-
-UPDATE = """
-UPDATE notification
-SET title = $2, body = $3, priority = $4, scheduled_for = $5, cleared = $6, cleared_at = $7, activated_at = $8
-WHERE id = $1
-"""
-
-SCHEDULE = """
-UPDATE agent_state
-SET wake_seq = wake_seq + 1,
-    next_due_at = CASE WHEN status = 'sleeping' AND queued_at IS NULL
-                       THEN least(next_due_at, $2) ELSE next_due_at END
-WHERE agent_id = $1
-"""
-
-# As for a new notification: later than all that the agent went through before, whatever the clock says.
-ACTIVATE = """
-UPDATE agent_state
-SET wake_seq = wake_seq + 1,
-    last_activated_at = greatest(
-        $2, greatest(last_activated_at, last_started_at, last_ended_at, stopped_at, seen_until)
-            + interval '1 microsecond')
-WHERE agent_id = $1
-RETURNING last_activated_at
-"""
-
 LIST_OWNERS = """
 SELECT n.id, n.organization_id, n.agent_id
 FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
@@ -87,9 +56,17 @@ WHERE n.id = ANY($1::uuid[])
 """
 
 DELETE = """
-DELETE FROM notification n USING agent a
-WHERE n.id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
-RETURNING n.agent_id, n.activated_at
+WITH deleted AS (
+    DELETE FROM notification n USING agent a
+    WHERE n.id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
+    RETURNING n.organization_id, n.agent_id, n.activated_at
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
+    SELECT $2, 'notification.deleted', organization_id, agent_id,
+           CASE WHEN $3::text LIKE 'run:%' THEN substr($3, 5)::uuid END, $1, $3
+    FROM deleted
+)
+SELECT agent_id, activated_at FROM deleted
 """
 
 CLEAR_TIMEOUT_SECONDS = 30.0  # limits the wait for a notification that another transaction holds
@@ -227,7 +204,7 @@ class Notifications:
         return await self._queues.list_for_agent(agent_id, limit, now, include_cleared=include_cleared)
 
     async def update(
-        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
     ) -> Notification | None:
         """Set the columns in `changes` and return the notification; None if there is no such notification.
 
@@ -235,7 +212,7 @@ class Notifications:
         """
         require_changeable(changes, CHANGEABLE)
         return await self._pool.run_to_completion(
-            self._update(notification_id, changes, now), f"update of notification {notification_id}"
+            self._update(notification_id, changes, now, actor), f"update of notification {notification_id}"
         )
 
     async def clear(
@@ -270,10 +247,10 @@ class Notifications:
         rows = await self._pool.fetch(LIST_OWNERS, ids)
         return {row["id"]: from_row(NotificationOwner, row) for row in rows}
 
-    async def delete(self, notification_id: UUID) -> bool:
+    async def delete(self, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         """Delete the notification; return False if there is no such notification."""
         return await self._pool.run_to_completion(
-            self._delete(notification_id), f"deletion of notification {notification_id}"
+            self._delete(notification_id, now, actor), f"deletion of notification {notification_id}"
         )
 
     async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
@@ -307,30 +284,11 @@ class Notifications:
         )
 
     async def _update(
-        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
     ) -> Notification | None:
-        async def write(connection: Connection) -> tuple[Notification, Notification] | None:
-            row = await connection.fetchrow(LOCK, notification_id)
-            if row is None:
-                return None
-            before = from_row(Notification, row)
-            after = _changed(before, changes, now)
-            if after.activated_at is not None and after.activated_at != before.activated_at:
-                after = await _reach_agent(connection, after, now)
-            await connection.execute(
-                UPDATE,
-                after.id,
-                after.title,
-                after.body,
-                after.priority,
-                after.scheduled_for,
-                after.cleared,
-                after.cleared_at,
-                after.activated_at,
-            )
-            return before, after
-
-        written = await self._pool.with_lock_retry(write)
+        written = await self._pool.with_lock_retry(
+            lambda connection: update_locked(connection, notification_id, changes, now, actor)
+        )
         if written is None:
             return None
         self._announce()
@@ -356,32 +314,11 @@ class Notifications:
             self._on_clear([agent_id])
         return cleared
 
-    async def _delete(self, notification_id: UUID) -> bool:
+    async def _delete(self, notification_id: UUID, now: datetime, actor: str) -> bool:
         row = await self._pool.with_lock_retry(
-            lambda connection: connection.fetchrow(DELETE, notification_id)
+            lambda connection: connection.fetchrow(DELETE, notification_id, now, actor)
         )
         self._announce()
         if row is not None and row["activated_at"] is not None:
             self._on_clear([row["agent_id"]])
         return row is not None
-
-
-def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) -> Notification:
-    after = replace(before, **changes)
-    cleared_at = (before.cleared_at or now) if after.cleared else None
-    since = before.activated_at if after.scheduled_for == before.scheduled_for else None
-    activated_at = activation(after.priority, after.scheduled_for, now, cleared=after.cleared, since=since)
-    return replace(after, cleared_at=cleared_at, activated_at=activated_at)
-
-
-async def _reach_agent(connection: Connection, changed: Notification, now: datetime) -> Notification:
-    """Update the state of the agent for which this notification becomes active, now or later.
-
-    Return the notification with the time at which it is stored as activated.
-    """
-    if changed.activated_at is not None and changed.activated_at == changed.scheduled_for:
-        due_at = changed.activated_at if changed.activated_at > now else None
-        await connection.execute(SCHEDULE, changed.agent_id, due_at)
-        return changed
-    activated_at = await connection.fetchval(ACTIVATE, changed.agent_id, changed.activated_at)
-    return replace(changed, activated_at=activated_at)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound="DataclassInstance")
 
-_INSERTED_COLUMNS = re.compile(r"\s*INSERT INTO \w+ \(([^)]*)\)")
+_INSERTED_COLUMNS = re.compile(r"\s*(?:WITH \w+ AS \(\s*)?INSERT INTO \w+ \(([^)]*)\)")
 
 
 async def fetch_one(database: "Pool | Connection", model: type[Model], sql: str, *args: Any) -> Model | None:

@@ -27,6 +27,7 @@ class ClockHistory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._stretches: deque[Stretch] = deque(maxlen=MAX_STRETCHES)
+        self.steps = -1  # that were observed; the first stretch begins without one
         self.observe()
 
     def observe(self) -> bool:
@@ -37,6 +38,7 @@ class ClockHistory:
             self._present.until = monotonic
             return False
         self._stretches.append(Stretch(origin, monotonic, monotonic))
+        self.steps += 1
         return True
 
     def monotonic_of(self, moment: datetime, earliest: float = -inf, latest: float = inf) -> float | None:

@@ -33,7 +33,7 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
-from supervisors.policy.decisions import active_count, decide
+from supervisors.policy.decisions import Decision, active_count, decide
 from supervisors.policy.phases import Phase
 from supervisors.ports import KnownPrices
 from supervisors.text import excerpt
@@ -92,6 +92,12 @@ class StatusReader:
             return snapshot
         unpriced = explanations.why_unpriced(self._models.qualify(facts.model))
         return replace(snapshot, why=f"{snapshot.why} {unpriced}")
+
+    async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None:
+        """Return the facts about one agent and what the rules make of them; None if it does not exist."""
+        now = self._context.clock.now()
+        facts = await self._context.store.get_facts(agent_id, now)
+        return None if facts is None else (facts, decide(facts, now, self._context.policy))
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:
         """Return at most `limit` agents in full, by id."""

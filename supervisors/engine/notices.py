@@ -7,7 +7,7 @@ from storage.agent_facts import AgentFacts, AgentState, RunEnd, SystemNotice
 from storage.ids import derive_id, new_id
 from storage.model import Outcome
 from supervisors.policy import explanations
-from supervisors.policy.budgets import reached_budget
+from supervisors.policy.budgets import dollars, reached_budget
 from supervisors.policy.decisions import Policy, decide
 from supervisors.policy.transitions import is_newly_quarantined
 
@@ -46,4 +46,6 @@ def _budget_notice(
     if not (ended_run or postponed_run):
         return None
     notice_id = derive_id(facts.state.agent_id, f"over budget on {now.date()}")
-    return SystemNotice(notice_id, explanations.OVER_BUDGET, explanations.why_over_budget(budget, now), now)
+    spent = f"Spent today: {dollars(budget.spent_usd)} USD."
+    body = f"{explanations.why_over_budget(budget, now)} {spent}"
+    return SystemNotice(notice_id, explanations.OVER_BUDGET, body, now)

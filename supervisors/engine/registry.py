@@ -98,6 +98,7 @@ class Registry:
             random=random,
             runs={},
         )
+        self._told_steps = 0  # of the wall clock
         self.statistics = Statistics()
         self.pause_log = PauseLog()
         self.status = StatusReader(
@@ -204,8 +205,17 @@ class Registry:
         self._context.may_start = allowed
 
     def observe_clocks(self) -> None:
-        """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy."""
-        self._context.clock_history.observe()
+        """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy.
+
+        After a step, the supervisors of held agents record when their holds end by the new time.
+        """
+        history = self._context.clock_history
+        history.observe()
+        if history.steps == self._told_steps:
+            return
+        self._told_steps = history.steps
+        held = [each.agent_id for each in self._supervisors.values() if each.phase is Phase.HOLDING]
+        self.tell_all(held, Signal.RELOAD)
 
     def drop_idle(self) -> int:
         """Drop supervisors of resting agents that have had no message for a while; return how many.

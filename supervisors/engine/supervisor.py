@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from math import inf
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
-from storage.events.model import BY_SERVICE
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
@@ -20,7 +19,7 @@ from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.run import ActiveRun, unknown_end
 from supervisors.engine.run_journal import journal_of
-from supervisors.engine.update_plans import plan_crash, plan_start, plan_update
+from supervisors.engine.update_plans import plan_crash, plan_start, plan_update, start_of
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
@@ -157,16 +156,9 @@ class Supervisor:
         context, now = self.context, self.context.clock.now()
         run_id = new_id()
         after = transitions.started(facts, run_id, reason, now)
-        start = RunStart(
-            run_id=run_id,
-            wake_reason=reason,
-            interrupted_sleep_until=after.last_wake_interrupted_sleep_until,
-            max_sleep_until=after.max_sleep_until,
-            started_at=now,
-            trace_name=f"invoke_agent {facts.name}",
-        )
+        start = start_of(after, run_id, now, facts.name)
         stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
-        step = self._step(facts, after, now, start=start, actor=cause.caller)
+        step = Step(now, context.limits_of(facts.organization_id), start=start, actor=cause.caller)
         claim = plan_start(facts, after, context.policy, step, stored_receipt)
         if not context.slots.take(self.agent_id, facts.organization_id):
             return None
@@ -277,7 +269,8 @@ class Supervisor:
         due_at, retry_at = state.next_due_at, failed.retry_at
         is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
         after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
-        update = plan_crash(facts, after, self._step(facts, after, now))
+        step = Step(now, self.context.limits_of(facts.organization_id))
+        update = plan_crash(facts, after, step)
         if not await self.context.store.update(update):
             return None
         self._report(facts, update)
@@ -322,21 +315,10 @@ class Supervisor:
         after = transition(seen)
         if after is None:
             return None
-        step = self._step(seen, after, now, end=end, actor=cause.caller)
+        run, limits = self.run, self.context.limits_of(seen.organization_id)
+        is_stopping = run is not None and run.is_stopping and run.id == after.run_id
+        step = Step(now, limits, end=end, actor=cause.caller, run_is_stopping=is_stopping)
         return plan_update(seen, after, self.context.policy, step, receipt)
-
-    def _step(
-        self,
-        facts: AgentFacts,
-        after: AgentState,
-        now: datetime,
-        start: RunStart | None = None,
-        end: RunEnd | None = None,
-        actor: str = BY_SERVICE,
-    ) -> Step:
-        run = self.run
-        run_is_stopping = run is not None and run.is_stopping and run.id == after.run_id
-        return Step(now, self.context.limits_of(facts.organization_id), start, end, actor, run_is_stopping)
 
     async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
         """Start the run that is due, or queue it. Return None if the agent's state has changed."""
@@ -361,9 +343,10 @@ class Supervisor:
             if stored != rested.after:
                 return None
         self.phase = decision.phase
-        if decision.wake is None or decision.due_wake(now):
+        next_at = decision.next_at
+        if next_at is None or decision.due_wake(now):
             context.timer_queue.cancel(self.agent_id)
-        elif decision.hold:
+        elif decision.hold and decision.wake:
             ends_at = self.hold_clock.ends_at(decision.hold)
             fixed_at = ends_at if decision.wake.at == decision.hold.due_at else None
             # If something else is due first, the hold still ends in time when the wall clock is set back.
@@ -371,7 +354,7 @@ class Supervisor:
             latest = ends_at if decision.wake.at <= decision.hold.due_at else inf
             context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest)
         else:
-            context.timer_queue.schedule(self.agent_id, decision.wake.at)
+            context.timer_queue.schedule(self.agent_id, next_at)
         return decision.phase
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:

@@ -1,8 +1,10 @@
 """State updates as they are stored: the new state with its next moment, its notice, and its events. Pure."""
 
 from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
 
-from storage.agent_facts import AgentFacts, AgentState, StateUpdate
+from storage.agent_facts import AgentFacts, AgentState, RunStart, StateUpdate
 from storage.model import Receipt
 from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.policy import transitions
@@ -22,6 +24,18 @@ def plan_update(
     notice = notice_for(seen, recorded, step.end, step.now, policy)
     return StateUpdate(
         seen.state, recorded, guarded=True, end=step.end, receipt=receipt, notice=notice, events=events
+    )
+
+
+def start_of(after: AgentState, run_id: UUID, now: datetime, agent_name: str) -> RunStart:
+    """Return the run that leads to the state `after`."""
+    return RunStart(
+        run_id=run_id,
+        wake_reason=after.last_wake_reason,
+        interrupted_sleep_until=after.last_wake_interrupted_sleep_until,
+        max_sleep_until=after.max_sleep_until,
+        started_at=now,
+        trace_name=f"invoke_agent {agent_name}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The budget renewal: agents that wait for the next day's budget learn of a raised cap."""
+"""The budget renewal: resting agents learn that their budget was raised, or that others have spent it."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from supervisors.ports import StateStore
 
 
 class BudgetRenewal:
-    """Signals the agents that wait for midnight although their budgets are not spent."""
+    """Signals resting agents that are over their budgets, or within them, other than the event log says."""
 
     def __init__(self, store: StateStore, registry: Teller, clock: Clock) -> None:
         self._store = store
@@ -19,3 +19,4 @@ class BudgetRenewal:
     async def run_once(self) -> None:
         now = self._clock.now()
         await tell_pages(partial(self._store.list_within_budget, now, renewed_at(now)), self._registry)
+        await tell_pages(partial(self._store.list_newly_over_budget, now), self._registry)

@@ -77,12 +77,22 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The phase of an agent, its earliest wake, and the hold or the spent budget that delays a wake."""
+    """The phase of an agent, its earliest wake, and the hold or the spent budget that delays a wake.
+
+    `changes_at`: when the decision becomes another one although nothing happens and nothing is due.
+    """
 
     phase: Phase
     wake: Wake | None = None
     hold: Hold | None = None
     over_budget: Budget | None = None
+    changes_at: datetime | None = None
+
+    @property
+    def next_at(self) -> datetime | None:
+        """Return when the agent has to be looked at again; None if only something new can change it."""
+        moments = (self.wake.at if self.wake else None, self.changes_at)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def due_wake(self, now: datetime) -> Wake | None:
         """Return the wake if it is due, so that the agent has to be started."""
@@ -111,8 +121,10 @@ def decide(
     over_budget = reached_budget(facts.budgets)
     if over_budget is not None:
         wakes = tuple(_postpone(wakes, renewed_at(now)))
-        phase = _phase_over_budget(facts, now)
-        return Decision(phase, _earliest(wakes, now), over_budget=over_budget)
+        phase, renewal = _phase_over_budget(facts, now), renewed_at(now)
+        quarantine_ends_at = pending_retry_at(facts) if phase is Phase.QUARANTINED else None
+        changes_at = min(renewal, quarantine_ends_at or renewal)
+        return Decision(phase, _earliest(wakes, now), over_budget=over_budget, changes_at=changes_at)
     return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
 
 

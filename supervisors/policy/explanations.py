@@ -153,10 +153,10 @@ def why_quarantined(state: AgentState) -> str:
 
 
 def why_over_budget(budget: Budget, now: datetime) -> str:
-    """Explain a spent budget. The same sentence is a notification when a budget ends or delays a run."""
-    spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
+    """Explain a spent budget, without the amount, which may still grow while the agent rests."""
     moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
-    return f"Over {name_of(budget)}: {spent}; it starts no run {moment}, unless the cap is raised."
+    cap = f"{dollars(budget.cap_usd)} USD a day"
+    return f"Over {name_of(budget)} of {cap}; it starts no run {moment}, unless the cap is raised."
 
 
 def why_unpriced(qualified_model: str) -> str:

@@ -73,12 +73,12 @@ def with_next_due(facts: AgentFacts, decision: Decision, now: datetime) -> Agent
 
 def _next_due_at(state: AgentState, decision: Decision, now: datetime) -> datetime | None:
     wake = decision.wake
-    if state.queued_at is not None or wake is None:
+    if state.queued_at is not None:
         return None
     # A message that extends a hold leaves the former, earlier moment: then the hold is computed again.
-    if wake.cause is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
+    if wake and wake.cause is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
         return state.next_due_at
-    return wake.at
+    return decision.next_at
 
 
 def dequeued(state: AgentState) -> AgentState:

@@ -6,14 +6,16 @@ event of the organization. So pauses are laid over the phases here.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 from uuid import UUID
 
 from storage.events.catalogue import EventType
 from storage.events.model import Event
+from storage.events.phases import PhaseChange
 from supervisors.policy.explanations import WHY_PAUSED, WHY_STOPPING_BEFORE_NEXT, WHY_STOPPING_FOR_PAUSE
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two stored moments
@@ -49,30 +51,29 @@ class BandPhase(StrEnum):
     """It did not exist yet, or its events are no longer kept; `why` says which."""
 
 
+PHASES = {str(phase): phase for phase in BandPhase}
 WITH_RUN = frozenset(
     {BandPhase.RUNNING, BandPhase.STOPPING}
 )  # in other phases an event names a run that is over
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """An agent as the log explains it. `why` is the sentence of that time, None if it is not known.
 
-    `event_id`: the event that led to it, None if it is not kept. `seconds` (by phase) and `runs` (how many
-    started) are set for several phases in one.
+    `event_id`: the event that led to it, None if it is not kept. `next_wake_at`: the text of a timestamp.
+    `seconds` (by phase) and `runs` (how many started) are set for several phases in one.
     """
 
     phase: BandPhase
     why: str | None = None
     run_id: UUID | None = None
     event_id: int | None = None
-    next_wake_at: datetime | None = None
+    next_wake_at: str | None = None
     seconds: Mapping[BandPhase, float] | None = None
     runs: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(NamedTuple):
     """A state that lasted from `start` to before `end`."""
 
     start: datetime
@@ -80,16 +81,14 @@ class Band:
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A state that begins at a moment and lasts until the next step."""
 
     at: datetime
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class PauseChange:
+class PauseChange(NamedTuple):
     """The begin or the end of a pause; `event_id` is that of the event, None if it is not kept."""
 
     at: datetime
@@ -102,6 +101,7 @@ class Fallback:
     """What is known of an agent besides its events. Before `known_from` nothing is, for a reason.
 
     `present`: its state now, with the phase as the log records it, which began at `since` if that is known.
+    `first_why`: the sentence at `known_from`, if it is known.
     """
 
     present: State
@@ -109,6 +109,7 @@ class Fallback:
     is_paused: bool
     known_from: datetime
     why_unknown: str
+    first_why: str | None = None
 
 
 def bands(
@@ -124,7 +125,7 @@ def bands(
     organization, of which only pauses and their ends count. Both contain all of the period, the last one
     before it if that is kept, and without that the first one after it if there is one.
     """
-    steps = steps_of(events, fallback)
+    steps = steps_of(filter(None, map(change_of, events)), fallback)
     return tile(steps, pause_changes(organization_events, is_paused=fallback.is_paused), start, end)
 
 
@@ -135,20 +136,30 @@ def state_at(
     return bands(events, organization_events, moment, moment + MOMENT, fallback)[0].state
 
 
-def steps_of(events: Iterable[Event], fallback: Fallback) -> list[Step]:
-    """Return a step for each event with a phase, after those for the time before the first one."""
-    ordered = sorted((event for event in events if event.phase is not None), key=lambda event: event.id)
-    before = steps_before(ordered[0].at, ordered[0].data.get("from"), fallback) if ordered else ()
-    steps = (_step_of(event, event.phase) for event in ordered if event.phase is not None)
-    return [*(before or steps_without_events(fallback)), *steps]
+def change_of(event: Event) -> PhaseChange | None:
+    """Return the change of the phase that an event tells of; None if it tells of none."""
+    if event.phase is None:
+        return None
+    data = event.data
+    return PhaseChange(
+        event.id, event.at, event.phase, event.run_id, data.get("from"), data.get("why"), data.get("next_at")
+    )
 
 
-def steps_before(first_at: datetime, phase: str | None, fallback: Fallback) -> list[Step]:
-    """Return the steps before the first event, which ended this phase; None if the event does not say it."""
+def steps_of(changes: Iterable[PhaseChange], fallback: Fallback) -> list[Step]:
+    """Return a step for each change of the phase, after those for the time before the first one."""
+    ordered = sorted(changes, key=lambda change: change.id)
+    before = steps_before(ordered[0], fallback) if ordered else steps_without_events(fallback)
+    return [*before, *(Step(change.at, state_of(change)) for change in ordered)]
+
+
+def steps_before(first: PhaseChange, fallback: Fallback) -> list[Step]:
+    """Return the steps before the first change that is kept, which says what phase it ended."""
     unknown = Step(ALWAYS, State(BandPhase.UNKNOWN, fallback.why_unknown))
-    if phase is None:
+    if first.before is None:
         return [unknown]
-    return [unknown, Step(min(fallback.known_from, first_at), State(BandPhase(phase)))]
+    known_from = min(fallback.known_from, first.at)
+    return [unknown, Step(known_from, State(BandPhase(first.before), fallback.first_why))]
 
 
 def steps_without_events(fallback: Fallback) -> list[Step]:
@@ -178,26 +189,23 @@ def tile(steps: Sequence[Step], pauses: Sequence[PauseChange], start: datetime, 
     for begin, finish in pairwise(limits):
         step = steps[bisect_right(step_times, begin) - 1]
         state = _paused(step.state, pauses[bisect_right(pause_times, begin) - 1])
-        if tiled and tiled[-1].state == state:
-            tiled[-1] = replace(tiled[-1], end=finish)
+        if tiled and _is_same(tiled[-1].state, state):
+            tiled[-1] = tiled[-1]._replace(end=finish)
         else:
             tiled.append(Band(begin, finish, state))
     return tiled
 
 
-def _step_of(event: Event, phase: str) -> Step:
-    data = event.data
-    next_at = data.get("next_at")
-    return Step(
-        event.at,
-        State(
-            BandPhase(phase),
-            data.get("why"),
-            event.run_id if phase in WITH_RUN else None,
-            event.id,
-            datetime.fromisoformat(next_at) if next_at else None,
-        ),
-    )
+def state_of(change: PhaseChange) -> State:
+    """Return the state that a change of the phase led to."""
+    phase = PHASES[change.phase]
+    run_id = change.run_id if phase in WITH_RUN else None
+    return State(phase, change.why, run_id, change.id, change.next_at)
+
+
+def _is_same(before: State, after: State) -> bool:
+    """Return whether two neighbours are one band. Ids are compared first, because they differ most often."""
+    return before.event_id == after.event_id and before == after and after.phase is not BandPhase.MIXED
 
 
 def _ascending(items: Sequence[Step] | Sequence[PauseChange]) -> list[datetime]:
@@ -212,22 +220,23 @@ def _paused(state: State, pause: PauseChange) -> State:
     match state.phase:
         case BandPhase.ARCHIVED | BandPhase.UNKNOWN:
             return state
-        case BandPhase.RUNNING:
-            return State(BandPhase.STOPPING, WHY_STOPPING_FOR_PAUSE, state.run_id, pause.event_id)
-        case BandPhase.STOPPING:
-            is_stopped = state.why != WHY_STOPPING_BEFORE_NEXT
-            return state if is_stopped else replace(state, why=WHY_STOPPING_FOR_PAUSE)
         case BandPhase.MIXED:
             return _paused_mixture(state, pause)
+        case BandPhase.RUNNING:
+            return State(BandPhase.STOPPING, WHY_STOPPING_FOR_PAUSE, state.run_id, pause.event_id)
+        case BandPhase.STOPPING if state.why == WHY_STOPPING_BEFORE_NEXT:
+            return state._replace(why=WHY_STOPPING_FOR_PAUSE)
+        case BandPhase.STOPPING:
+            return state
         case _:
             return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
 
 
 def _paused_mixture(state: State, pause: PauseChange) -> State:
-    seconds: dict[BandPhase, float] = {}
+    shown: dict[BandPhase, float] = {}
     for phase, amount in (state.seconds or {}).items():
-        shown = _paused(State(phase), pause).phase
-        seconds[shown] = seconds.get(shown, 0.0) + amount
-    if list(seconds) == [BandPhase.PAUSED]:
+        paused = _paused(State(phase), pause).phase
+        shown[paused] = round(shown.get(paused, 0.0) + amount, 6)
+    if shown.keys() == {BandPhase.PAUSED}:
         return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
-    return replace(state, seconds=seconds)
+    return state._replace(seconds=shown)

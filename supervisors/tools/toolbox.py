@@ -60,7 +60,7 @@ class Toolbox:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
-        self._messaging = Messaging(self._adapters)
+        self._messaging = Messaging(self._adapters, clock)
         self._builtin = _builtin(self._messaging)
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:

@@ -315,6 +315,7 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
     "DELETE /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/timeline/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),
     # their queues and channels

@@ -45,6 +45,7 @@ async def paste(text: str, url: str, environment: Mapping[str, str]) -> None:
     commands = [
         example.command.replace(ADDRESS, url)
         .replace(f"{COMMAND} status", f"hostsvc status --url {url}")
+        .replace(f"{COMMAND} tail", f"hostsvc tail --url {url}")
         .replace(f"{COMMAND} operator-token", f"printf %s {OPERATOR_TOKEN}")
         for example in documented
     ]

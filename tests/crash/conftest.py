@@ -1,7 +1,5 @@
 """Fixtures of the crash tests: services to kill, and a database server that may be killed as well."""
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from tests.acceptance.conftest import directory, services, session
 from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
-from tests.crash.faults import OwnPostgres
+from tests.crash.faults import OwnPostgres, killable_postgres
 from tests.postgres import TestServer
 
 __all__ = ["directory", "services", "session"]
@@ -18,13 +16,8 @@ __all__ = ["directory", "services", "session"]
 
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[OwnPostgres]:
-    data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
-    postgres = OwnPostgres(data_dir)
-    try:
+    with killable_postgres() as postgres:
         yield postgres
-    finally:
-        postgres.stop()
-        shutil.rmtree(data_dir)
 
 
 @pytest.fixture

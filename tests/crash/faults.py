@@ -1,7 +1,9 @@
 """Faults that tests inject into the service and its database while clients write."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -90,6 +92,18 @@ class OwnPostgres:
     def _pid(self) -> int:
         pid_file = self.data_dir / "postgres" / "postmaster.pid"
         return int(pid_file.read_text().splitlines()[0])
+
+
+@contextmanager
+def killable_postgres() -> Iterator[OwnPostgres]:
+    """Yield a server with a data directory of its own, which is removed afterwards."""
+    data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
+    postgres = OwnPostgres(data_dir)
+    try:
+        yield postgres
+    finally:
+        postgres.stop()
+        shutil.rmtree(data_dir)
 
 
 def _children(parent: int) -> list[int]:

@@ -135,7 +135,7 @@ class Clients:
             await tell_agents_of_template(template_id, states, self._process.registry)
 
     async def cap(self, organization_id: UUID, changes: Mapping[str, Any]) -> None:
-        await self._storage.organizations.update(organization_id, changes)
+        await self._storage.organizations.update(organization_id, changes, self._process.clock.now())
         await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
     async def pause(self, organization_id: UUID, *, paused: bool) -> None:

@@ -22,6 +22,7 @@ from storage.agent_facts import (
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.history.journals import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
+from supervisors.policy.phases import OVER_BUDGET, Phase
 from tests.simulation import row_events
 from tests.simulation.memory_facts import budgets, facts
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
@@ -127,13 +128,29 @@ class MemoryStates:
     ) -> list[UUID]:
         def waits_in_vain(state: AgentState) -> bool:
             agent = self._tables.agents[state.agent_id]
-            return (
-                state.next_due_at == renewed_at
-                and any(at < renewed_at for at in (*_plans(state), *self._activations(state)))
-                and not any(budget.is_reached for budget in budgets(self._tables, agent, now))
+            is_postponed = state.next_due_at == renewed_at and any(
+                at < renewed_at for at in (*_plans(state), *self._activations(state))
+            )
+            return (state.phase == OVER_BUDGET or is_postponed) and not any(
+                budget.is_reached for budget in budgets(self._tables, agent, now)
             )
 
         return await self._page(waits_in_vain, after, limit)
+
+    async def list_newly_over_budget(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+        def is_unaware(state: AgentState) -> bool:
+            agent = self._tables.agents[state.agent_id]
+            is_resting = state.status is AgentStatus.SLEEPING
+            return (
+                is_resting
+                and state.phase not in {OVER_BUDGET, Phase.QUARANTINED}
+                and any(
+                    budget.of_organization and budget.is_reached
+                    for budget in budgets(self._tables, agent, now)
+                )
+            )
+
+        return await self._page(is_unaware, after, limit)
 
     async def list_running(self) -> list[UUID]:
         def running(states: list[AgentState]) -> list[AgentState]:

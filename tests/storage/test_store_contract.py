@@ -182,8 +182,8 @@ async def test_facts_contain_template_window_and_pause_of_organization(store: St
     await store.storage.templates.insert(shared)
     scout = await store.agent(owner.id, template_id=shared.id)
     await store.storage.templates.update(shared.id, {"debounce_window_seconds": 5})
-    await store.storage.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2})
-    await store.storage.organizations.update(owner.id, {"paused": True})
+    await store.storage.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2}, NOW)
+    await store.storage.organizations.update(owner.id, {"paused": True}, NOW)
 
     seen = await store.get_facts(scout)
 
@@ -210,7 +210,7 @@ async def test_facts_contain_budgets_with_cap_and_spending(store: Store) -> None
 
     of_heir, of_own = Budget(False, Decimal(2), Decimal("1.5")), Budget(False, Decimal(3), Decimal(0))
     assert [await budgets(one) for one in (heir, own, free)] == [(of_heir,), (of_own,), ()]
-    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(9)})
+    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(9)}, NOW)
     of_all = Budget(True, Decimal(9), Decimal("1.5"))
     assert [await budgets(one) for one in (heir, free)] == [(of_heir, of_all), (of_all,)]
     assert await budgets(free, NOW + 15 * HOUR) == (Budget(True, Decimal(9), Decimal(0)),)
@@ -574,8 +574,8 @@ async def test_clearing_and_deleting_report_only_high_notifications(store: Store
     assert store.take_reported() == []
     assert await store.storage.notifications.clear(scout.id, high.id, NOW)
     assert await store.storage.notifications.clear(scout.id, high.id, NOW + HOUR)
-    assert await store.storage.notifications.delete(more.id)
-    assert not await store.storage.notifications.delete(more.id)
+    assert await store.storage.notifications.delete(more.id, NOW)
+    assert not await store.storage.notifications.delete(more.id, NOW)
 
     after = await store.storage.notifications.get(high.id)
     assert after is not None
@@ -623,7 +623,7 @@ async def test_deleted_agent_is_gone_with_its_rows(store: Store) -> None:
     assert await store.storage.notifications.get(pending.id) is None
     assert await store.storage.notifications.update(pending.id, {"title": "A"}, NOW) is None
     assert not await store.storage.notifications.clear(scout.id, pending.id, NOW)
-    assert not await store.storage.notifications.delete(pending.id)
+    assert not await store.storage.notifications.delete(pending.id, NOW)
 
 
 async def test_deletion_waits_for_a_start_in_flight(store: Store) -> None:
@@ -657,7 +657,7 @@ async def test_due_agents_are_listed_by_time_in_pages(store: Store) -> None:
 async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> None:
     """The lists: active notifications, agents that a pause concerns, and agents without a due time."""
     owner, paused = await store.new_organization(), await store.new_organization()
-    await store.storage.organizations.update(paused.id, {"paused": True})
+    await store.storage.organizations.update(paused.id, {"paused": True}, NOW)
     names = (
         "woken",
         "running",
@@ -760,7 +760,7 @@ async def test_agents_waiting_for_an_unreached_budget_are_listed(store: Store) -
 
     assert await states.list_within_budget(NOW, midnight, None, 9) == held
     assert await states.list_within_budget(NOW, midnight, held[0], 9) == held[1:]
-    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)})
+    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)}, NOW)
     assert await states.list_within_budget(NOW, midnight, None, 9) == []
 
 

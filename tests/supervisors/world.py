@@ -298,7 +298,7 @@ class World:
 
     async def change(self, agent: Agent, **changes: Any) -> None:
         """PATCH the agent."""
-        await self.storage.agents.update(agent.id, changes)
+        await self.storage.agents.update(agent.id, changes, self.clock.now())
         self.registry.tell(agent.id, Signal.RELOAD)
         await self.wait_until_idle()
 
@@ -310,7 +310,7 @@ class World:
         await self.wait_until_idle()
 
     async def change_organization(self, organization_id: UUID, **changes: Any) -> None:
-        await self.storage.organizations.update(organization_id, changes)
+        await self.storage.organizations.update(organization_id, changes, self.clock.now())
         await tell_agents_of(organization_id, self.states, self.registry)
         await self.wait_until_idle()
 
@@ -318,6 +318,7 @@ class World:
         """Record a model call of the agent with this cost."""
         record = usage_record(agent, cost_usd=Decimal(usd), occurred_at=self.clock.now())
         await self.storage.usage.insert(record)
+        self.registry.tell(agent.id, Signal.RELOAD)
 
     async def delete(self, agent: Agent) -> None:
         await self.storage.agents.delete(agent.id, self.clock.now())

@@ -31,6 +31,7 @@ from supervisors.json_schema.checker import open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.loop import repeat
 from supervisors.settings import RunSettings, SupervisorSettings
+from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.wake_contexts import WakeContexts
 from tests.leaks import Overheard, contents_by
@@ -239,6 +240,7 @@ async def serving(
                 registry=registry,
                 feed=feed,
                 status_reader=registry.status,
+                timelines=Timelines(storage.phase_events, storage.mark_events, registry.status, clock, 30),
                 toolbox=Toolbox(storage, clock, outbound, checker),
                 wakes=WakeContexts(storage.wakes, clock, 4000),
                 clock=clock,

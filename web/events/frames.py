@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from aiohttp import web
 
@@ -14,7 +13,7 @@ from supervisors.events.subscription import LiveEvent
 from supervisors.fair_slots import FairSlots
 from web.events.resources import Representation, represent
 from web.json import to_json
-from web.schemas.events import RESET, ActorResponse, ActorType, ResetResponse
+from web.schemas.events import RESET, ActorType, ResetResponse, actor_of
 
 AT_ONCE = 16  # events that are written together: each may hold a resource as long as a request body
 TURNS = 4  # of such groups, by organization; one alone gets two
@@ -160,9 +159,3 @@ def reset_frame(oldest: int) -> bytes:
     """Write that events were removed before those that follow; `oldest` is the id before the oldest kept."""
     body: ResetResponse = {"type": RESET, "oldest": oldest + 1}
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (oldest, RESET.encode(), to_json(body))
-
-
-def actor_of(actor: str) -> ActorResponse:
-    """Return who made a change, from the column of the event."""
-    kind, _, actor_id = actor.partition(":")
-    return {"type": ActorType(kind or "service"), "id": UUID(actor_id) if actor_id else None}

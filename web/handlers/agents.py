@@ -86,7 +86,8 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     agent = _build_agent(body, references, app[CLOCK].now())
     answer = json_response(serialize_agent(agent), status=201)
     try:
-        await storage.agents.insert(agent, _parent_notification(agent), receipt_of(request, answer))
+        notice, receipt = _parent_notification(agent), receipt_of(request, answer)
+        await storage.agents.insert(agent, notice, receipt, actor=caller.identity)
     except (NotUnique, ReferenceMissing) as error:
         raise refusal(error, body) from error
     changes = {
@@ -218,7 +219,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     if supervisor_fields:
         app[REGISTRY].require_room(agent.id)  # refuse before the settings are stored, not after
     try:
-        changed = await storage.agents.update(agent.id, body)
+        changed = await storage.agents.update(agent.id, body, app[CLOCK].now(), actor=caller.identity)
     except ConstraintError as error:
         raise refusal(error, body) from error
     if supervisor_fields:
@@ -246,9 +247,10 @@ async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
     """Add tags to an agent; those that it already has stay where they are."""
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
-    max_tags = request.app[SETTINGS].tags_per_agent
+    agents, max_tags = request.app[STORAGE].agents, request.app[SETTINGS].tags_per_agent
+    now = request.app[CLOCK].now()
     try:
-        tagged = await request.app[STORAGE].agents.tag(agent_id, body["tags"], max_tags)
+        tagged = await agents.tag(agent_id, body["tags"], max_tags, now, actor=caller.identity)
     except TooManyTags as error:
         raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]}) from error
     return json_response(serialize_agent(require_found(tagged)))
@@ -265,8 +267,10 @@ async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
     """Remove tags from an agent; those that it does not have are ignored."""
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
-    untagged = require_found(await request.app[STORAGE].agents.untag(agent_id, body["tags"]))
-    return json_response(serialize_agent(untagged))
+    now = request.app[CLOCK].now()
+    agents = request.app[STORAGE].agents
+    untagged = await agents.untag(agent_id, body["tags"], now, actor=caller.identity)
+    return json_response(serialize_agent(require_found(untagged)))
 
 
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -276,7 +280,8 @@ async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
     time that the operator has set.
     """
     agent_id = await agent_of_path(request, caller)
-    if not await request.app[STORAGE].agents.delete(agent_id, request.app[CLOCK].now()):
+    agents, now = request.app[STORAGE].agents, request.app[CLOCK].now()
+    if not await agents.delete(agent_id, now, actor=caller.identity):
         raise NotFound
     request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     return web.Response(status=204)

@@ -90,7 +90,7 @@ async def _store_message(
                 message, notification, caller.roles, receipt, uploads=uploads, actor=caller.identity
             )
         else:
-            await storage.messages.insert(message, receipt, uploads=uploads)
+            await storage.messages.insert(message, receipt, uploads=uploads, actor=caller.identity)
     return answer
 
 
@@ -245,7 +245,7 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
         uploaded = {attachment.url for attachment in message.attachments if attachment.id is not None}
         changes["attachments"] = _build_links(changes, uploaded)
     with refusing_constraint_errors(changes):
-        changed = await messages.update(message.id, changes)
+        changed = await messages.update(message.id, changes, request.app[CLOCK].now(), actor=caller.identity)
     return json_response(serialize_message(require_found(changed)))
 
 

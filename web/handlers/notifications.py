@@ -120,7 +120,9 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
         notification = await load(request, storage.notifications.get)
     waits_again = notification.cleared and changes.get("cleared") is False
     async with storage.limits.waiting_notifications.reserved(notification.organization_id, int(waits_again)):
-        changed = await storage.notifications.update(notification.id, changes, request.app[CLOCK].now())
+        changed = await storage.notifications.update(
+            notification.id, changes, request.app[CLOCK].now(), actor=caller.identity
+        )
     return json_response(serialize_notification(require_found(changed)))
 
 
@@ -128,7 +130,7 @@ async def delete_notification(request: web.Request, caller: Caller) -> web.Respo
     """Delete a notification. It no longer wakes the agent, nor keeps it from sleeping."""
     notifications = request.app[STORAGE].notifications
     notification = await load_owned(request, caller, notifications.get)
-    await notifications.delete(notification.id)
+    await notifications.delete(notification.id, request.app[CLOCK].now(), actor=caller.identity)
     return web.Response(status=204)
 
 

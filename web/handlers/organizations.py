@@ -84,7 +84,11 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
     caller.require_admin(organization.id)
     changes = await read_body(request, CHANGES, partial=True)
     storage = request.app[STORAGE]
-    changed = require_found(await storage.organizations.update(organization.id, changes))
+    changed = require_found(
+        await storage.organizations.update(
+            organization.id, changes, request.app[CLOCK].now(), actor=caller.identity
+        )
+    )
     registry = request.app[REGISTRY]
     if "paused" in changes:
         registry.pause_log.report(changed.id, is_paused=changed.paused, caller=caller.identity)

@@ -14,8 +14,8 @@ from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import agent_of_path, load, require_agent
-from web.app_keys import REGISTRY, STATUS, STORAGE
-from web.errors import NotFound, require_found
+from web.app_keys import REGISTRY, STORAGE
+from web.errors import NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
@@ -34,6 +34,9 @@ from web.schemas.runs import (
     serialize_run,
     wake_reasons,
 )
+from web.schemas.timeline import PastSupervisorResponse
+from web.supervisor_answers import QUERY as AT
+from web.supervisor_answers import answer_supervisor
 
 RUN = RunBody()
 STOP = StopBody()
@@ -151,9 +154,8 @@ async def _load_run(request: web.Request, agent_id: UUID) -> Run:
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
-    """Explain what the agent is doing and why, and what wakes it next."""
-    snapshot = await request.app[STATUS].snapshot(await agent_of_path(request, caller))
-    return json_response(require_found(snapshot))
+    """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
+    return await answer_supervisor(request, await agent_of_path(request, caller))
 
 
 ROUTES = (
@@ -206,6 +208,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/supervisor/",
         get_supervisor,
         "Why the agent does what it does",
-        answer=Snapshot,
+        answer=Snapshot | PastSupervisorResponse,
+        query=AT,
     ),
 )

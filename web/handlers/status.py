@@ -5,11 +5,13 @@ from aiohttp import web
 from supervisors.engine.snapshot import Snapshot, SnapshotFilters
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
-from web.errors import require_found
 from web.json import MAX_ANSWER_BYTES, fit, json_response
 from web.request.parsing import read_query
 from web.routes import OperatorRoute
 from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
+from web.schemas.timeline import PastSupervisorResponse
+from web.supervisor_answers import QUERY as AT
+from web.supervisor_answers import answer_supervisor
 from web.version import VERSION
 
 QUERY = SupervisorQuery()
@@ -55,9 +57,11 @@ async def list_supervisors(request: web.Request) -> web.Response:
 
 
 async def get_any_supervisor(request: web.Request) -> web.Response:
-    """Explain what an agent of any organization is doing and why, and what wakes it next."""
-    snapshot = await request.app[STATUS].snapshot(path_id(request))
-    return json_response(require_found(snapshot))
+    """Explain what an agent of any organization is doing and why, and what wakes it next.
+
+    With `at`, as it was at that moment.
+    """
+    return await answer_supervisor(request, path_id(request))
 
 
 ROUTES = (
@@ -75,6 +79,7 @@ ROUTES = (
         "/status/supervisors/{id}/",
         get_any_supervisor,
         "Why one agent does what it does",
-        answer=Snapshot,
+        answer=Snapshot | PastSupervisorResponse,
+        query=AT,
     ),
 )

@@ -104,7 +104,7 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
     template = await load_owned(request, caller, storage.templates.get)
     if read_query(request, DELETION)["detach"]:
         holding = await storage.agents.list_holding_of_template(template.id)
-        await storage.templates.delete_detaching(template.id)
+        await storage.templates.delete_detaching(template.id, request.app[CLOCK].now(), actor=caller.identity)
         for agent_id in holding:
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     else:

@@ -12,6 +12,7 @@ from storage.agents.agents import RetainedAgent
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
 from storage.storage import Storage
+from supervisors.engine.messages import Signal
 from supervisors.llm.pricing import ModelCall
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_owned, path_id
@@ -80,7 +81,10 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     cap_usd = None if caller.run is None else await _agent_cap(storage, agent_id, record.occurred_at)
     await storage.usage.insert(record, receipt_of(request, answer), cap_usd=cap_usd)
     run_id = record.trace_id  # a run and its trace have one id
-    request.app[REGISTRY].add_cost(agent_id, run_id, record.cost_usd)
+    registry = request.app[REGISTRY]
+    registry.add_cost(agent_id, run_id, record.cost_usd)
+    if run_id is None or not registry.is_run_alive(agent_id, run_id):
+        registry.tell(agent_id, Signal.RELOAD)  # its budget may be spent although it rests
     return answer
 
 

@@ -107,6 +107,12 @@ class ActorResponse(TypedDict):
     """The id of the run, the key or the user; null for the others."""
 
 
+def actor_of(actor: str) -> ActorResponse:
+    """Return who made a change, from the column of the event."""
+    kind, _, actor_id = actor.partition(":")
+    return {"type": ActorType(kind or "service"), "id": UUID(actor_id) if actor_id else None}
+
+
 class NoData(TypedDict):
     """The data of events that say all with their type."""
 
@@ -204,8 +210,12 @@ class WebhookData(TypedDict):
 class ModelDeltaData(TypedDict):
     """The data of `model.delta`."""
 
+    turn: int
+    """The turn of the run, whose answer this is a part of."""
+    offset: int
+    """How many characters of the answer come before this part."""
     text: str
-    """What the model has written since the last such event."""
+    """What the model has written."""
 
 
 Data = (

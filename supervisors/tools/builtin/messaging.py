@@ -12,6 +12,7 @@ from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.toolbox.agent_tools import CallableTool
+from supervisors.clock import Clock
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.builtin.reach import reaches
 from supervisors.tools.errors import ToolError
@@ -47,8 +48,9 @@ SEND_SMS = ToolDefinition(
 class Messaging:
     """Sends messages of agents: to related agents as notifications, to contacts through adapter tools."""
 
-    def __init__(self, adapters: AdapterTools) -> None:
+    def __init__(self, adapters: AdapterTools, clock: Clock) -> None:
         self._adapters = adapters
+        self._clock = clock
 
     async def send_message(self, call: ToolInvocation) -> dict[str, Any]:
         """Send a message to a related agent, or to a contact.
@@ -114,10 +116,13 @@ class Messaging:
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
-            status = await call.stores.messages.update_queued(message.id, MessageStatus.FAILED)
+            status = await self._report(call, message, MessageStatus.FAILED)
             raise _not_sent(message, status, error) from error
-        status = await call.stores.messages.update_queued(message.id, MessageStatus.SENT)
-        return _result(message, status)
+        return _result(message, await self._report(call, message, MessageStatus.SENT))
+
+    async def _report(self, call: ToolInvocation, message: Message, status: MessageStatus) -> MessageStatus:
+        now = self._clock.now()
+        return await call.stores.messages.update_queued(message.id, status, now, actor=call.actor)
 
 
 async def _recipient(call: ToolInvocation) -> tuple[Contact | Agent, Origin | None]:
@@ -213,7 +218,7 @@ async def _earlier(call: ToolInvocation) -> Message | None:
 
 async def _insert(call: ToolInvocation, message: Message) -> None:
     try:
-        await call.stores.messages.insert(message)
+        await call.stores.messages.insert(message, actor=call.actor)
     except ReferenceMissing as error:
         raise ToolError("not_found", "The contact was deleted.") from error
 

@@ -126,7 +126,7 @@ async def test_email_alias_is_unique_in_any_case(agents: Agents, pool: Pool, own
     with pytest.raises(NotUnique) as on_insert:
         await agents.insert(agent(owner, email_alias="SCOUT"), None)
     with pytest.raises(NotUnique) as on_update:
-        await agents.update(other.id, {"email_alias": "Scout"})
+        await agents.update(other.id, {"email_alias": "Scout"}, NOW)
 
     assert on_insert.value.fields == on_update.value.fields == ("email_alias",)
     assert await agents.get(other.id) == other
@@ -144,7 +144,7 @@ async def test_references_of_agent_must_exist(
     with pytest.raises(ReferenceMissing) as on_insert:
         await agents.insert(agent(owner, **{column: value}), None)
     with pytest.raises(ReferenceMissing) as on_update:
-        await agents.update(stored.id, {column: value})
+        await agents.update(stored.id, {column: value}, NOW)
 
     assert on_insert.value.field == on_update.value.field == field
 
@@ -163,6 +163,7 @@ async def test_update_changes_only_the_given_columns(agents: Agents, pool: Pool,
             "parent_id": parent.id,
             "adapters": [adapter],
         },
+        NOW,
     )
 
     assert after is not None
@@ -176,8 +177,8 @@ async def test_update_replaces_and_removes_adapters(agents: Agents, pool: Pool, 
     first, second = await stored_adapter(pool, owner), await stored_adapter(pool, owner)
     stored = await stored_agent(pool, owner, adapters=(first, second))
 
-    swapped = await agents.update(stored.id, {"adapters": [second, first]})
-    emptied = await agents.update(stored.id, {"adapters": []})
+    swapped = await agents.update(stored.id, {"adapters": [second, first]}, NOW)
+    emptied = await agents.update(stored.id, {"adapters": []}, NOW)
 
     assert swapped is not None
     assert emptied is not None
@@ -188,13 +189,13 @@ async def test_update_of_supervisors_column_is_refused(agents: Agents, pool: Poo
     stored = await stored_agent(pool)
 
     with pytest.raises(ValueError, match="deleted_at, status"):
-        await agents.update(stored.id, {"status": "archived", "deleted_at": None})
+        await agents.update(stored.id, {"status": "archived", "deleted_at": None}, NOW)
 
 
 async def test_unknown_agent_is_not_found(agents: Agents) -> None:
     assert await agents.get(new_id()) is None
     assert await agents.get_organization_id(new_id()) is None
-    assert await agents.update(new_id(), {"name": "Ranger"}) is None
+    assert await agents.update(new_id(), {"name": "Ranger"}, NOW) is None
     assert not await agents.delete(new_id(), NOW)
 
 
@@ -255,7 +256,7 @@ async def test_deleted_agent_is_not_found(agents: Agents, pool: Pool, owner: UUI
 
     assert await agents.get(deleted.id) is None
     assert await agents.get_organization_id(deleted.id) is None
-    assert await agents.update(deleted.id, {"name": "Ghost"}) is None
+    assert await agents.update(deleted.id, {"name": "Ghost"}, NOW) is None
     assert await names(agents, owner, search="Chief") == []
     assert not await agents.delete(deleted.id, NOW)
     orphan = await agents.get(child.id)
@@ -308,7 +309,7 @@ async def test_agent_cannot_become_its_own_ancestor(agents: Agents, pool: Pool, 
 
     for offspring in (eldest, parent, child):
         with pytest.raises(ParentCycle):
-            await agents.update(eldest.id, {"parent_id": offspring.id})
+            await agents.update(eldest.id, {"parent_id": offspring.id}, NOW)
 
 
 async def test_only_one_of_two_updates_that_form_circle_is_made(
@@ -317,8 +318,8 @@ async def test_only_one_of_two_updates_that_form_circle_is_made(
     first, second = await stored_agent(pool, owner), await stored_agent(pool, owner)
 
     results = await asyncio.gather(
-        agents.update(first.id, {"parent_id": second.id}),
-        agents.update(second.id, {"parent_id": first.id}),
+        agents.update(first.id, {"parent_id": second.id}, NOW),
+        agents.update(second.id, {"parent_id": first.id}, NOW),
         return_exceptions=True,
     )
 
@@ -390,7 +391,8 @@ async def test_concurrent_tag_changes_are_all_made(agents: Agents, pool: Pool) -
     names = [f"tag {number}" for number in range(10)]
 
     await asyncio.gather(
-        *(agents.tag(stored.id, [name, "kept"], 11) for name in names), agents.untag(stored.id, ["old"])
+        *(agents.tag(stored.id, [name, "kept"], 11, NOW) for name in names),
+        agents.untag(stored.id, ["old"], NOW),
     )
 
     changed = await agents.get(stored.id)
@@ -404,21 +406,22 @@ async def test_concurrent_tag_changes_do_not_pass_the_limit_together(agents: Age
     stored = await stored_agent(pool, tags=("old", "kept"))
 
     results = await asyncio.gather(
-        *(agents.tag(stored.id, [f"{n} a", f"{n} b", "kept"], 7) for n in range(5)), return_exceptions=True
+        *(agents.tag(stored.id, [f"{n} a", f"{n} b", "kept"], 7, NOW) for n in range(5)),
+        return_exceptions=True,
     )
 
     assert [type(result) for result in results].count(TooManyTags) == 3
     changed = await agents.get(stored.id)
     assert changed is not None
     assert len(changed.tags) == 6
-    assert await agents.tag(new_id(), ["a"], 1) is None
+    assert await agents.tag(new_id(), ["a"], 1, NOW) is None
 
 
 async def test_tags_are_limited_in_bytes_as_well(agents: Agents, pool: Pool) -> None:
     stored = await stored_agent(pool)
-    await agents.tag(stored.id, ["x" * (MAX_TAGS_BYTES - len('["",""]'))], 1000)
+    await agents.tag(stored.id, ["x" * (MAX_TAGS_BYTES - len('["",""]'))], 1000, NOW)
     with pytest.raises(TooManyTags):
-        await agents.tag(stored.id, ["ab"], 1000)
+        await agents.tag(stored.id, ["ab"], 1000, NOW)
 
 
 async def test_deleted_agent_is_retained_by_name(agents: Agents, pool: Pool) -> None:

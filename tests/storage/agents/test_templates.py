@@ -11,7 +11,7 @@ from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import ReasoningEffort
 from storage.postgres.pool import Pool
-from tests.storage.factories import agent, stored_organization, template
+from tests.storage.factories import NOW, agent, stored_organization, template
 
 
 @pytest.fixture
@@ -78,10 +78,12 @@ async def test_concurrent_delete_leaves_no_agent_with_deleted_template(
     await templates.insert(stored)
     agents = Agents(pool)
     new_agents = [agent(stored.organization_id, template_id=stored.id) for _ in range(20)]
-    delete = templates.delete_detaching if detach else templates.delete_unused
 
     async def delete_in_the_middle() -> None:
-        await delete(stored.id)
+        if detach:
+            await templates.delete_detaching(stored.id, NOW)
+        else:
+            await templates.delete_unused(stored.id)
 
     results = await asyncio.gather(
         *(agents.insert(new, None) for new in new_agents[:10]),

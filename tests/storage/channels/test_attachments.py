@@ -68,7 +68,7 @@ async def test_change_of_attachments_keeps_uploaded_ones(messages: Messages, sco
     link = Attachment("b.png", "image/png", "https://example.com/b.png")
     new = message(scout, attachments=(uploaded, link))
     await messages.insert(new)
-    changed = await messages.update(new.id, {"attachments": ()})
+    changed = await messages.update(new.id, {"attachments": ()}, NOW)
     assert changed is not None
     assert changed.attachments == (uploaded,)
 

@@ -49,7 +49,7 @@ async def test_query_without_words_finds_nothing(pool: Pool, scout: Agent, query
 async def test_words_are_found_by_their_stems_in_the_language(pool: Pool, scout: Agent) -> None:
     agents = Agents(pool)
     await stored(pool, scout, "Plain", "She likes running.")
-    await agents.update(scout.id, {"language": "english"})
+    await agents.update(scout.id, {"language": "english"}, NOW)
     english = await agents.get(scout.id)
     assert english is not None
     await stored(pool, english, "English", "She likes running.")
@@ -163,7 +163,7 @@ LONG_TEXTS = {
 
 @pytest.mark.parametrize("name", LONG_TEXTS)
 async def test_no_text_is_too_long_for_the_index(pool: Pool, scout: Agent, name: str) -> None:
-    await Agents(pool).update(scout.id, {"language": "hindi"})
+    await Agents(pool).update(scout.id, {"language": "hindi"}, NOW)
     await stored(pool, scout, "Long", LONG_TEXTS[name])
 
     [hit] = await Documents(pool).search(SearchScope.of(scout), "long", 10)

@@ -161,14 +161,14 @@ async def test_update_expecting_an_old_version_changes_nothing(pool: Pool, scout
 
 async def test_document_takes_the_language_of_its_agent(pool: Pool, scout: Agent) -> None:
     agents, documents = Agents(pool), Documents(pool)
-    await agents.update(scout.id, {"language": "german"})
+    await agents.update(scout.id, {"language": "german"}, NOW)
     notes, shared = document(scout), document(scout, agent_id=None)
     await documents.insert(notes)
     await documents.insert(shared)
     await documents.update(shared, {"agent_id": scout.id}, ADA, NOW)
     assert await languages(pool) == {notes.id: "german", shared.id: "german"}
 
-    await agents.update(scout.id, {"language": "english"})
+    await agents.update(scout.id, {"language": "english"}, NOW)
     await documents.update(notes, {"content": "more"}, ADA, NOW)
 
     assert await languages(pool) == {notes.id: "english", shared.id: "german"}

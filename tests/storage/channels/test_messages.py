@@ -150,18 +150,18 @@ async def test_message_outlives_its_contact(messages: Messages, pool: Pool, scou
     assert await Contacts(pool).delete(ada.id)
 
     assert await messages.get(new.id) == replace(new, contact_id=None)
-    changed = await messages.update(new.id, {"status": MessageStatus.FAILED, "attachments": ()})
+    changed = await messages.update(new.id, {"status": MessageStatus.FAILED, "attachments": ()}, NOW)
     assert changed == replace(new, contact_id=None, status=MessageStatus.FAILED, attachments=())
     assert await messages.delete(new.id)
     assert not await messages.delete(new.id)
-    assert await messages.update(new.id, {"body": "x"}) is None
+    assert await messages.update(new.id, {"body": "x"}, NOW) is None
 
 
 async def test_settle_sets_the_status_of_queued_message_once(messages: Messages, scout: Agent) -> None:
     queued = message(scout, direction=Direction.OUTBOUND, status=MessageStatus.QUEUED)
     await messages.insert(queued)
 
-    assert await messages.update_queued(queued.id, MessageStatus.SENT) is MessageStatus.SENT
-    assert await messages.update_queued(queued.id, MessageStatus.FAILED) is MessageStatus.SENT
+    assert await messages.update_queued(queued.id, MessageStatus.SENT, NOW) is MessageStatus.SENT
+    assert await messages.update_queued(queued.id, MessageStatus.FAILED, NOW) is MessageStatus.SENT
     assert await messages.get(queued.id) == replace(queued, status=MessageStatus.SENT)
-    assert await messages.update_queued(new_id(), MessageStatus.FAILED) is MessageStatus.FAILED
+    assert await messages.update_queued(new_id(), MessageStatus.FAILED, NOW) is MessageStatus.FAILED

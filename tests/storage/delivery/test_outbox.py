@@ -24,6 +24,7 @@ from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
+from tests.storage.events.recorded import list_events
 from tests.storage.factories import HOUR, NOW, SECOND, agent, stored_agent, stored_organization, template
 
 SECRET = "whsec_c2VjcmV0"
@@ -79,7 +80,7 @@ async def test_new_delivery_is_due_at_once_with_templates_secret(pool: Pool, out
 async def test_delivery_of_deleted_template_has_no_secret(pool: Pool, outbox: Outbox) -> None:
     desk = await stored_template(pool)
     await stored_agent_of(pool, desk)
-    await Templates(pool).delete_detaching(desk.id)
+    await Templates(pool).delete_detaching(desk.id, NOW)
     assert (await only_due(outbox)).refusal == NO_TEMPLATE
 
 
@@ -226,3 +227,15 @@ async def test_delivery_of_deleted_agent_stays_due(pool: Pool, outbox: Outbox) -
     deleted = await stored_agent_of(pool, await stored_template(pool))
     await Agents(pool).delete(deleted.id, NOW)
     assert (await only_due(outbox)).url == URL
+
+
+async def test_given_up_delivery_is_recorded_once(pool: Pool, outbox: Outbox) -> None:
+    stored = await stored_agent_of(pool, await stored_template(pool))
+    due = await only_due(outbox)
+    await outbox.record(due, Attempt(failed_at=NOW, error="x" * 300), NOW)
+    await outbox.record(due, Attempt(failed_at=NOW, error="again"), NOW)
+
+    [event] = await list_events(pool, "webhook")
+    assert (event["type"], event["at"], event["resource_id"]) == ("webhook.given_up", NOW, due.id)
+    assert (event["organization_id"], event["agent_id"]) == (stored.organization_id, stored.id)
+    assert event["data"] == {"url": URL, "error": "x" * 200}

@@ -1,10 +1,7 @@
 """The settled id: a reader sees every event, in order, whatever the order of the commits."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -17,18 +14,15 @@ from storage.events.model import Event
 from storage.events.reader import EventReader, count_settled, unfinished
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
-from tests.crash.faults import OwnPostgres
+from tests.crash.faults import OwnPostgres, killable_postgres
 from tests.storage.events.log import OWNER, connected, write
 from tests.storage.factories import NOW
 
 
 @pytest.fixture
 def killable_server() -> Iterator[OwnPostgres]:
-    data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
-    server = OwnPostgres(data_dir)
-    yield server
-    server.stop()
-    shutil.rmtree(data_dir)
+    with killable_postgres() as server:
+        yield server
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ MICROSECOND = timedelta(microseconds=1)
 async def test_day_is_summed_once_for_agent_and_organization(pool: Pool) -> None:
     usage, spending = Usage(pool), Spending(pool)
     owner = await stored_organization(pool)
-    await Organizations(pool).update(owner.id, {"max_cost_usd_per_day": Decimal(9)})
+    await Organizations(pool).update(owner.id, {"max_cost_usd_per_day": Decimal(9)}, NOW)
     scout, other = [await stored_agent(pool, owner.id, max_cost_usd_per_day=Decimal(5)) for _ in range(2)]
     repeated = usage_record(scout, cost_usd=Decimal("1.5"))
     midnight = NOW.replace(hour=0)
@@ -48,7 +48,7 @@ async def test_day_is_summed_once_for_agent_and_organization(pool: Pool) -> None
 async def test_capped_reports_count_for_what_the_cap_leaves(pool: Pool) -> None:
     usage, spending = Usage(pool), Spending(pool)
     owner = await stored_organization(pool)
-    await Organizations(pool).update(owner.id, {"max_cost_usd_per_day": Decimal(99)})
+    await Organizations(pool).update(owner.id, {"max_cost_usd_per_day": Decimal(99)}, NOW)
     scout, other = [await stored_agent(pool, owner.id, max_cost_usd_per_day=Decimal(5)) for _ in range(2)]
     cap = Decimal(5)
 

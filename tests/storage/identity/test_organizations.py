@@ -8,6 +8,7 @@ from storage.identity.organizations import Organizations
 from storage.ids import new_id
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
+from tests.storage.events.recorded import list_events
 from tests.storage.factories import HOUR, NOW, stored_organization
 
 
@@ -20,7 +21,7 @@ async def test_update_returns_the_whole_organization(organizations: Organization
     engines = await stored_organization(pool)
 
     changed = await organizations.update(
-        engines.id, {"name": "Engines", "paused": True, "max_cost_usd_per_day": Decimal("0.000001")}
+        engines.id, {"name": "Engines", "paused": True, "max_cost_usd_per_day": Decimal("0.000001")}, NOW
     )
 
     assert changed == await organizations.get(engines.id)
@@ -30,12 +31,12 @@ async def test_update_returns_the_whole_organization(organizations: Organization
         True,
         Decimal("0.000001"),
     )
-    assert await organizations.update(engines.id, {}) == changed
+    assert await organizations.update(engines.id, {}, NOW) == changed
 
 
 async def test_update_of_unknown_organization_returns_none(organizations: Organizations) -> None:
-    assert await organizations.update(new_id(), {"paused": True}) is None
-    assert await organizations.update(new_id(), {}) is None
+    assert await organizations.update(new_id(), {"paused": True}, NOW) is None
+    assert await organizations.update(new_id(), {}, NOW) is None
 
 
 async def test_page_shows_given_organizations_newest_first(organizations: Organizations, pool: Pool) -> None:
@@ -58,6 +59,18 @@ async def test_organizations_are_found_by_exact_name(organizations: Organization
 
 async def test_paused_organizations_are_listed(organizations: Organizations, pool: Pool) -> None:
     paused, _ = await stored_organization(pool), await stored_organization(pool)
-    await organizations.update(paused.id, {"paused": True})
+    await organizations.update(paused.id, {"paused": True}, NOW)
 
     assert await organizations.list_paused() == [paused.id]
+
+
+async def test_pause_and_its_end_are_recorded_once(pool: Pool) -> None:
+    organizations, owner = Organizations(pool), await stored_organization(pool)
+    for paused in (True, True, False, False):
+        await organizations.update(owner.id, {"paused": paused, "name": "Engines"}, NOW, actor="operator")
+
+    events = await list_events(pool, "organization")
+    assert [event["type"] for event in events] == ["organization.paused", "organization.unpaused"]
+    assert {(event["organization_id"], event["agent_id"], event["actor"]) for event in events} == {
+        (owner.id, None, "operator")
+    }

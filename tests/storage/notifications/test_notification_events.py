@@ -126,3 +126,52 @@ async def test_clear_many_writes_event_for_each_uncleared(
 
     assert [event["resource_id"] for event in await list_events(pool, "notification")] == ids[1:]
     assert await logged(pool, "notification") == [("notification.cleared", KEY, {})] * 3
+
+
+async def test_update_writes_changed_event_naming_changed_fields(
+    pool: Pool, queue: Notifications, scout: Agent
+) -> None:
+    one = await stored_notification(queue, scout)
+    await forget_events(pool)
+    changes = {"title": one.title, "body": "More", "priority": Priority.LOW, "scheduled_for": LATER}
+    await queue.update(one.id, changes, NOW, actor=KEY)
+    await queue.update(one.id, changes, NOW, actor=KEY)  # nothing changes
+    await queue.update(one.id, {"scheduled_for": None}, NOW, actor=KEY)
+
+    moment = f"{LATER:%Y-%m-%dT%H:%M:%S.%fZ}"
+    first = {"fields": ["body", "priority", "scheduled_for"], "priority": "low", "scheduled_for": moment}
+    second = {"fields": ["scheduled_for"], "scheduled_for": None}
+    assert await logged(pool, "notification") == [
+        ("notification.changed", KEY, first),
+        ("notification.changed", KEY, second),
+    ]
+
+
+async def test_update_that_clears_writes_cleared_event(
+    pool: Pool, queue: Notifications, scout: Agent
+) -> None:
+    one = await stored_notification(queue, scout)
+    await forget_events(pool)
+    await queue.update(one.id, {"title": "Done", "cleared": True}, LATER, actor=KEY)
+    await queue.update(one.id, {"cleared": True}, LATER, actor=KEY)
+    await queue.update(one.id, {"cleared": False}, LATER, actor=KEY)
+
+    assert await logged(pool, "notification") == [
+        ("notification.changed", KEY, {"fields": ["title"]}),
+        ("notification.cleared", KEY, {}),
+        ("notification.changed", KEY, {"fields": ["cleared"]}),
+    ]
+    [event, *_] = await list_events(pool, "notification")
+    assert (event["at"], event["resource_id"], event["agent_id"]) == (LATER, one.id, scout.id)
+    assert event["organization_id"] == scout.organization_id
+
+
+async def test_delete_writes_one_deleted_event(pool: Pool, queue: Notifications, scout: Agent) -> None:
+    one = await stored_notification(queue, scout)
+    await forget_events(pool)
+    assert await queue.delete(one.id, LATER, actor=KEY)
+    assert not await queue.delete(one.id, LATER, actor=KEY)
+
+    [event] = await list_events(pool, "notification")
+    assert (event["type"], event["actor"], event["data"]) == ("notification.deleted", KEY, {})
+    assert (event["at"], event["resource_id"], event["agent_id"]) == (LATER, one.id, scout.id)

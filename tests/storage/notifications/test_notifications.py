@@ -65,14 +65,14 @@ async def test_waits_for_locked_notification_leave_connections_for_others(
             for _ in range(15)
             for wait in (
                 queue.update(held.id, {"title": "Free"}, NOW),
-                queue.delete(held.id),
+                queue.delete(held.id, NOW),
                 queue.clear(scout.id, held.id, NOW),
                 queue.clear_many(scout.id, [held.id], NOW),
             )
         ]
         async with asyncio.timeout(3):
             assert await queue.update(free.id, {"title": "Changed"}, NOW)
-            assert await queue.delete(free.id)
+            assert await queue.delete(free.id, NOW)
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
@@ -294,11 +294,11 @@ async def test_delete_is_reported_only_for_active_notification(
     low = await stored_notification(queue, scout, priority=Priority.LOW)
     reported.take()
 
-    assert await queue.delete(low.id)
+    assert await queue.delete(low.id, NOW)
     assert reported.take() == []
-    assert await queue.delete(high.id)
+    assert await queue.delete(high.id, NOW)
     assert reported.take() == [scout.id]
-    assert not await queue.delete(high.id)
+    assert not await queue.delete(high.id, NOW)
     assert await queue.get(high.id) is None
 
 
@@ -311,4 +311,4 @@ async def test_queue_of_deleted_agent_is_not_found(queue: Notifications, scout: 
     assert await queue.list_for_agent(scout.id, include_cleared=True, limit=9, now=LATER) == []
     assert await queue.update(before.id, {"title": "A"}, NOW) is None
     assert not await queue.clear(scout.id, before.id, NOW)
-    assert not await queue.delete(before.id)
+    assert not await queue.delete(before.id, NOW)

@@ -179,6 +179,7 @@ async def over_its_budget(world: World) -> Agent:
     start_ten_minutes_before_midnight(world)
     agent = await world.agent(max_cost_usd_per_day=Decimal(5))
     await world.spend(agent, "5.01")
+    await world.wait_until_idle()
     return agent
 
 

@@ -31,7 +31,7 @@ FIVE = Decimal(5)
 EVENING = (14 * 60 + 55) * 60  # five minutes to midnight on the test's timeline
 MIDNIGHT = 15 * 60 * 60
 HELD = (
-    "Over its budget: 5.00 of 5.00 USD spent today; "
+    "Over its budget of 5.00 USD a day; "
     "it starts no run before 2126-11-22 00:00 UTC, unless the cap is raised."
 )
 
@@ -101,9 +101,7 @@ async def test_organization_budget_ends_runs_of_all_its_agents(pool: Pool) -> No
         assert (run.outcome, run.turns) == (Outcome.BUDGET, 3)
         assert run.error == "reached its organization's budget: 6.00 of 5.00 USD a day"
         assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
-        assert (await world.see(agent)).why.startswith(
-            "Over its organization's budget: 6.00 of 5.00 USD spent"
-        )
+        assert (await world.see(agent)).why.startswith("Over its organization's budget of 5.00 USD a day")
 
 
 async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> None:
@@ -113,7 +111,9 @@ async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> No
         model.world, model.agent = world, agent
 
         async def cap_it() -> None:
-            await world.storage.organizations.update(agent.organization_id, {"max_cost_usd_per_day": 1})
+            await world.storage.organizations.update(
+                agent.organization_id, {"max_cost_usd_per_day": 1}, world.clock.now()
+            )
             await tell_agents_of(agent.organization_id, world.states, world.registry)
             await world.registry.wait_until_idle()
 
@@ -309,7 +309,7 @@ async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decima
     await world.remind(reminded, 50)
     await world.notify(active)
     for agent in (asleep, reminded, active):
-        await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None})
+        await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None}, world.clock.now())
 
     await BudgetRenewal(world.states, world.registry, world.clock).run_once()
     await world.wait_until_idle()
@@ -373,7 +373,7 @@ async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
         await world.notify(held)
     await world.go_to(500)
 
-    assert [note.body for note in await budget_notices(world, held)] == [HELD]
+    assert [note.body for note in await budget_notices(world, held)] == [f"{HELD} Spent today: 5.00 USD."]
     assert await budget_notices(world, idle) == []
 
 
@@ -383,7 +383,7 @@ async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
     seen, watch = await world.see(agent), StuckAgentWatch(world.states, world.clock)
     assert seen.next_wake is None
     assert seen.why == (
-        "Over its budget: 0.00 of 0.00 USD spent today; it starts no run at all, unless the cap is raised."
+        "Over its budget of 0.00 USD a day; it starts no run at all, unless the cap is raised."
     )
     await watch.run_once()
     await go_to_midnight(world)

@@ -208,7 +208,7 @@ async def test_template_deleted_during_hold_leaves_its_window(world: World) -> N
     agent = await world.agent(template_id=shared.id)
     await world.sms(agent)
     await world.go_to(20)
-    await world.storage.templates.delete_detaching(shared.id)
+    await world.storage.templates.delete_detaching(shared.id, world.clock.now())
     await world.go_to(300)
 
     assert await world.wakes(agent) == [(60, "notification:sms")]

@@ -40,7 +40,7 @@ class Organization:
         await self.notice()
 
     async def write(self, *, paused: bool) -> None:
-        await Organizations(self.world.pool).update(self.id, {"paused": paused})
+        await Organizations(self.world.pool).update(self.id, {"paused": paused}, self.world.clock.now())
 
     async def notice(self) -> None:
         await self.pause_sync.run_once()

@@ -1,5 +1,6 @@
 """The event log of agents: each change of phase, and what `why` says, written by the update that makes it."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, Signal, StopRequest
+from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.policy.explanations import WHY_ASLEEP
 from supervisors.policy.phases import Phase
 from tests.supervisors.engine.situations import (
@@ -16,14 +18,13 @@ from tests.supervisors.engine.situations import (
     backing_off,
     holding,
     holding_after_the_clock_was_set_back,
-    over_its_budget,
     paused,
     quarantined,
+    start_ten_minutes_before_midnight,
     stopping,
 )
 from tests.supervisors.world import World, open_world
 
-UNRECORDED = {paused, holding_after_the_clock_was_set_back, over_its_budget}
 EVENTS = "SELECT * FROM event WHERE agent_id = $1 AND type = ANY($2) ORDER BY id"
 STATE_TYPES = [
     *(f"agent.{phase}" for phase in Phase),
@@ -66,11 +67,14 @@ async def require_record_equals_why(world: World, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "situation", [each for each in SITUATIONS if each not in UNRECORDED], ids=lambda each: each.__name__
+    "situation", [each for each in SITUATIONS if each is not paused], ids=lambda each: each.__name__
 )
 async def test_record_says_the_same_as_why(pool: Pool, situation: Situation) -> None:
     async with open_world(pool, runs={"max_concurrent": 1, "stop_grace_seconds": 3600}) as world:
         agent = await situation(world)
+        if situation is holding_after_the_clock_was_set_back:
+            await world.scan.run_once()
+            await world.wait_until_idle()
 
         await require_record_equals_why(world, agent)
 
@@ -328,3 +332,53 @@ async def test_writer_of_a_sleep_is_named(world: World) -> None:
 
     [event] = await list_events(world, agent)
     assert (event["type"], event["actor"]) == ("agent.rescheduled", "user:7")
+
+
+async def test_budget_that_a_late_report_spends_is_recorded(world: World) -> None:
+    start_ten_minutes_before_midnight(world)
+    agent = await world.agent(max_cost_usd_per_day=Decimal(5))
+    await world.spend(agent, "6")
+    await world.wait_until_idle()
+    await require_record_equals_why(world, agent)
+    await world.go_to(600)
+    await world.scan.run_once()
+    await world.wait_until_idle()
+
+    assert await list_changes(world, agent) == [
+        ("agent.over_budget", "asleep", "over_budget"),
+        ("agent.asleep", "over_budget", "asleep"),
+    ]
+    await require_record_equals_why(world, agent)
+
+
+async def test_budget_of_the_organization_that_others_spend_is_recorded(world: World) -> None:
+    spender, idle = await world.agent(), await world.agent()
+    await world.change_organization(idle.organization_id, max_cost_usd_per_day=Decimal(2))
+    await world.spend(spender, "2")
+    renewal = BudgetRenewal(world.states, world.registry, world.clock)
+    await renewal.run_once()
+    await world.wait_until_idle()
+    await require_record_equals_why(world, idle)
+
+    await world.pool.execute("UPDATE organization SET max_cost_usd_per_day = 3")
+    await renewal.run_once()
+    await world.wait_until_idle()
+
+    assert await list_changes(world, idle) == [
+        ("agent.over_budget", "asleep", "over_budget"),
+        ("agent.asleep", "over_budget", "asleep"),
+    ]
+    await require_record_equals_why(world, idle)
+
+
+async def test_quarantine_that_ends_over_budget_is_recorded(world: World) -> None:
+    agent = await quarantined(world)
+    await world.change(agent, max_cost_usd_per_day=Decimal(5))
+    await world.spend(agent, "5")
+    await world.wait_until_idle()
+    await require_record_equals_why(world, agent)
+
+    await world.go_to(15 + 900)
+
+    assert (await list_changes(world, agent))[-1] == ("agent.over_budget", "quarantined", "over_budget")
+    await require_record_equals_why(world, agent)

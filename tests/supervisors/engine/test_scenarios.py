@@ -97,7 +97,7 @@ async def test_scenario_05_hold_ends_with_its_last_message(world: World, withdra
             case "cleared":
                 await world.clear(second)
             case "deleted":
-                await world.storage.notifications.delete(second.id)
+                await world.storage.notifications.delete(second.id, world.clock.now())
                 await world.wait_until_idle()
             case "made low":
                 await world.edit(second, priority=Priority.LOW)

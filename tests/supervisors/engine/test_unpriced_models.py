@@ -33,7 +33,7 @@ async def test_run_of_an_unpriced_model_ends_before_its_first_call(pool: Pool, o
             template_id=template.id, model="lab/llama", max_cost_usd_per_day=caps["agent"]
         )
         changes = {"max_cost_usd_per_day": caps["organization"]}
-        await world.storage.organizations.update(agent.organization_id, changes)
+        await world.storage.organizations.update(agent.organization_id, changes, world.clock.now())
         await refused_run(world, agent)
 
         assert script.requests == []

@@ -232,7 +232,7 @@ async def test_webhook_is_signed_with_the_current_secret(deliveries: Deliveries,
 async def test_webhook_of_a_deleted_template_is_not_sent(deliveries: Deliveries, receiver: Receiver) -> None:
     owner = await deliveries.template(receiver.url)
     await deliveries.add(owner)
-    await deliveries.storage.templates.delete_detaching(owner.id)
+    await deliveries.storage.templates.delete_detaching(owner.id, deliveries.clock.now())
     await send_due(await deliveries.sender())
     delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.last_error) == (DeliveryStatus.FAILED, NO_TEMPLATE)

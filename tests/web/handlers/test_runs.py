@@ -60,7 +60,7 @@ async def test_agent_over_its_budget_is_not_run(api: Api) -> None:
     assert (answer.status, answer.body) == (200, {"status": "over_budget", "run": None})
     shown = (await api.get(path(agent, "supervisor/"))).body
     assert (shown["phase"], shown["next_wake"]) == ("asleep", None)
-    assert shown["why"].startswith("Over its budget: 5.01 of 5.00 USD spent today; it starts no run before ")
+    assert shown["why"].startswith("Over its budget of 5.00 USD a day; it starts no run before ")
     assert (await api.get(path(agent, "runs/"))).body == []
 
 

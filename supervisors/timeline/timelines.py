@@ -1,0 +1,196 @@
+"""Timelines: what happened to an agent in a period, and how it was at a moment, read from the event log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+from uuid import UUID
+
+from storage.agent_facts import AgentFacts
+from storage.events.marks import MarkEvents
+from storage.events.phases import Origin, PhaseChange, PhaseEvents
+from supervisors.clock import Clock
+from supervisors.engine.snapshot import Snapshot
+from supervisors.policy.decisions import Decision
+from supervisors.policy.explanations import WHY_ASLEEP, when
+from supervisors.policy.phases import Phase
+from supervisors.timeline.ahead import Ahead, ahead
+from supervisors.timeline.bands import (
+    MOMENT,
+    Band,
+    BandPhase,
+    Fallback,
+    PauseChange,
+    State,
+    Step,
+    pause_changes,
+    steps_of,
+    tile,
+)
+from supervisors.timeline.marks import Mark, marks, notification_ids
+from supervisors.timeline.merged import last_ids, merged_steps, resolution_of, slot_limits
+
+MAX_CHANGES = 4_000  # of the phase, which are shown one by one
+MAX_MARK_EVENTS = 4_000
+MAX_PAUSES = 1_000  # and ends of pauses
+MAX_REMINDERS = 100
+FIRST_ID = 1
+
+
+class TooManyPauses(Exception):
+    """The organization was paused more often than a timeline shows."""
+
+
+class StatusReader(Protocol):
+    """The present of agents."""
+
+    async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
+
+    async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What happened in a period, and what lies ahead in it.
+
+    `resolution`: the length of the parts whose changes were merged, None if every change is shown.
+    `marks_left_out`: the number of events before the first mark that were left out.
+    """
+
+    bands: Sequence[Band]
+    marks: Sequence[Mark]
+    ahead: Sequence[Ahead]
+    resolution: timedelta | None
+    marks_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastState:
+    """An agent at a moment in the past; `since` is None if it is not known."""
+
+    state: State
+    since: datetime | None
+
+
+class Timelines:
+    """Reads timelines. Events are kept for `kept_days`; 0: for ever."""
+
+    def __init__(
+        self, phases: PhaseEvents, mark_events: MarkEvents, status: StatusReader, clock: Clock, kept_days: int
+    ) -> None:
+        self._phases = phases
+        self._mark_events = mark_events
+        self._status = status
+        self._clock = clock
+        self._kept_days = kept_days
+
+    async def timeline(self, agent_id: UUID, start: datetime, end: datetime) -> Timeline | None:
+        """Return the timeline from `start` to before `end`; None if the agent does not exist.
+
+        Raise TooManyPauses.
+        """
+        origin, now = await self._phases.get_origin(agent_id), self._clock.now()
+        if origin is None:
+            return None
+        bands, resolution = await self._bands(agent_id, origin, start, min(end, now))
+        events = await self._mark_events.list_marks(agent_id, start, end, MAX_MARK_EVENTS)
+        left_out = 0
+        if len(events) == MAX_MARK_EVENTS:
+            left_out = await self._mark_events.count_marks(agent_id, start, end) - MAX_MARK_EVENTS
+        notifications = await self._mark_events.list_notifications(notification_ids(events))
+        lying_ahead = await self._ahead(agent_id, now, end) if end > now else ()
+        return Timeline(bands, marks(events, notifications), lying_ahead, resolution, left_out)
+
+    async def state_at(self, agent_id: UUID, moment: datetime) -> PastState | None:
+        """Return the agent as it was at a moment; None if it does not exist."""
+        origin = await self._phases.get_origin(agent_id)
+        if origin is None:
+            return None
+        changes = await self._phases.list_changes(agent_id, moment, moment, 0)
+        pauses = await self._phases.list_pauses(origin.organization_id, moment, moment, 0)
+        fallback = await self._fallback(agent_id, origin, changes)
+        pauses_then = pause_changes(pauses, is_paused=origin.paused)
+        state = tile(steps_of(changes, fallback), pauses_then, moment, moment + MOMENT)[0].state
+        for pause in pauses:
+            if pause.id == state.event_id:
+                return PastState(state, pause.at)
+        change = next((change for change in changes if change.id == state.event_id), None)
+        return PastState(state, await self._since(agent_id, state, change, fallback))
+
+    async def _bands(
+        self, agent_id: UUID, origin: Origin, start: datetime, end: datetime
+    ) -> tuple[list[Band], timedelta | None]:
+        if start >= end:
+            return [], None
+        changes = await self._phases.list_changes(agent_id, start, end, MAX_CHANGES + 1)
+        fallback = await self._fallback(agent_id, origin, changes)
+        pauses = await self._pauses(origin, start, end)
+        if sum(start < change.at < end for change in changes) <= MAX_CHANGES:
+            return tile(steps_of(changes, fallback), pauses, start, end), None
+        first = min(changes, key=lambda change: change.id)
+        steps = await self._merged_steps(agent_id, first, fallback, slot_limits(start, end, pauses))
+        return tile(steps, pauses, start, end), resolution_of(start, end)
+
+    async def _pauses(self, origin: Origin, start: datetime, end: datetime) -> list[PauseChange]:
+        events = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
+        if sum(start < event.at < end for event in events) > MAX_PAUSES:
+            raise TooManyPauses
+        return pause_changes(events, is_paused=origin.paused)
+
+    async def _merged_steps(
+        self, agent_id: UUID, first: PhaseChange, fallback: Fallback, limits: Sequence[datetime]
+    ) -> list[Step]:
+        """Return the steps of a period with merged changes. `first`: the last before it, else its first."""
+        before = steps_of([first], fallback)
+        if first.at > limits[0]:
+            before.pop()
+        sums = await self._phases.sum_changes(agent_id, limits[0], limits[-1], limits)
+        last_changes = await self._phases.list_by_id(last_ids(sums))
+        merged = merged_steps(sums, limits, before[-1], {change.id: change for change in last_changes})
+        return [*before, *merged]
+
+    async def _fallback(self, agent_id: UUID, origin: Origin, changes: Sequence[PhaseChange]) -> Fallback:
+        is_new = origin.phase_since is None and not changes
+        present = State(BandPhase(origin.phase), WHY_ASLEEP if is_new else None, origin.run_id)
+        if not changes and not is_new:
+            snapshot = await self._status.snapshot(agent_id)
+            if snapshot is not None and snapshot.phase is not Phase.PAUSED:
+                present = State(present.phase, snapshot.why, present.run_id)
+        kept_from = self._kept_from(origin)
+        existed = origin.created_at < kept_from
+        return Fallback(
+            present,
+            since=origin.phase_since,
+            is_paused=origin.paused,
+            known_from=max(kept_from, origin.created_at),
+            why_unknown=(
+                f"Not known: events from before {when(kept_from)} are not kept."
+                if existed
+                else f"The agent did not exist before {when(origin.created_at)}."
+            ),
+            first_why=None if existed else WHY_ASLEEP,
+        )
+
+    async def _since(
+        self, agent_id: UUID, state: State, change: PhaseChange | None, fallback: Fallback
+    ) -> datetime | None:
+        """Return when the phase of a state began; None if it is not known."""
+        if change is None:
+            if fallback.first_why is not None and state.why == fallback.first_why:
+                return fallback.since or fallback.known_from
+            return fallback.since if state is fallback.present else None
+        return await self._phases.get_since(agent_id, change)
+
+    async def _ahead(self, agent_id: UUID, now: datetime, end: datetime) -> list[Ahead]:
+        outlook = await self._status.outlook(agent_id)
+        if outlook is None:
+            return []
+        reminders = await self._mark_events.list_reminders(agent_id, now, end, MAX_REMINDERS)
+        return ahead(*outlook, reminders, now, end)
+
+    def _kept_from(self, origin: Origin) -> datetime:
+        """Return the moment from which the log is complete."""
+        now = self._clock.now()
+        oldest_at = origin.oldest_at or now
+        is_cleaned = self._kept_days and origin.oldest_id != FIRST_ID
+        return min(oldest_at, now - timedelta(days=self._kept_days)) if is_cleaned else oldest_at

@@ -1,0 +1,218 @@
+"""Timelines over HTTP: what happened to an agent, compared with what was said of it at the time."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Api, Service
+
+AGENTS = "/api/cloud/agents/"
+CLEAR = "/api/defaults/notifications/clear/"
+
+
+def timeline_of(agent: Any) -> str:
+    return f"{AGENTS}{agent['id']}/timeline/"
+
+
+def supervisor_of(agent: Any) -> str:
+    return f"{AGENTS}{agent['id']}/supervisor/"
+
+
+def stamp(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+async def observe(service: Service, api: Api, agent: Any) -> tuple[str, str, str]:
+    """Return the moment, the phase and the sentence of the agent when all is quiet."""
+    await service.registry.wait_until_idle()
+    shown = (await api.get(supervisor_of(agent))).body
+    return stamp(datetime.now(UTC)), shown["phase"], shown["why"]
+
+
+async def live_through(service: Service, api: Api, agent: Any) -> list[tuple[str, str, str]]:
+    """Take an agent through its phases, and return what was said of it after each step."""
+    path = f"{AGENTS}{agent['id']}/"
+    said = [await observe(service, api, agent)]
+    await api.create_notification(agent, priority="high", source="sms")
+    said.append(await observe(service, api, agent))
+    await api.post(f"{path}run/")
+    said.append(await observe(service, api, agent))
+    await api.post(CLEAR, {"agent": agent["id"]})
+    run = (await api.get(supervisor_of(agent))).body["run"]["id"]
+    await api.post(f"{path}stop/", {"reason": "lunch", "force": True})
+    await api.get(f"{path}runs/{run}/?wait=20")
+    said.append(await observe(service, api, agent))
+    await api.patch(path, {"status": "archived"})
+    said.append(await observe(service, api, agent))
+    await api.patch(path, {"status": "sleeping"})
+    said.append(await observe(service, api, agent))
+    return said
+
+
+async def test_past_is_explained_as_it_was_then(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=600)
+
+    said = await live_through(service, api, agent)
+
+    assert [phase for _, phase, _ in said] == ["asleep", "holding", "running", "asleep", "archived", "asleep"]
+    bands = (await api.get(timeline_of(agent))).body["bands"]
+    for moment, phase, why in said:
+        past = (await api.get(f"{supervisor_of(agent)}?at={moment}")).body
+        assert (past["phase"], past["why"]) == (phase, why)
+        band = next(band for band in bands if band["start"] <= moment < band["end"])
+        assert (band["phase"], band["why"], band["event"]) == (phase, why, past["event"])
+
+
+async def test_bands_cover_the_period_up_to_now(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=600)
+    await live_through(service, api, agent)
+
+    shown = (await api.get(timeline_of(agent))).body
+
+    bands = shown["bands"]
+    assert (bands[0]["start"], bands[-1]["end"]) == (shown["start"], shown["end"])
+    assert all(before["end"] == after["start"] for before, after in pairwise(bands))
+    assert bands[0]["phase"] == "unknown"
+    assert (shown["resolution_seconds"], shown["marks_left_out"], shown["ahead"]) == (None, 0, [])
+    (running,) = [band for band in bands if band["phase"] == "running"]
+    (run,) = (await api.get(f"{AGENTS}{agent['id']}/runs/")).body
+    assert (running["run"], running["start"]) == (run["id"], run["started_at"])
+
+
+async def test_past_names_since_run_and_next_wake(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=600)
+    await api.create_notification(agent, priority="high", source="sms")
+    moment, _, _ = await observe(service, api, agent)
+    live = (await api.get(supervisor_of(agent))).body
+
+    past = (await api.get(f"{supervisor_of(agent)}?at={moment}")).body
+
+    assert (past["since"], past["next_wake_at"]) == (live["since"], live["next_wake"]["at"])
+    assert (past["agent"], past["name"], past["organization"]) == (
+        agent["id"],
+        agent["name"],
+        agent["organization"],
+    )
+    assert (past["run"], past["at"][:19]) == (None, moment[:19])
+    by_operator = (await service.operator.get(f"/status/supervisors/{agent['id']}/?at={moment}")).body
+    assert by_operator == past
+
+
+async def test_time_before_the_agent_is_unknown(api: Api) -> None:
+    agent = await api.create_agent()
+
+    past = (await api.get(f"{supervisor_of(agent)}?at=2020-01-01T00:00:00Z")).body
+
+    assert (past["phase"], past["since"], past["event"]) == ("unknown", None, None)
+    assert past["why"].startswith(("The agent did not exist before ", "Not known: events from before "))
+
+
+async def test_local_times_are_those_of_the_agent(service: Service, api: Api) -> None:
+    agent = await api.create_agent(timezone="Asia/Tokyo")
+
+    shown = (await api.get(f"{timeline_of(agent)}?start=2026-01-02T00:00&end=2026-01-03T00:00")).body
+    past = (await api.get(f"{supervisor_of(agent)}?at=2026-01-02T00:00")).body
+
+    assert (shown["start"], shown["end"]) == ("2026-01-01T15:00:00.000000Z", "2026-01-02T15:00:00.000000Z")
+    assert past["at"] == "2026-01-01T15:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "message"),
+    [
+        ("start=2026-01-02T00:00Z&end=2026-01-02T00:00Z", "start", "start must be before end."),
+        ("start=2999-01-02T00:00Z", "start", "start must be before end."),
+        (
+            "start=2026-01-01T00:00Z&end=2026-02-01T00:00:01Z",
+            "start",
+            "The period may be at most 31 days long",
+        ),
+        ("start=yesterday", "start", "Datetime has wrong format."),
+        ("end=0000", "end", "Datetime has wrong format."),
+        ("start=0001-01-01T00:00Z", "start", "Datetime value out of range."),
+    ],
+)
+async def test_bad_period_is_refused(api: Api, query: str, field: str, message: str) -> None:
+    agent = await api.create_agent()
+
+    answer = await api.get(f"{timeline_of(agent)}?{query}")
+
+    assert answer.status == 400
+    assert answer.body[field][0].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [("2999-01-01T00:00Z", "This moment lies ahead"), ("last night", "Datetime has wrong format.")],
+)
+async def test_moment_ahead_or_none_is_refused(service: Service, api: Api, at: str, message: str) -> None:
+    agent = await api.create_agent()
+
+    for caller, path in (
+        (api, supervisor_of(agent)),
+        (service.operator, f"/status/supervisors/{agent['id']}/"),
+    ):
+        answer = await caller.get(f"{path}?at={at}")
+        assert answer.status == 400
+        assert answer.body["at"][0].startswith(message)
+
+
+async def test_first_days_of_the_calendar_can_be_shown(api: Api) -> None:
+    agent = await api.create_agent()
+
+    shown = (await api.get(f"{timeline_of(agent)}?end=0001-01-01T00:00:01Z")).body
+
+    assert [band["phase"] for band in shown["bands"]] == ["unknown"]
+
+
+async def test_notification_is_one_mark_until_its_clearing(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    path = f"{AGENTS}{agent['id']}/"
+    kept = await api.create_notification(agent, title="Kept")
+    cleared = await api.create_notification(agent, title="Cleared")
+    await api.post(CLEAR, {"agent": agent["id"], "ids": [cleared["id"]]})
+    done = (await api.get(f"/api/defaults/notifications/{cleared['id']}/")).body
+    await api.patch(path, {"name": "Renamed"})
+    await api.post(f"{path}run/")
+    await service.registry.wait_until_idle()
+
+    marks = (await api.get(timeline_of(agent))).body["marks"]
+
+    by_resource = {mark["resource"]: mark for mark in marks if mark["type"] == "notification.created"}
+    assert (by_resource[kept["id"]]["title"], by_resource[kept["id"]]["cleared_at"]) == ("Kept", None)
+    mark = by_resource[cleared["id"]]
+    assert (mark["title"], mark["at"], mark["cleared_at"]) == (
+        "Cleared",
+        cleared["created_at"],
+        done["cleared_at"],
+    )
+    assert mark["by"] == mark["cleared_by"]
+    assert [mark["type"] for mark in marks].count("notification.cleared") == 0
+    (requested,) = [mark for mark in marks if mark["type"] == "run.started"]
+    assert requested["by"]["type"] == mark["by"]["type"]
+
+
+async def test_ahead_names_wake_reminder_and_budget(service: Service, api: Api) -> None:
+    agent = await api.create_agent(max_cost_usd_per_day=5)
+    due_at = (datetime.now(UTC) + timedelta(hours=30)).replace(microsecond=0)
+    reminder = await api.create_notification(
+        agent, priority="high", title="Call Ann", scheduled_for=due_at.isoformat()
+    )
+    await service.registry.wait_until_idle()
+    end = stamp(due_at + timedelta(hours=1))
+
+    shown = (await api.get(f"{timeline_of(agent)}?end={end}&start={stamp(datetime.now(UTC))}")).body
+
+    at = due_at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    kinds = [one["kind"] for one in shown["ahead"]]
+    assert sorted(kinds) == ["budget_renewal", "reminder", "wake"]
+    (called,) = [one for one in shown["ahead"] if one["kind"] == "reminder"]
+    assert called == {
+        "at": at,
+        "kind": "reminder",
+        "because": 'The reminder "Call Ann" falls due.',
+        "resource": reminder["id"],
+    }
+    assert shown["bands"][-1]["end"] < end

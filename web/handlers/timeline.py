@@ -1,0 +1,72 @@
+"""The timeline of an agent: what happened to it in a period."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from supervisors.timeline.timelines import MAX_PAUSES, TooManyPauses
+from web.access.auth import Caller
+from web.access.path_access import load, load_agent
+from web.app_keys import CLOCK, TIMELINES
+from web.errors import Invalid
+from web.json import json_response
+from web.request.local_times import localize
+from web.request.parsing import read_query
+from web.routes import CallerRoute
+from web.schemas.timeline import TimelineQuery, TimelineResponse, serialize_timeline
+
+QUERY = TimelineQuery()
+
+DEFAULT_PERIOD = timedelta(days=1)
+MAX_DAYS = 31
+MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
+START_NOT_BEFORE_END = "start must be before end."
+TOO_LONG = f"The period may be at most {MAX_DAYS} days long: choose a later start or an earlier end."
+TOO_MANY_PAUSES = (
+    f"The organization was paused or unpaused more than {MAX_PAUSES} times in this period: "
+    "choose a shorter one."
+)
+
+
+async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
+    """Show what happened to an agent in a period, by default the last 24 hours: its phases, and what was
+    beside them, such as notifications, messages and changes by people.
+
+    If the period reaches past now, the answer says what lies ahead.
+    """
+    agent = await load_agent(request, caller)
+    query = read_query(request, QUERY)
+    localize(query, ("start", "end"), ZoneInfo(agent.timezone))
+    start, end = _period(query, request.app[CLOCK].now())
+    read = partial(request.app[TIMELINES].timeline, start=start, end=end)
+    try:
+        timeline = await load(request, read)
+    except TooManyPauses:
+        raise Invalid({"start": [TOO_MANY_PAUSES]}) from None
+    return json_response(serialize_timeline(agent.id, start, end, timeline))
+
+
+def _period(query: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:
+    """Return the start and the end of the period. Raise Invalid for a period that is empty or too long."""
+    end: datetime = query["end"] or now
+    start: datetime = query["start"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
+    if start >= end:
+        raise Invalid({"start": [START_NOT_BEFORE_END]})
+    if end - start > timedelta(days=MAX_DAYS):
+        raise Invalid({"start": [TOO_LONG]})
+    return start, end
+
+
+ROUTES = (
+    CallerRoute(
+        "GET",
+        "/api/cloud/agents/{id}/timeline/",
+        get_timeline,
+        "What happened to an agent",
+        answer=TimelineResponse,
+        query=QUERY,
+    ),
+)

@@ -1,0 +1,212 @@
+"""Timelines and explanations of the past: queries and responses."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, TypedDict
+from uuid import UUID
+
+from storage.events.catalogue import EventType
+from storage.model import Agent
+from supervisors.timeline.ahead import AheadKind
+from supervisors.timeline.bands import Band, BandPhase
+from supervisors.timeline.marks import Mark
+from supervisors.timeline.timelines import PastState, Timeline
+from supervisors.timestamps import format_timestamp
+from web.fields import Datetime
+from web.request.parsing import Body
+from web.schemas.events import ActorResponse, actor_of
+
+
+class TimelineQuery(Body):
+    """The period to show."""
+
+    start = Datetime(load_default=None)
+    """The start of the period, in the agent's time zone if it has no offset. Left out: a day before `end`."""
+    end = Datetime(load_default=None)
+    """The end of the period, at most 31 days after its start; it may lie ahead. Left out: now."""
+
+
+class SupervisorAtQuery(Body):
+    """The moment to explain."""
+
+    at = Datetime(load_default=None)
+    """A moment in the past; in the agent's time zone if it has no offset. Left out: now."""
+
+
+class BandResponse(TypedDict):
+    """A part of a period in which the agent was in one phase for one reason."""
+
+    phase: BandPhase
+    """The phase of the agent."""
+    start: datetime
+    """When the band begins: at the end of the one before it."""
+    end: datetime
+    """When the band ends, itself excluded."""
+    why: str | None
+    """The sentence that explained the agent at that time; null if it is not kept, or if the band is mixed."""
+    run: UUID | None
+    """The run that was active; null if there was none, or if the band is mixed."""
+    event: int | None
+    """The id of the event that began the band; null if that is not kept, or if the band is mixed."""
+    seconds: Mapping[BandPhase, float] | None
+    """How many seconds the agent was in each phase of a mixed band; null for other bands."""
+    runs: int | None
+    """How many runs started in a mixed band; null for other bands."""
+
+
+class MarkResponse(TypedDict):
+    """Something that happened beside the phases. A notification is one mark, from arrival to clearing."""
+
+    at: datetime
+    """When it happened; for a notification when it arrived, which may be before the period."""
+    type: EventType
+    """The type of the event. A change of the phase is a mark if somebody asked for it, such as for a run."""
+    event: int
+    """The id of the event."""
+    resource: UUID | None
+    """The notification, message or delivery that it is about; null if it is about the agent or a run."""
+    run: UUID | None
+    """The run that did it, or that it is about; null if there is none."""
+    by: ActorResponse
+    """The one who did it."""
+    data: Mapping[str, Any]
+    """The data of the event, by its type."""
+    title: str | None
+    """The beginning of the notification's title; null if it is about something else, or no longer exists."""
+    due_at: datetime | None
+    """When the notification, a reminder, falls due; null for all others."""
+    cleared_at: datetime | None
+    """When the notification was cleared, which may be after the period; null if it is not."""
+    cleared_by: ActorResponse | None
+    """The one who cleared it; null if nobody has, or if that was after the period."""
+
+
+class AheadResponse(TypedDict):
+    """A moment that lies ahead, as far as it is decided at present."""
+
+    at: datetime
+    """When it will be."""
+    kind: AheadKind
+    """What will be then."""
+    because: str
+    """The reason, as a sentence."""
+    resource: UUID | None
+    """The reminder; null for other kinds."""
+
+
+class TimelineResponse(TypedDict):
+    """What happened to an agent in a period."""
+
+    agent: UUID
+    """The agent."""
+    start: datetime
+    """The start of the period."""
+    end: datetime
+    """The end of the period, itself excluded."""
+    bands: list[BandResponse]
+    """The phases, without gaps or overlaps from `start` to `end`, or to now if `end` lies ahead."""
+    resolution_seconds: float | None
+    """The length of the parts in which several changes are merged to one `mixed` band; null: none are merged,
+    because there are at most 4,000 changes."""
+    marks: list[MarkResponse]
+    """What happened beside the phases, by time, for up to 4,000 events."""
+    marks_left_out: int
+    """How many earlier events of the period have no mark; a shorter period shows them."""
+    ahead: list[AheadResponse]
+    """What lies ahead until `end`, by time, with up to 100 reminders; empty if `end` is past."""
+
+
+class PastSupervisorResponse(TypedDict):
+    """One agent as it was at a moment in the past."""
+
+    agent: UUID
+    """The id of the agent."""
+    name: str
+    """The present name of the agent."""
+    organization: UUID
+    """The organization that the agent belongs to."""
+    at: datetime
+    """The moment."""
+    phase: BandPhase
+    """The phase of the agent at that moment; `unknown` if it did not exist yet or is not known any more."""
+    since: datetime | None
+    """When the phase began; null if that is not known."""
+    why: str | None
+    """Why the agent was in this phase, or why that is not known; null if only the phase is known."""
+    next_wake_at: datetime | None
+    """When it was to wake by itself; null if only something new could wake it."""
+    run: UUID | None
+    """The run that was active; null if there was none."""
+    event: int | None
+    """The id of the event that this is known from; null if that is not kept."""
+
+
+def serialize_timeline(
+    agent_id: UUID, start: datetime, end: datetime, timeline: Timeline
+) -> TimelineResponse:
+    resolution = timeline.resolution
+    return {
+        "agent": agent_id,
+        "start": start,
+        "end": end,
+        "bands": _serialize_bands(timeline.bands),
+        "resolution_seconds": None if resolution is None else resolution.total_seconds(),
+        "marks": [_serialize_mark(mark) for mark in timeline.marks],
+        "marks_left_out": timeline.marks_left_out,
+        "ahead": [
+            {"at": one.at, "kind": one.kind, "because": one.because, "resource": one.resource_id}
+            for one in timeline.ahead
+        ],
+    }
+
+
+def serialize_past(agent: Agent, at: datetime, past: PastState) -> PastSupervisorResponse:
+    state = past.state
+    return {
+        "agent": agent.id,
+        "name": agent.name,
+        "organization": agent.organization_id,
+        "at": at,
+        "phase": state.phase,
+        "since": past.since,
+        "why": state.why,
+        "next_wake_at": datetime.fromisoformat(state.next_wake_at) if state.next_wake_at else None,
+        "run": state.run_id,
+        "event": state.event_id,
+    }
+
+
+def _serialize_bands(bands: Sequence[Band]) -> list[Any]:
+    """Return the fields of BandResponses. Each limit is formatted once: there are thousands of them."""
+    limits = [format_timestamp(band.start) for band in bands]
+    limits += [format_timestamp(bands[-1].end)] if bands else []
+    return [
+        {
+            "phase": state.phase,
+            "start": start,
+            "end": end,
+            "why": state.why,
+            "run": state.run_id,
+            "event": state.event_id,
+            "seconds": state.seconds,
+            "runs": state.runs,
+        }
+        for (start, end), (_, _, state) in zip(pairwise(limits), bands, strict=True)
+    ]
+
+
+def _serialize_mark(mark: Mark) -> MarkResponse:
+    return {
+        "at": mark.at,
+        "type": mark.type,
+        "event": mark.event_id,
+        "resource": mark.resource_id,
+        "run": mark.run_id,
+        "by": actor_of(mark.actor),
+        "data": mark.data,
+        "title": mark.title,
+        "due_at": mark.due_at,
+        "cleared_at": mark.cleared_at,
+        "cleared_by": None if mark.cleared_by is None else actor_of(mark.cleared_by),
+    }
