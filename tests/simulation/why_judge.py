@@ -1,8 +1,9 @@
 """The judge of the timeline: read afterwards, it equals what `why` said at each quiet moment.
 
 A moment is quiet for an agent if all that it was told is done, runs may start, no start is due, and no fault
-may have kept anything from it. Moments at which a budget is spent are left out: nobody is told what others
-spend of it, nor is an idle agent told of a cap.
+may have kept anything from it. What others spend of a shared budget, and its renewal, is found by a scan, so
+such a moment counts once a scan has passed. Moments at which the agent's own budget is spent are left out: an
+idle agent is not told of the cap of its template.
 
 The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
 """
@@ -20,9 +21,9 @@ from supervisors.engine.registry import Registry
 from supervisors.engine.snapshot import Snapshot
 from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
-from supervisors.policy.phases import Phase
+from supervisors.policy.phases import OVER_BUDGET, Phase
 from supervisors.timeline.bands import Band, BandPhase, Fallback, State, bands
-from tests.simulation.judge import Judge
+from tests.simulation.judge import REPAIR_SECONDS, Judge
 from tests.simulation.memory_states import MemoryStates
 from tests.simulation.tables import Nobody, ShortWire, Tables
 
@@ -83,7 +84,7 @@ class WhyJudge(Nobody):
             snapshot = self._ask(registry, agent_id)
             wake = snapshot.next_wake
             is_due = wake is not None and wake.at <= self._judge.wall.now()  # asking has taken time
-            if not (is_due or _is_over_budget(snapshot)):
+            if not is_due and self._is_told_of_budget(agent_id, snapshot):
                 said = self._said.setdefault(agent_id, [])
                 said.append(Said(now, snapshot.phase, snapshot.why))
 
@@ -99,6 +100,19 @@ class WhyJudge(Nobody):
                 if not _agree(state, each):
                     yield agent_id, _difference(each, state)
                     break
+
+    def _is_told_of_budget(self, agent_id: UUID, snapshot: Snapshot) -> bool:
+        """Return whether the agent knows what is left of its budgets, if the sentence depends on that."""
+        was_over = self._tables.states[agent_id].phase == OVER_BUDGET
+        if not (was_over or "Over its" in snapshot.why):
+            return True
+        if "Over its budget" in snapshot.why or snapshot.phase is Phase.QUARANTINED:
+            return False
+        now = self._judge.wall.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        renewed_at = self._judge.loop.time() - (now - midnight).total_seconds()
+        changed_at = max(renewed_at, self._touched_at.get(agent_id, 0.0))
+        return self._judge.loop.time() >= changed_at + REPAIR_SECONDS
 
     def _ask(self, registry: Registry, agent_id: UUID) -> Snapshot:
         context = replace(registry._context, store=self._store)
@@ -128,10 +142,6 @@ class WhyJudge(Nobody):
 
 def _is_done(supervisor: Supervisor | None) -> bool:
     return supervisor is None or not (supervisor.is_handling or supervisor.has_uncertain_update)
-
-
-def _is_over_budget(snapshot: Snapshot) -> bool:
-    return "Over its" in snapshot.why
 
 
 def _agree(state: State, said: Said) -> bool:
