@@ -130,12 +130,16 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True)
 class SystemNotice:
-    """A low `system` notification that a state update adds to its agent's queue, unless its id is there."""
+    """A low `system` notification that a state update adds to the queue of its agent unless its id is there.
+
+    `budget` is the data of the event `budget.reached` that is stored with it; blank: there is none.
+    """
 
     id: UUID
     title: str
     body: str
     created_at: datetime
+    budget: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from http.client import HTTPConnection
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import quote_plus, urlsplit
 
@@ -39,10 +41,22 @@ def multipart(parts: Sequence[str]) -> bytes:
     return body + f"--{BOUNDARY}--\r\n".encode()
 
 
+def write_body(answer: HTTPResponse, ends_at: float | None) -> None:
+    """Write the body as it comes, until a moment of the monotonic clock if there is one."""
+    with suppress(TimeoutError):
+        while piece := answer.read1(65_536):
+            sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+            if ends_at is not None and time.monotonic() >= ends_at:
+                return
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("-s", action="store_true")
     parser.add_argument("-i", action="store_true")
+    parser.add_argument("-N", action="store_true")
+    parser.add_argument("--max-time", type=float)
     parser.add_argument("-X", dest="method")
     parser.add_argument("-H", dest="headers", action="append", default=[])
     parser.add_argument("-d", dest="data", action="append", default=[])
@@ -59,14 +73,16 @@ def main() -> None:
         name, _, value = header.partition(":")
         headers[name.strip().title()] = value.strip()
     url = urlsplit(options.url)
-    connection = HTTPConnection(url.netloc)
+    ends_at = None if options.max_time is None else time.monotonic() + options.max_time
+    connection = HTTPConnection(url.netloc, timeout=options.max_time)
     target = f"{url.path}?{url.query}" if url.query else url.path
     connection.request(options.method or ("POST" if body else "GET"), target, body or None, headers)
     answer = connection.getresponse()
     if options.i:
         head = [f"HTTP/1.1 {answer.status} {answer.reason}", *(f"{n}: {v}" for n, v in answer.getheaders())]
         sys.stdout.write("\r\n".join([*head, "", ""]))
-    sys.stdout.write(answer.read().decode())
+        sys.stdout.flush()
+    write_body(answer, ends_at)
     sys.stdout.write(options.ending.replace("%{http_code}", str(answer.status)).replace("\\n", "\n"))
 
 

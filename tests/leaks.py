@@ -17,7 +17,7 @@ PASSWORD = "correct horse"
 SECRET = re.compile(
     rf"hsk_[a-z0-9]{{8}}_[A-Za-z0-9_-]{{43}}|eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+|{PASSWORD}"
 )
-SECRET_FIELDS = ("key", "code", "token", "secret", "tool_call_secret")
+SECRET_FIELDS = ("key", "code", "token", "ticket", "secret", "tool_call_secret")
 MIN_LENGTH = 20  # of a secret; other values of such fields are shorter, or no text
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from supervisors.policy.phases import Phase
+from supervisors.timeline.bands import BandPhase
 
 Json = Mapping[str, Any]
 
@@ -146,7 +147,8 @@ def _past_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
     yield "phase", _state(agent["phase"], since)
     yield "why", plain(agent["why"] or "not known: the event that said it is no longer kept")
     next_wake = agent["next_wake_at"]
-    yield "next wake", f"{moment(next_wake)} UTC" if next_wake else "nothing was set"
+    if agent["phase"] != BandPhase.UNKNOWN:
+        yield "next wake", f"{moment(next_wake)} UTC" if next_wake else "nothing was set"
     if agent["run"]:
         yield "run", agent["run"]
     if agent["event"]:

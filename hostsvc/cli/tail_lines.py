@@ -141,7 +141,10 @@ def _fields(data: Json) -> str:
 
 
 def _by(event: Json) -> str:
-    """Say who made the change; blank for the service itself."""
+    """Say who made the change; blank for the service itself, and for a run that changes its own state."""
     by = event.get("by") or {}
+    is_state = str(event["type"]).startswith(("run.", "agent.", "model."))
+    if is_state and by.get("type") == "run" and by["id"] == event["run"]:
+        return ""
     kind = KINDS.get(by.get("type", ""))
     return f" ({' '.join(filter(None, ('by', kind, by.get('id'))))})" if kind else ""

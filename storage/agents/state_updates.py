@@ -138,6 +138,7 @@ WITH item AS (
         AS r (agent_id, id, title, body, created_at)
     JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
     ON CONFLICT (id) DO NOTHING
+    RETURNING id, organization_id, agent_id, created_at
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data)
     SELECT e.at, e.type, a.organization_id, a.id, e.run_id, e.resource_id, e.actor, e.phase, e.data::json
@@ -147,6 +148,14 @@ WITH item AS (
     ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, ordinal)
     JOIN updated USING (agent_id) JOIN agent a ON a.id = e.agent_id
     ORDER BY e.ordinal
+), inserted_notice_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
+    SELECT n.created_at, e.type, n.organization_id, n.agent_id, e.resource_id, e.data::json
+    FROM inserted_notice n JOIN unnest($48::uuid[], $66::text[]) AS r (id, budget) USING (id)
+    CROSS JOIN LATERAL (VALUES
+        ('notification.created', n.id, '{"source":"system","priority":"low"}'),
+        ('budget.reached', NULL, r.budget)) AS e (type, resource_id, data)
+    WHERE e.data <> ''
 )
 SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked
 FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
@@ -187,6 +196,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         [update.after.phase_since for update in updates],
         [update.after.why_digest for update in updates],
         *_event_columns(updates),
+        [notice.budget for notice in notices.values()],
     )
 
 

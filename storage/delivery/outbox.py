@@ -82,11 +82,12 @@ WITH recorded AS (
     SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
         last_status = $6, last_error = $7
     WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
-    RETURNING id, organization_id, agent_id, webhook_id, url, failed_at, last_error
+    RETURNING *
 ), given_up_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
     SELECT failed_at, 'webhook.given_up', organization_id, agent_id, id,
-           json_build_object('url', left(url, 200), 'error', left(last_error, 200))
+           json_build_object(
+               'type', payload ->> 'type', 'url', left(url, 200), 'error', left(last_error, 200))
     FROM recorded WHERE failed_at IS NOT NULL
 ), judged AS (
     UPDATE webhook w
@@ -103,10 +104,10 @@ WITH recorded AS (
     RETURNING w.id, w.organization_id, w.url, w.disabled_at, w.disabled_reason
 ), disabled AS (
     SELECT * FROM judged WHERE disabled_at IS NOT NULL
-), inserted_event AS (
+), disabled_event AS (
     INSERT INTO event (at, type, organization_id, resource_id, data)
     SELECT disabled_at, 'webhook.disabled', organization_id, id,
-           json_build_object('url', url, 'error', left($7, 200))
+           json_build_object('url', left(url, 200), 'error', left($7, 200))
     FROM disabled
 )
 SELECT id, organization_id, url, disabled_reason AS reason FROM disabled
@@ -325,7 +326,8 @@ class Outbox:
             now,
             now - DISABLE_AFTER,
         )
-        self._announce()
+        if attempt.failed_at is not None or disabled is not None:
+            self._announce()
         return disabled
 
     async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:

@@ -5,12 +5,12 @@ from typing import LiteralString
 
 from asyncpg import Record
 
+from storage.events.catalogue import EventType
 from storage.events.model import PAUSES, Event, Interest
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import CHUNK_BYTES, ROW_BYTES, Chunk
 from storage.postgres.pool import Pool
 from storage.postgres.query import fill_in
-from storage.postgres.rows import from_row
 
 MAX_ID = 2**63 - 1
 MAX_EVENTS = 500  # that are read at once
@@ -130,4 +130,16 @@ def _select(interest: Interest) -> tuple[LiteralString, tuple[object, ...]]:
 
 
 def _event(row: Record) -> Event:
-    return from_row(Event, row, data=decoded(row["data"]))
+    """Build an event without `from_row`, which would make each read of the feed half as expensive again."""
+    return Event(
+        id=row["id"],
+        at=row["at"],
+        type=EventType(row["type"]),
+        organization_id=row["organization_id"],
+        agent_id=row["agent_id"],
+        run_id=row["run_id"],
+        resource_id=row["resource_id"],
+        actor=row["actor"],
+        phase=row["phase"],
+        data=decoded(row["data"]),
+    )

@@ -10,16 +10,18 @@ from storage.events.phases import to_event
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all
 
-# The last ones of the period. An event with a phase is a mark only if somebody asked for the change.
+# The last ones of the period. An event with a phase is a mark only if a person or a program asked for it.
 LIST_MARKS = """
 SELECT * FROM event
-WHERE agent_id = $1 AND (phase IS NULL OR actor <> '') AND type <> 'run.ended' AND at >= $2 AND at < $3
+WHERE agent_id = $1 AND (phase IS NULL OR actor <> '' AND actor NOT LIKE 'run:%')
+  AND type <> 'run.ended' AND at >= $2 AND at < $3
 ORDER BY at DESC, id DESC LIMIT $4
 """
 
 COUNT_MARKS = """
 SELECT count(*) FROM event
-WHERE agent_id = $1 AND (phase IS NULL OR actor <> '') AND type <> 'run.ended' AND at >= $2 AND at < $3
+WHERE agent_id = $1 AND (phase IS NULL OR actor <> '' AND actor NOT LIKE 'run:%')
+  AND type <> 'run.ended' AND at >= $2 AND at < $3
 """
 
 LIST_NOTIFICATIONS = """

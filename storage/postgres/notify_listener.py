@@ -28,6 +28,7 @@ LISTEN = "LISTEN hostsvc_doorbell"
 RING = "SELECT pg_notify('hostsvc_doorbell', %s)"
 
 PROBE = "probe "
+EVENTS = "events"  # a transaction of another program has written events
 PROBE_SECONDS = 5.0
 ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
 MIN_PAUSE_SECONDS = 0.1  # before reconnecting; doubled until a connection has lasted
@@ -54,9 +55,10 @@ async def open_notify_listener(
 ) -> AsyncIterator["NotifyListener"]:
     """Yield the listener once it has heard its own probe; later it reconnects by itself.
 
-    `on_ring` is called with the agents named by a ring. `catch_up` must check all agents: it is called after
-    an outage, and after a ring that names nobody. `report` is called with the reason when the connection
-    is lost or cannot be made, and with "" when it is back. Raise a StorageError if the first attempt fails.
+    `on_ring` is called with the agents named by a ring, none for a ring about events. `catch_up` must check
+    all agents: it is called after an outage, and after a ring that names nobody. `report` is called with the
+    reason when the connection is lost or cannot be made, and with "" when it is back. Raise a StorageError if
+    the first attempt fails.
     """
     listener = NotifyListener(on_ring, catch_up, clock, report)
     listening = asyncio.create_task(listener.keep_listening(url), name="doorbell")
@@ -178,6 +180,8 @@ class NotifyListener:
         if payload.startswith(PROBE):
             if payload == self._probe:
                 self._probe_heard.set()
+        elif payload == EVENTS:
+            self._on_ring([])
         elif agents := parse_ring(payload):
             self._on_ring(agents)
         else:

@@ -1,11 +1,11 @@
 """Low-priority notices in an agent's own queue, about changes that may need a person's attention."""
 
-from dataclasses import replace
 from datetime import datetime
 
-from storage.agent_facts import AgentFacts, AgentState, RunEnd, SystemNotice
+from storage.agent_facts import AgentFacts, AgentState, Budget, RunEnd, SystemNotice
 from storage.ids import derive_id, new_id
 from storage.model import Outcome
+from storage.postgres.json_values import to_json
 from supervisors.policy import explanations
 from supervisors.policy.budgets import dollars, reached_budget
 from supervisors.policy.decisions import Policy, decide
@@ -13,11 +13,10 @@ from supervisors.policy.transitions import is_newly_quarantined
 
 
 def notice_for(
-    seen: AgentFacts, after: AgentState, end: RunEnd | None, now: datetime, policy: Policy
+    before: AgentState, facts: AgentFacts, end: RunEnd | None, now: datetime, policy: Policy
 ) -> SystemNotice | None:
-    """Return the notice for an update from the state in `seen` to `after`, if there is one."""
-    facts_after = replace(seen, state=after)
-    return quarantine_notice(seen.state, after, now) or _budget_notice(facts_after, end, now, policy)
+    """Return the notice for an update from the state `before` to that in `facts`, if there is one."""
+    return quarantine_notice(before, facts.state, now) or _budget_notice(facts, end, now, policy)
 
 
 def quarantine_notice(before: AgentState, after: AgentState, now: datetime) -> SystemNotice | None:
@@ -48,4 +47,15 @@ def _budget_notice(
     notice_id = derive_id(facts.state.agent_id, f"over budget on {now.date()}")
     spent = f"Spent today: {dollars(budget.spent_usd)} USD."
     body = f"{explanations.why_over_budget(budget, now)} {spent}"
-    return SystemNotice(notice_id, explanations.OVER_BUDGET, body, now)
+    return SystemNotice(notice_id, explanations.OVER_BUDGET, body, now, _event_data(budget))
+
+
+def _event_data(budget: Budget) -> str:
+    """Return the data of the event `budget.reached`."""
+    return to_json(
+        {
+            "of": "organization" if budget.of_organization else "agent",
+            "cap_usd": float(budget.cap_usd),
+            "spent_usd": float(budget.spent_usd),
+        }
+    ).decode()

@@ -19,9 +19,9 @@ def plan_update(
     """Plan any update but a start and a crash of the supervisor."""
     facts = transitions.facts_after(seen, after)
     decision = decide(facts, step.now, policy)
-    armed = replace(facts, state=transitions.with_next_due(facts, decision, step.now))
-    recorded, events = record(seen.state, armed, decision, policy, step)
-    notice = notice_for(seen, recorded, step.end, step.now, policy)
+    armed = transitions.with_next_due(facts, decision, step.now)
+    recorded, events = record(seen.state, armed, facts, decision, policy, step)
+    notice = notice_for(seen.state, facts, step.end, step.now, policy)
     return StateUpdate(
         seen.state, recorded, guarded=True, end=step.end, receipt=receipt, notice=notice, events=events
     )
@@ -44,7 +44,7 @@ def plan_start(
 ) -> StateUpdate:
     """Plan the start of a run. Nothing is due while it goes on."""
     facts = replace(seen, state=after, wake_reason=after.last_wake_reason)
-    recorded, events = record(seen.state, facts, Decision(Phase.RUNNING), policy, step)
+    recorded, events = record(seen.state, after, facts, Decision(Phase.RUNNING), policy, step)
     return StateUpdate(seen.state, recorded, guarded=False, start=step.start, receipt=receipt, events=events)
 
 

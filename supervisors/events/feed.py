@@ -33,6 +33,7 @@ REST_SECONDS = 0.01  # after a read, so that the commits of a busy moment share 
 MAX_BLOCKED_SECONDS = 0.04  # between two reads while events wait for a transaction before them
 SKIP_PAUSE_SECONDS = 0.005
 SKIP_SECONDS = 1.0
+CLOSE_SECONDS = 1.0
 
 ALL = "all"
 EventIndex = dict[Hashable, dict[Subscription, None]]
@@ -121,8 +122,9 @@ class EventFeed:
 
     async def close(self) -> None:
         """Offer what is committed, and end all subscriptions."""
-        with suppress(StorageError):
-            await self._read()
+        with suppress(StorageError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._read()
         self._end = FeedClosed("the service is shutting down")
         for subscription in self._subscriptions:
             subscription.end(self._end)
@@ -150,17 +152,18 @@ class EventFeed:
 
     async def _find_end(self) -> None:
         """Settle the end of the log, unless another caller has subscribed in the meantime."""
-        pause = partial(self._clock.sleep, SKIP_PAUSE_SECONDS)
         async with self._reading:
             if self._subscriptions:
                 return
-            try:
-                async with asyncio.timeout(SKIP_SECONDS):
-                    await self._reader.skip(pause)
-            except TimeoutError:
-                raise RowLocked("a transaction that writes events has not ended for too long") from None
+            deadline = self._clock.monotonic() + SKIP_SECONDS
+            await self._reader.skip(partial(self._pause, deadline))
             self._next_poll_at = 0.0
             await self._refresh_oldest()
+
+    async def _pause(self, deadline: float) -> None:
+        if self._clock.monotonic() >= deadline:
+            raise RowLocked("a transaction that writes events has not ended for too long")
+        await self._clock.sleep(SKIP_PAUSE_SECONDS)
 
     def _places(self, interest: Interest) -> Iterator[tuple[EventIndex, Hashable]]:
         """Yield where the subscriptions of this interest are found."""

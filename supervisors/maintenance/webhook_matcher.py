@@ -21,7 +21,7 @@ RELOAD_SECONDS = 5.0  # until webhooks that another program has written are foun
 HELD_SECONDS = 1.0  # until a webhook that had too many pending deliveries is looked at again
 MAX_ORGANIZATIONS = 20  # of one round; the others take their turn in the next ones
 MIN_REST_SECONDS = 0.02  # between two rounds
-REST_SHARE = 4  # a rest is four times as long as the round took, so that others have most of the database
+REST_SHARE = 1  # a rest is as long as the round took: matching uses one connection for half of the time
 
 
 class MatchingStore(Protocol):

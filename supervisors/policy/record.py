@@ -50,17 +50,22 @@ class Step:
 
 
 def record(
-    before: AgentState, facts: AgentFacts, decision: Decision, policy: Policy, step: Step
+    before: AgentState,
+    after: AgentState,
+    facts: AgentFacts,
+    decision: Decision,
+    policy: Policy,
+    step: Step,
 ) -> tuple[AgentState, tuple[NewEvent, ...]]:
-    """Return the state in `facts` as the log describes it, and the events of the step that leads to it.
+    """Return the state `after` as the log describes it, and the events of the step that leads to it.
 
-    `decision` is what the rules say of `facts`. A step that changes neither the phase, nor the sentence that
-    explains it, nor the moment of the next wake, writes no event, unless it starts, ends or stops something.
+    `decision` is what the rules say of `facts`, the facts after the step. A step that changes neither the
+    phase, nor the sentence that explains it, nor the moment of the next wake, writes no event, unless it
+    starts, ends or stops something.
     """
     if facts.paused:
         facts = replace(facts, paused=False)
         decision = decide(facts, step.now, policy)
-    after = facts.state
     ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)
     phase = explanations.phase_of(facts, decision, step.now, run_is_stopping=step.run_is_stopping)
     name = explanations.recorded_name(decision, phase)

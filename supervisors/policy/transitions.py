@@ -61,14 +61,12 @@ def with_next_due(facts: AgentFacts, decision: Decision, now: datetime) -> Agent
     `decision` is what the rules say of these facts. Every update but a start and a crash of the supervisor
     passes through here, so that the next wake is stored with it.
     """
-    state = facts.state
-    keeps_retry = pending_retry_at(facts) is not None
-    return replace(
-        state,
-        retry_at=state.retry_at if keeps_retry else None,
-        retry_reason=state.retry_reason if keeps_retry else "",
-        next_due_at=_next_due_at(state, decision, now),
-    )
+    state, next_due_at = facts.state, _next_due_at(facts.state, decision, now)
+    if pending_retry_at(facts) is not None:
+        return replace(state, next_due_at=next_due_at)
+    if (state.retry_at, state.retry_reason, state.next_due_at) == (None, "", next_due_at):
+        return state
+    return replace(state, retry_at=None, retry_reason="", next_due_at=next_due_at)
 
 
 def _next_due_at(state: AgentState, decision: Decision, now: datetime) -> datetime | None:
@@ -83,7 +81,7 @@ def _next_due_at(state: AgentState, decision: Decision, now: datetime) -> dateti
 
 def dequeued(state: AgentState) -> AgentState:
     """Record that the agent does not wait for a run slot: nothing starts it now."""
-    return replace(state, queued_at=None)
+    return state if state.queued_at is None else replace(state, queued_at=None)
 
 
 def queued(state: AgentState, now: datetime) -> AgentState:

@@ -204,8 +204,10 @@ def state_of(change: PhaseChange) -> State:
 
 
 def _is_same(before: State, after: State) -> bool:
-    """Return whether two neighbours are one band. Ids are compared first, because they differ most often."""
-    return before.event_id == after.event_id and before == after and after.phase is not BandPhase.MIXED
+    """Return whether two neighbours are one band: the second event changed nothing that is shown."""
+    if after.phase is BandPhase.MIXED:
+        return False
+    return (before.phase, before.why, before.run_id) == (after.phase, after.why, after.run_id)
 
 
 def _ascending(items: Sequence[Step] | Sequence[PauseChange]) -> list[datetime]:

@@ -159,7 +159,7 @@ async def test_tail_ends_quietly_when_nobody_reads(
     )
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
-        assert b"notification.created" in await process.stdout.readline()
+        assert b"agent.created" in await process.stdout.readline()
         await client.notify(agent, source="sms")
         _, errors = await process.communicate()
     assert errors == b""

@@ -2,7 +2,7 @@
 
 Absolute times depend on the machine, ratios hardly: nothing here is judged by the clock.
 By name only some are measured: `python -m tests.benchmarks create cycles wakes reminders turns waiting
-search`.
+search streams`.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from hostsvc.embedded_postgres import EmbeddedPostgres
 from tests.benchmarks import (
     create_notification,
     document_search,
+    event_streams,
     full_cycle,
     punctuality,
     turns,
@@ -41,6 +42,7 @@ MEASURES: dict[str, Callable[[Path, str], Coroutine[Any, Any, Row]]] = {
     "waiting": turns.measure_waiting,
     "context": wake_context.measure,
     "search": document_search.measure,
+    "streams": event_streams.measure,
 }
 
 

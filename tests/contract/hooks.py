@@ -65,6 +65,7 @@ STATE = re.compile(
     r"|.*This is not a span of the trace\."
     r"|.*A span may not be its own parent\."
     r"|.*start_date may not be after end_date\."
+    r"|.*start must be before end\."
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."
     r"|.*parse error - too many fields"
@@ -126,6 +127,7 @@ def before_call(context: HookContext, case: AnyCase, kwargs: Json) -> None:
     """Write forms as the service expects them, and point most valid requests at existing objects."""
     # Each comes from another address, or the limit on guesses would refuse everything after ten of them.
     case.headers["X-Forwarded-For"] = str(IPv4Address(next(addresses)))
+    case.headers["Accept"] = "application/json"  # an event stream would not end
     if isinstance(case.body, dict) and case.media_type != "application/json":
         case.body = LENIENCY.written_as_form(case.body, _media_type(case))
     if case.meta is not None and case.meta.generation.mode.is_positive:

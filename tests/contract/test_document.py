@@ -152,7 +152,14 @@ async def test_organization_header_is_documented_where_it_chooses(service: Servi
     ann = as_user(service, user)
     for route in ROUTES:
         if route.access is Access.CALLERS and "{" not in route.path and "/auth/" not in route.path:
-            body = {"name": "Ada", "title": "Notes", "model": "builtin/inbox", "email": "ada@example.org"}
+            body = {
+                "name": "Ada",
+                "title": "Notes",
+                "model": "builtin/inbox",
+                "email": "ada@example.org",
+                "url": "https://hooks.example/",
+                "types": ["*"],
+            }
             answer = await ann.request(route.method, route.path, json=body)
             is_needed = answer.body == {
                 "organization": ["You belong to several organizations: name one in X-Organization."]

@@ -20,6 +20,8 @@ from storage.agent_facts import (
     SystemNotice,
 )
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
+from storage.events.catalogue import EventType
+from storage.events.model import NewEvent
 from storage.history.journals import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
 from supervisors.policy.phases import OVER_BUDGET, Phase
@@ -267,6 +269,9 @@ async def update_row(tables: Tables, transaction: Transaction, update: StateUpda
     events = [replace(event, agent_id=agent_id) for event in update.events]
     if update.notice is not None and update.notice.id not in tables.notifications:
         events.append(row_events.created(_left(update.notice, agent)))
+        if update.notice.budget:
+            reached = EventType.BUDGET_REACHED
+            events.append(NewEvent(reached, update.notice.created_at, agent_id, data=update.notice.budget))
     transaction.insert_events(agent.organization_id, events)
     transaction.write(lambda: _write_update(tables, newest, agent, update, active))
     return True

@@ -764,6 +764,32 @@ async def test_agents_waiting_for_an_unreached_budget_are_listed(store: Store) -
     assert await states.list_within_budget(NOW, midnight, None, 9) == []
 
 
+async def test_agents_recorded_over_budget_within_it_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    recorded, spent = [await store.agent(owner.id, max_cost_usd_per_day=Decimal(5)) for _ in range(2)]
+    for one in (recorded, spent):
+        await store.put(one, phase="over_budget")
+    await store.storage.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
+
+    assert await store.storage.agent_states.list_within_budget(NOW, NOW + 15 * HOUR, None, 9) == [recorded.id]
+
+
+async def test_resting_agents_newly_over_the_organization_budget_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    spender, idle, recorded, quarantined, archived = [await store.agent(owner.id) for _ in range(5)]
+    await store.put(recorded, phase="over_budget")
+    await store.put(quarantined, phase="quarantined")
+    await store.put(archived, status=AgentStatus.ARCHIVED, phase="archived")
+    await store.storage.usage.insert(usage_record(spender, cost_usd=Decimal(5)))
+    states, resting = store.storage.agent_states, sorted([spender.id, idle.id])
+
+    assert await states.list_newly_over_budget(NOW, None, 9) == []
+    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)}, NOW)
+    assert await states.list_newly_over_budget(NOW, None, 9) == resting
+    assert await states.list_newly_over_budget(NOW, resting[0], 9) == resting[1:]
+    assert await states.list_newly_over_budget(NOW + 24 * HOUR, None, 9) == []
+
+
 async def test_agents_of_a_template_with_something_ahead_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id)

@@ -14,7 +14,7 @@ from web.app_keys import EVENT_FEED
 from web.errors import ApiError, Unavailable
 from web.events.frames import AT_ONCE, FRAMES, first_frame, live_frame, progress_frame, reset_frame
 from web.events.open_streams import OpenStream
-from web.events.selected_events import SelectedEvents
+from web.events.selected_events import SelectedEvents, last_id
 from web.media_types import EVENT_STREAM
 from web.observability.request_id import early_headers
 from web.request.unknown_names import UNKNOWN_NAMES
@@ -96,22 +96,20 @@ class EventStream:
         """Send these events, and at least the position from time to time."""
         for start in range(0, len(selected), AT_ONCE):
             part = selected[start : start + AT_ONCE]
-            ids = [event.id for event in part if isinstance(event, Event)]
-            await self._stream.write(await self._frames(part), ids[-1] if ids else self._stream.position)
-        if any(self._is_end(event) for event in selected):
+            await self._stream.write(await self._frames(part), last_id(part, self._stream.position))
+        if self._interest.agent_id is not None and any(self._is_end(event) for event in selected):
             self._stream.end()
         elif self._events.position >= self._stream.position + SKIPPED_IDS:
             await self._stream.write([progress_frame(self._events.position)], self._events.position)
 
     async def _frames(self, events: Sequence[FeedEvent]) -> list[bytes]:
         stored = [event for event in events if isinstance(event, Event)]
-        frames = {frame.id: frame.text for frame in await self._stream.request.app[FRAMES].get(stored)}
-        return [frames[event.id] if isinstance(event, Event) else live_frame(event) for event in events]
+        frames = iter(await self._stream.request.app[FRAMES].get(stored))
+        return [next(frames).text if isinstance(event, Event) else live_frame(event) for event in events]
 
     def _is_end(self, event: FeedEvent) -> bool:
         """Return whether nothing can follow, because the agent of the stream was deleted."""
-        agent_id = self._interest.agent_id
-        return event.type == EventType.AGENT_DELETED and event.agent_id == agent_id is not None
+        return event.type == EventType.AGENT_DELETED and event.agent_id == self._interest.agent_id
 
 
 def stream_response(request: web.Request) -> web.StreamResponse:

@@ -1,8 +1,9 @@
 """Events as streams and lists send them, each written once for all that receive it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from aiohttp import web
 
@@ -19,6 +20,7 @@ AT_ONCE = 16  # events that are written together: each may hold a resource as lo
 TURNS = 4  # of such groups, by organization; one alone gets two
 LIFETIME_SECONDS = 5.0
 MAX_BYTES = 33_554_432  # of all frames that are kept
+FORGOTTEN_AT_ONCE = 64  # more than are written for one call
 RETRY_MILLISECONDS = 1000
 
 
@@ -35,6 +37,18 @@ class Frame:
         return self.text[self.json_start : -2]
 
 
+class _Writing:
+    """Events that are written together. `end` is set when their frames are there, or `error`."""
+
+    __slots__ = ("began_at", "end", "error", "frames")
+
+    def __init__(self, began_at: float) -> None:
+        self.began_at = began_at
+        self.frames: dict[int, Frame] = {}
+        self.error: Exception | None = None
+        self.end = asyncio.Event()
+
+
 class EventFrames:
     """Writes events together with what they are about, as it is at that moment.
 
@@ -45,64 +59,64 @@ class EventFrames:
         self._storage = storage
         self._clock = clock
         self._turns = FairSlots(TURNS)
-        self._frames: dict[int, tuple[float, asyncio.Future[Frame]]] = {}  # by id, the oldest frame first
+        self._writings: dict[int, _Writing] = {}  # by the id of each event, the oldest first
         self._bytes = 0
-        self._writers: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<EventFrames: {len(self._frames)} with {self._bytes} bytes>"
+        return f"<EventFrames: {len(self._writings)} with {self._bytes} bytes>"
 
     async def get(self, events: Sequence[Event]) -> list[Frame]:
         """Return the frames of the events, in their order. Raise StorageError if the database refuses."""
         self._forget_old()
-        missing = [event for event in events if event.id not in self._frames]
+        missing = [event for event in events if event.id not in self._writings]
         for start in range(0, len(missing), AT_ONCE):
             self._begin(missing[start : start + AT_ONCE])
-        frames = [self._frames[event.id][1] for event in events]
-        return [frame.result() if frame.done() else await asyncio.shield(frame) for frame in frames]
+        writings = [self._writings[event.id] for event in events]
+        for writing in writings:
+            if not writing.end.is_set():
+                await writing.end.wait()
+            if writing.error is not None:
+                raise writing.error
+        return [writing.frames[event.id] for event, writing in zip(events, writings, strict=True)]
 
     def _begin(self, events: Sequence[Event]) -> None:
         """Write the events in a task, because the stream that needs them first may end before the others."""
-        loop, now = asyncio.get_running_loop(), self._clock.monotonic()
+        writing = _Writing(self._clock.monotonic())
         for event in events:
-            self._frames[event.id] = (now, loop.create_future())
-        task = loop.create_task(self._write(events), name="event frames")
-        self._writers.add(task)
-        task.add_done_callback(self._writers.discard)
+            self._writings[event.id] = writing
+        task = asyncio.create_task(self._write(events, writing), name="event frames")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _write(self, events: Sequence[Event]) -> None:
-        futures = [self._frames[event.id][1] for event in events]
+    async def _write(self, events: Sequence[Event], writing: _Writing) -> None:
         try:
-            for future, frame in zip(futures, await self._read(events), strict=True):
-                future.set_result(frame)
-                self._bytes += len(frame.text)
+            resources = await self._represent(events)
+            writing.frames = {event.id: frame_of(event, resources.get(event.id)) for event in events}
+            self._bytes += sum(len(frame.text) for frame in writing.frames.values())
         except Exception as error:  # the outermost edge of the task: the streams get the error
-            for event, future in zip(events, futures, strict=True):
-                self._frames.pop(event.id, None)
-                future.set_exception(error)
-                future.exception()  # the streams may be gone
-        finally:
-            for future in futures:
-                future.cancel()  # only a cancelled task leaves one without a result
+            writing.error = error
+            for event in events:
+                del self._writings[event.id]
+        writing.end.set()
 
-    async def _read(self, events: Sequence[Event]) -> list[Frame]:
+    async def _represent(self, events: Sequence[Event]) -> Mapping[int, Representation]:
         organization_id = events[0].organization_id
         await self._turns.take(organization_id)
         try:
-            resources = await represent(self._storage, events)
+            return await represent(self._storage, events)
         finally:
             self._turns.release(organization_id)
-        return [frame_of(event, resources.get(event.id)) for event in events]
 
     def _forget_old(self) -> None:
         """Forget frames that are too old, and the oldest ones if all take too many bytes."""
         oldest = self._clock.monotonic() - LIFETIME_SECONDS
-        while self._frames:
-            event_id, (began_at, frame) = next(iter(self._frames.items()))
-            if not frame.done() or (began_at > oldest and self._bytes <= MAX_BYTES):
+        for event_id, writing in list(islice(self._writings.items(), FORGOTTEN_AT_ONCE)):
+            is_kept = writing.began_at > oldest and self._bytes <= MAX_BYTES
+            if is_kept or not writing.end.is_set():
                 return
-            del self._frames[event_id]
-            self._bytes -= 0 if frame.cancelled() else len(frame.result().text)
+            del self._writings[event_id]
+            self._bytes -= len(writing.frames[event_id].text)
 
 
 FRAMES: web.AppKey[EventFrames] = web.AppKey("event_frames")

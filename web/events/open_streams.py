@@ -127,6 +127,9 @@ class OpenStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
+    def __iter__(self) -> Iterator[OpenStream]:
+        return iter(self._streams)
+
     @contextmanager
     def open(self, request: web.Request, caller: Caller | None) -> Iterator[OpenStream]:
         """Count a stream of the caller; None: the operator. Raise TooManyRequests if it has too many."""

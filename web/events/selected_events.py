@@ -32,6 +32,11 @@ class Selection:
         return self.types is None or type_name in self.types
 
 
+def last_id(events: Sequence[FeedEvent], default: int) -> int:
+    """Return the id of the last event that has one."""
+    return next((event.id for event in reversed(events) if isinstance(event, Event)), default)
+
+
 class SelectedEvents:
     """Reads the events of one subscription. `position` is the cursor: every event up to it was returned.
 
@@ -47,6 +52,7 @@ class SelectedEvents:
         self._turns = turns
         self._owner = owner
         self._selection = selection
+        self._selects_all = selection == Selection()
         self.position = 0
 
     def has_lost_events(self) -> bool:
@@ -62,7 +68,7 @@ class SelectedEvents:
         """Return whether the next events lie in the log, before those that the subscription offers."""
         return self.position < subscription.position
 
-    async def read_log(self, subscription: Subscription) -> list[Event]:
+    async def read_log(self, subscription: Subscription) -> Sequence[Event]:
         """Return the selected events among the next ones in the log."""
         until = subscription.position
         async with self._turns.turn(self._owner):
@@ -71,17 +77,18 @@ class SelectedEvents:
         self.position = events[-1].id if events.is_cut else until
         return selected
 
-    async def wait(self, stream: OpenStream, subscription: Subscription) -> list[FeedEvent]:
+    async def wait(self, stream: OpenStream, subscription: Subscription) -> Sequence[FeedEvent]:
         """Return the selected events among the next ones that the subscription offers. Raise FeedError."""
         offered = await stream.next_events(subscription)
         new = [event for event in offered if isinstance(event, LiveEvent) or event.id > self.position]
         selected = await self._select(new)
-        ids = [event.id for event in new if isinstance(event, Event)]
-        self.position = ids[-1] if ids else self.position
+        self.position = last_id(new, self.position)
         return selected
 
-    async def _select(self, events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    async def _select(self, events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
         """Return the selected events. The tags are those that the agents have now, or had in the end."""
+        if self._selects_all:
+            return events
         chosen = [event for event in events if self._selection.has_type(event.type)]
         tag = self._selection.tag
         if not tag or not chosen:

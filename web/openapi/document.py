@@ -21,6 +21,7 @@ from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.openapi.value_meanings import append_value_meanings
+from web.openapi.webhooks import webhook_requests
 from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
@@ -135,6 +136,7 @@ def build_document(routes: Iterable[Route]) -> Json:
     paths: dict[str, Json] = {}
     for route in routes:
         paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
+    webhooks = webhook_requests(components)
     mark_read_only(paths.values(), components)
     inherit_descriptions(paths.values(), components)
     append_value_meanings(paths.values(), components)
@@ -149,6 +151,7 @@ def build_document(routes: Iterable[Route]) -> Json:
         "servers": [{"url": "/"}],
         "tags": tags(paths),
         "paths": paths,
+        "webhooks": webhooks,
         "components": {
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
             "responses": error_responses.responses(),

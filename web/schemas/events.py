@@ -74,7 +74,7 @@ class NewTicketBody(Body):
 class TicketResponse(TypedDict):
     """A ticket for event streams."""
 
-    ticket: str
+    ticket: str | None
     """The value of `?ticket=`; it can open streams until `expires_at`, and nothing else. null in a repeated
     answer."""
     expires_at: datetime
@@ -199,12 +199,19 @@ class BudgetData(TypedDict):
 
 
 class WebhookData(TypedDict):
-    """The data of `webhook.given_up` and `webhook.disabled`."""
+    """The data of `webhook.disabled`."""
 
     url: str
     """Where the webhook goes."""
     error: str
     """Why the last attempt failed."""
+
+
+class GivenUpData(WebhookData):
+    """The data of `webhook.given_up`."""
+
+    type: str
+    """The type of the event that was not delivered, such as `run.ended`."""
 
 
 class ModelDeltaData(TypedDict):
@@ -226,6 +233,7 @@ Data = (
     | FieldsData
     | MessageData
     | BudgetData
+    | GivenUpData
     | WebhookData
     | ModelDeltaData
     | NoData
@@ -257,7 +265,7 @@ DATA: Mapping[str, type] = {
     EventType.MESSAGE_SENT: MessageData,
     EventType.MESSAGE_FAILED: MessageData,
     EventType.BUDGET_REACHED: BudgetData,
-    EventType.WEBHOOK_GIVEN_UP: WebhookData,
+    EventType.WEBHOOK_GIVEN_UP: GivenUpData,
     EventType.WEBHOOK_DISABLED: WebhookData,
     EventType.ORGANIZATION_PAUSED: NoData,
     EventType.ORGANIZATION_UNPAUSED: NoData,

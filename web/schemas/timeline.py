@@ -61,7 +61,7 @@ class MarkResponse(TypedDict):
     at: datetime
     """When it happened; for a notification when it arrived, which may be before the period."""
     type: EventType
-    """The type of the event. A change of the phase is a mark if somebody asked for it, such as for a run."""
+    """The type of the event. A change of the phase is a mark if a person or program asked for it."""
     event: int
     """The id of the event."""
     resource: UUID | None

@@ -9,6 +9,7 @@ from marshmallow import validate
 
 from storage.delivery.webhooks import Webhook
 from storage.events.catalogue import EventType
+from storage.model import Purpose
 from web.event_type_fields import EventTypePattern
 from web.fields import Boolean, Line, ListOf, Text, Url, Uuid
 from web.request.parsing import Body
@@ -99,6 +100,34 @@ class RotatedWebhookResponse(WebhookResponse):
     """The new secret, which signs all requests from now on. It cannot be read again."""
     old_secret_until: datetime
     """Until when the secret before it signs the same requests, too."""
+
+
+class WebhookTest(TypedDict):
+    """The data of `webhook.test`."""
+
+    webhook: UUID
+    """The webhook that is tested."""
+    organization: UUID
+    """The organization of the webhook."""
+
+
+class AgentCreated(TypedDict):
+    """The data of `agent.created`, as the webhook of a template gets it."""
+
+    agent: UUID
+    """The new agent."""
+    template: UUID
+    """The template that it was created from."""
+    organization: UUID
+    """The organization of both."""
+    name: str
+    """The name of the agent."""
+    tags: Sequence[str]
+    """The tags of the agent."""
+    purpose: Purpose
+    """What the agent is for."""
+    created_at: datetime
+    """When it was created."""
 
 
 def serialize_webhook(webhook: Webhook) -> WebhookResponse:

@@ -1,5 +1,6 @@
 """`hostsvc status` in this process; `tests/acceptance/test_status_command.py` runs it against a service."""
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from hostsvc.cli.status_command import (
 from hostsvc.config import ServerSettings
 from storage.errors import DatabaseUnavailable
 from tests.hostsvc.cli.answers import serving_json
-from tests.hostsvc.cli.test_status_screen import service_status, snapshot
+from tests.hostsvc.cli.test_status_screen import past_snapshot, service_status, snapshot
 
 AGENT = UUID(int=7)
 OTHER = UUID(int=8)
@@ -136,3 +137,13 @@ async def test_unreadable_token_is_reported_with_the_state_of_the_service(
         with pytest.raises(StatusUnavailable, match=r"set HOSTSVC__OPERATOR__TOKEN to the token") as caught:
             await show_status(url, lost_token, Selection(), watch=False)
     assert type(caught.value) is kind
+
+
+async def test_show_status_prints_one_agent_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    at = datetime(2026, 11, 21, 3, tzinfo=UTC)
+    path = f"/status/supervisors/{AGENT}/?at=2026-11-21T03:00:00.000000Z"
+    async with serving_json({**ALIVE, path: past_snapshot(agent=str(AGENT))}, TOKEN) as url:
+        assert await show_status(url, fetch_token, Selection(str(AGENT), at=at), watch=False) == 0
+    printed = capsys.readouterr().out
+    assert "phase         asleep since 2026-11-21 02:00:00 UTC" in printed
+    assert "why           Asleep until something woke it." in printed

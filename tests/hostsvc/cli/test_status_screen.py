@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from hostsvc.cli.status_screen import COLORS, agent_screen, duration, moment, service_screen
+from hostsvc.cli.status_screen import (
+    COLORS,
+    agent_screen,
+    duration,
+    moment,
+    past_screen,
+    service_screen,
+)
 from supervisors.policy.phases import Phase
 from web.ports import ServiceState
 
@@ -191,3 +198,36 @@ def test_no_id_is_broken_on_a_narrow_terminal(width: int) -> None:
 
 def test_colors_belong_to_known_phases_and_states() -> None:
     assert {*COLORS} <= {*Phase, *ServiceState}
+
+
+def past_snapshot(**fields: Any) -> dict[str, Any]:
+    defaults: dict[str, Any] = {
+        "agent": "01a1f880-33df-73ec-b86e-a7ed267184ca",
+        "name": "Grace",
+        "organization": "01a1f880-33df-73ec-b86e-a7ed267184cb",
+        "at": "2026-11-21T03:00:00.000000Z",
+        "phase": "asleep",
+        "since": "2026-11-21T02:00:00.000000Z",
+        "why": "Asleep until something woke it.",
+        "next_wake_at": "2026-11-21T08:00:00.000000Z",
+        "run": None,
+        "event": 12,
+    }
+    return {**defaults, **fields}
+
+
+def test_past_screen_names_moment_next_wake_and_event() -> None:
+    assert printed(past_screen(past_snapshot())).endswith(
+        "at 2026-11-21 03:00:00 UTC phase asleep since 2026-11-21 02:00:00 UTC "
+        "why Asleep until something woke it. next wake 2026-11-21 08:00:00 UTC event 12"
+    )
+
+
+def test_past_screen_says_what_is_not_known() -> None:
+    gone = past_snapshot(phase="unknown", since=None, next_wake_at=None, event=None, why="Not known.")
+    without_sentence = past_snapshot(why=None, next_wake_at=None, event=None)
+
+    assert printed(past_screen(gone)).endswith("phase unknown why Not known.")
+    assert printed(past_screen(without_sentence)).endswith(
+        "why not known: the event that said it is no longer kept next wake nothing was set"
+    )

@@ -139,6 +139,19 @@ def test_sentence_says_what_happened(fields: dict[str, Any], sentence: str) -> N
     assert said(**fields) == sentence
 
 
+@pytest.mark.parametrize(
+    ("type_", "run", "ending"),
+    [
+        ("agent.asleep", "7", "So."),
+        ("agent.stopped", "8", "(by run 7)"),
+        ("notification.cleared", "7", "(by run 7)"),
+    ],
+)
+def test_run_is_named_unless_it_changes_its_own_state(type_: str, run: str, ending: str) -> None:
+    changed = {**event(type_, by="run:7", why="So."), "run": run}
+    assert event_line(changed, "Grace").plain.endswith(ending)
+
+
 def test_event_of_an_organization_names_no_agent() -> None:
     text = line(type_="organization.paused", name="").plain
     assert text.endswith(f"  The organization {ORGANIZATION} is paused.")

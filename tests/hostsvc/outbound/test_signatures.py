@@ -32,6 +32,6 @@ def test_receiver_of_the_guide_accepts_a_signed_call_once(
     headers = signed_headers([secret], "msg-1", BODY, SystemClock().now())
     for _ in range(2):
         assert receive(secret, headers, BODY) == 204
-    assert capsys.readouterr().out == "made: Ada\n"
+    assert capsys.readouterr().out == "received: agent.created\n"
     assert receive("another secret", headers, BODY) == 401
     assert receive(secret, headers, BODY + b" ") == 401

@@ -10,6 +10,8 @@ from storage.agent_facts import AgentState, StateUpdate, SystemNotice
 from storage.agents.state import AgentStates
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.errors import RowLocked
+from storage.events.catalogue import EventType
+from storage.events.model import NewEvent
 from storage.history.runs import Runs
 from storage.history.traces import Traces
 from storage.ids import new_id
@@ -24,6 +26,7 @@ from tests.storage.agents.states import (
     start_update,
     started_state,
 )
+from tests.storage.events.recorded import forget_events, logged
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization
 
 INSERT_MANY = """
@@ -278,6 +281,9 @@ async def test_update_writes_each_field_to_its_own_column(states: AgentStates, p
         next_due_at=NOW + 13 * SECOND,
         seen_until=NOW + 14 * SECOND,
         stop_reason="Maintenance",
+        phase="stopping",
+        phase_since=NOW + 15 * SECOND,
+        why_digest=-(2**63),
     )
 
     assert await states.update(StateUpdate(before, after, guarded=True))
@@ -305,3 +311,43 @@ async def test_notice_is_stored_only_if_update_is_made(states: AgentStates, pool
     [row] = await pool.fetch(select)
     assert tuple(row) == ("system", "low", "Quarantined", "It failed.", NOW, None)
     assert (await get_facts(states, agent)).state.wake_seq == before.wake_seq
+
+
+async def test_budget_is_reached_once_with_its_notice(states: AgentStates, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    await forget_events(pool)
+    data = '{"of":"agent","cap_usd":5.0,"spent_usd":6.5}'
+    notice = SystemNotice(new_id(), "Over budget", "It has spent its budget.", NOW, data)
+    for _ in range(2):
+        before = (await get_facts(states, agent)).state
+        assert await states.update(StateUpdate(before, before, guarded=True, notice=notice))
+
+    created = {"source": "system", "priority": "low"}
+    reached = {"of": "agent", "cap_usd": 5.0, "spent_usd": 6.5}
+    assert await logged(pool, "notification") == [("notification.created", "", created)]
+    assert await logged(pool, "budget") == [("budget.reached", "", reached)]
+
+
+async def test_events_are_stored_in_order_only_if_update_is_made(states: AgentStates, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    before = (await get_facts(states, agent)).state
+    run_id = new_id()
+    events = (
+        NewEvent(EventType.RUN_ENDED, NOW, agent.id, run_id, actor=f"run:{run_id}", data='{"turns":3}'),
+        NewEvent(EventType.AGENT_ASLEEP, NOW + SECOND, agent.id, run_id, phase="asleep"),
+    )
+    refused = replace(before, status=AgentStatus.ARCHIVED)
+    select = "SELECT * FROM event WHERE run_id IS NOT NULL ORDER BY id"
+
+    assert not await states.update(StateUpdate(refused, before, guarded=True, events=events))
+    assert await pool.fetch(select) == []
+    assert await states.update(StateUpdate(before, before, guarded=True, events=events))
+
+    rows = await pool.fetch(select)
+    assert [(row["type"], row["at"], row["actor"], row["phase"], row["data"]) for row in rows] == [
+        ("run.ended", NOW, f"run:{run_id}", None, {"turns": 3}),
+        ("agent.asleep", NOW + SECOND, "", "asleep", {}),
+    ]
+    assert {(row["organization_id"], row["agent_id"], row["run_id"]) for row in rows} == {
+        (agent.organization_id, agent.id, run_id)
+    }

@@ -238,4 +238,4 @@ async def test_given_up_delivery_is_recorded_once(pool: Pool, outbox: Outbox) ->
     [event] = await list_events(pool, "webhook")
     assert (event["type"], event["at"], event["resource_id"]) == ("webhook.given_up", NOW, due.id)
     assert (event["organization_id"], event["agent_id"]) == (stored.organization_id, stored.id)
-    assert event["data"] == {"url": URL, "error": "x" * 200}
+    assert event["data"] == {"type": "agent.created", "url": URL, "error": "x" * 200}

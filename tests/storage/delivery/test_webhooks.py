@@ -154,6 +154,21 @@ async def test_webhook_that_fails_for_five_days_is_switched_off(
     } in events
 
 
+async def test_delivery_that_is_given_up_is_an_event(pool: Pool, outbox: Outbox, hook: Webhook) -> None:
+    await attempted(outbox, hook, Attempt(next_attempt_at=NOW + HOUR, status=500, error="No."), NOW)
+    assert await pool.fetch(EVENTS) == []
+    due = await only_due(outbox, NOW + HOUR)
+    await outbox.record(due, FAILED, NOW + HOUR)
+    [event] = [dict(row) for row in await pool.fetch(EVENTS)]
+    assert event == {
+        "type": "webhook.given_up",
+        "organization_id": hook.organization_id,
+        "resource_id": due.id,
+        "actor": "",
+        "data": {"type": "webhook.test", "url": hook.url, "error": "The receiver answered 410."},
+    }
+
+
 async def test_success_and_new_url_forget_failures(webhooks: Webhooks, outbox: Outbox, hook: Webhook) -> None:
     await attempted(outbox, hook, FAILED, NOW)
     await attempted(outbox, hook, Attempt(delivered_at=NOW, status=204), NOW + HOUR)

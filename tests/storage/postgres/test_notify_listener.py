@@ -60,6 +60,7 @@ class RingLog:
 
     def __init__(self) -> None:
         self.rings: list[list[UUID]] = []
+        self.event_rings = 0
         self.catch_ups = 0
         self.failures_ahead = 0
         self.during_catch_up: Callable[[], Any] | None = None
@@ -69,7 +70,10 @@ class RingLog:
         return {agent_id for ring in self.rings for agent_id in ring}
 
     def on_ring(self, agent_ids: Sequence[UUID]) -> None:
-        self.rings.append(list(agent_ids))
+        if agent_ids:
+            self.rings.append(list(agent_ids))
+        else:
+            self.event_rings += 1
 
     async def catch_up(self) -> None:
         if self.failures_ahead:
@@ -132,6 +136,13 @@ async def test_row_of_another_program_rings_for_its_agent(database_url: str) -> 
         await until(lambda: log.rings, "a ring")
         assert log.agents == await ids(database_url)
         assert log.catch_ups == 0
+
+
+async def test_ring_about_events_causes_no_catch_up(database_url: str) -> None:
+    async with listening(database_url) as (_, log):
+        await run(database_url, "NOTIFY hostsvc_doorbell, 'events'")
+        await until(lambda: log.event_rings, "a ring about events")
+    assert (log.rings, log.catch_ups) == ([], 0)
 
 
 async def test_bulk_load_names_all_agents_in_a_few_rings(database_url: str) -> None:

@@ -25,6 +25,7 @@ from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.policy.phases import Phase
+from tests.storage.events.recorded import logged
 from tests.supervisors.world import World, open_world
 
 FIVE = Decimal(5)
@@ -86,6 +87,8 @@ async def test_run_ends_before_a_model_call_over_budget(pool: Pool) -> None:
         assert [second for second, _ in await world.wakes(agent)] == [0, MIDNIGHT]
         assert await world.outcomes(agent) == [Outcome.BUDGET, Outcome.BUDGET]
         assert len(await budget_notices(world, agent)) == 2
+        reached = {"of": "agent", "cap_usd": 5.0, "spent_usd": 6.0}
+        assert await logged(pool, "budget") == [("budget.reached", "", reached)] * 2
 
 
 async def test_organization_budget_ends_runs_of_all_its_agents(pool: Pool) -> None:

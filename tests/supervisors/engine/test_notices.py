@@ -31,9 +31,9 @@ def test_fifth_failure_is_noticed_and_the_sixth_is_not() -> None:
 def test_postponed_run_is_noticed_once_a_day() -> None:
     seen = with_elapsed_sleep(SPENT)
 
-    first = notice_for(seen, seen.state, None, NOW, POLICY)
-    later = notice_for(seen, seen.state, None, NOW + HOUR, POLICY)
-    next_day = notice_for(seen, seen.state, None, NOW + timedelta(days=1), POLICY)
+    first = notice_for(seen.state, seen, None, NOW, POLICY)
+    later = notice_for(seen.state, seen, None, NOW + HOUR, POLICY)
+    next_day = notice_for(seen.state, seen, None, NOW + timedelta(days=1), POLICY)
 
     assert first is not None
     assert later is not None
@@ -45,17 +45,17 @@ def test_postponed_run_is_noticed_once_a_day() -> None:
 def test_run_ended_by_its_budget_is_noticed() -> None:
     seen = facts(state(), budgets=(SPENT,))
 
-    assert notice_for(seen, seen.state, None, NOW, POLICY) is None
-    assert notice_for(seen, seen.state, RunEnd(RUN, Outcome.BUDGET, NOW, 1, ""), NOW, POLICY) is not None
+    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
+    assert notice_for(seen.state, seen, RunEnd(RUN, Outcome.BUDGET, NOW, 1, ""), NOW, POLICY) is not None
 
 
 def test_budget_that_is_not_spent_is_not_noticed() -> None:
     seen = with_elapsed_sleep(UNSPENT)
 
-    assert notice_for(seen, seen.state, None, NOW, POLICY) is None
+    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
 
 
 def test_cap_of_zero_is_not_noticed_every_day() -> None:
     seen = with_elapsed_sleep(Budget(of_organization=False, cap_usd=Decimal(0), spent_usd=Decimal(0)))
 
-    assert notice_for(seen, seen.state, None, NOW, POLICY) is None
+    assert notice_for(seen.state, seen, None, NOW, POLICY) is None

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -29,6 +30,7 @@ from supervisors.events.subscription import (
     Subscription,
 )
 from supervisors.maintenance.loop import repeat
+from tests.benchmarks.event_feed import measure, ratio_of
 from tests.crash.faults import killable_postgres
 from tests.storage.events.log import connected, write
 from tests.storage.factories import NOW
@@ -296,6 +298,19 @@ async def test_feed_goes_on_after_an_outage() -> None:
                 assert [log for log in logs if log["log_level"] != "debug"] == []
 
 
+async def test_feed_closes_soon_although_the_database_says_nothing() -> None:
+    with killable_postgres() as server:
+        await migrate(server.url)
+        async with open_pool(DatabaseSettings(url=server.url), epoch=None) as pool:
+            feed = EventFeed(Events(pool), SystemClock())
+            async with feed.subscribe(EVERYTHING) as subscription:
+                with server.stopped():
+                    async with asyncio.timeout(5):
+                        await feed.close()
+                with pytest.raises(FeedClosed):
+                    await subscription.get()
+
+
 async def written_again(pool: Pool) -> int:
     """Write an event as soon as the database takes it."""
     while True:
@@ -324,3 +339,21 @@ async def test_thousand_subscriptions_get_an_event_within_100_ms(
                 [written]
             ] * 1000
     assert sorted(durations)[2] < 0.1, durations
+
+
+async def test_event_costs_no_more_beside_streams_of_other_agents() -> None:
+    alone, beside = await measure()
+    assert ratio_of(alone, beside) > 0.5, "a look at each of 10,000 streams would cost hundreds of times more"
+
+
+async def test_idle_subscription_takes_little_memory(feed: EventFeed) -> None:
+    owner = UUID(int=1)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(feed.subscribe(EVERYTHING))
+        tracemalloc.start()
+        for number in range(1000):
+            interest = Interest(frozenset({owner}), UUID(int=number + 10))
+            await stack.enter_async_context(feed.subscribe(interest))
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert size < 3000 * 1000

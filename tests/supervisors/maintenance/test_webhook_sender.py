@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from storage.delivery.outbox import (
@@ -27,7 +28,7 @@ from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.webhook_sender import JITTER, SCHEDULE, WebhookSender
 from tests.receiver import Receiver, answering, hang, receiving
-from tests.storage.factories import MINUTE, agent, stored_organization, template
+from tests.storage.factories import MINUTE, agent, stored_organization, template, webhook
 from tests.supervisors.held_clock import HeldClock
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
@@ -367,3 +368,41 @@ async def test_stored_webhook_is_sent_without_waiting_for_a_scan(
     await receiver.wait_for(1)
     loop.cancel()
     await asyncio.wait({loop})
+
+
+async def test_event_webhook_is_signed_with_both_secrets_after_rotation(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
+    storage, now = deliveries.storage, deliveries.clock.now()
+    hook = webhook((await stored_organization(storage.pool)).id, url=receiver.url)
+    await storage.webhooks.insert(hook, SECRET)
+    await storage.webhooks.rotate_secret(hook.id, "whsec_YW5vdGhlcg==", now)
+    await storage.outbox.insert_test(hook.id, now)
+    await send_due(await deliveries.sender())
+    [received] = receiver.requests
+    assert len(received.headers["webhook-signature"].split()) == 2
+    for secret in (SECRET, "whsec_YW5vdGhlcg=="):
+        assert received.verified_by(secret)["type"] == "webhook.test"
+
+
+async def test_receiver_that_fails_for_five_days_gets_no_more(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
+    receiver.answer = answering(500)
+    storage, clock = deliveries.storage, deliveries.clock
+    hook = webhook((await stored_organization(storage.pool)).id, url=receiver.url)
+    await storage.webhooks.insert(hook, SECRET)
+    sender = await deliveries.sender()
+    with capture_logs() as lines:
+        for day in range(6):
+            await storage.outbox.insert_test(hook.id, clock.now())
+            await send_due(sender)
+            stored = await storage.webhooks.get(hook.id)
+            assert stored is not None
+            assert stored.is_active is (day < 5)
+            clock.advance(86_400)
+    [reason] = [line["reason"] for line in lines if line["event"] == "webhook switched off"]
+    assert reason.endswith("The last error: The receiver answered 500.")
+    requests = len(receiver.requests)
+    await send_due(sender)
+    assert len(receiver.requests) == requests, "a webhook that is switched off was called"

@@ -1,5 +1,6 @@
-"""Events: streams, JSON for clients without streams, filters, cursors and tickets."""
+"""Events: streams, JSON for clients without streams, cursors and filters."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,11 @@ STATUS = "/status/events/"
 INSERT = """
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
 VALUES (now(), $1, $2, $3, $4, $5, $6, $7) RETURNING id
+"""
+
+COPY_EVENT = """
+INSERT INTO event (at, type, organization_id, agent_id)
+SELECT at, type, organization_id, agent_id FROM event, generate_series(1, $2::integer) WHERE id = $1
 """
 
 
@@ -77,3 +83,222 @@ async def test_event_has_id_type_and_agent_as_it_is(api: Api, log: Log) -> None:
     assert (event["organization"], event["data"]) == (agent["organization"], {"fields": ["name"]})
     assert event["by"]["type"] == "key"
     assert event["resource"] == agent
+
+
+async def test_stream_resumes_after_header_or_parameter(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    ids = [await log.write("agent.changed", agent) for _ in range(3)]
+    for path, headers in (
+        (f"{EVENTS}?after={ids[0]}", {}),
+        (EVENTS, {"Last-Event-ID": str(ids[0])}),
+        (f"{EVENTS}?after={ids[2]}", {"Last-Event-ID": str(ids[0])}),  # a browser keeps the URL
+    ):
+        async with event_stream(api, path, headers) as stream:
+            assert (await stream.next()).id == ids[0]
+            assert [block.id for block in await stream.events(2)] == ids[1:]
+
+
+async def test_stream_joins_log_and_new_events(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    ids = [await log.write("agent.changed", agent) for _ in range(40)]
+    async with event_stream(api, f"{path_of(agent)}?after={ids[0] - 1}") as stream:
+        ids += [await log.write("agent.changed", agent) for _ in range(40)]
+        assert [block.id for block in await stream.events(80)] == ids
+
+
+async def test_cursor_before_retention_gets_one_reset(service: Service, api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    ids = [await log.write("agent.changed", agent) for _ in range(4)]
+    await service.storage.pool.execute("DELETE FROM event WHERE id <= $1", ids[1])
+    async with event_stream(api, f"{EVENTS}?after={ids[0]}") as stream:
+        reset, *events = await stream.events(3)
+    assert (reset.type, reset.id, reset.data) == ("reset", ids[1], {"type": "reset", "oldest": ids[2]})
+    assert [block.id for block in events] == ids[2:]
+    answer = await listed(api, after=ids[0])
+    assert answer["reset"] is True
+    assert [event["id"] for event in answer["events"]] == ids[2:]
+    assert (await listed(api, after=ids[1]))["reset"] is False
+
+
+async def test_cursor_beyond_the_newest_waits(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    last = await log.write("agent.changed", agent)
+    async with event_stream(api, f"{EVENTS}?after={last + 2}") as stream:
+        ids = [await log.write("agent.changed", agent) for _ in range(3)]
+        assert (await stream.next_event()).id == ids[2]
+    assert await listed(api, after=last + 100) == {"events": [], "after": last + 100, "reset": False}
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "1.5", "", "9" * 19, "9" * 30, "٣"])
+async def test_header_that_is_no_cursor_is_refused(api: Api, text: str) -> None:
+    answer = await api.get(EVENTS, headers={"Last-Event-ID": text, "Accept": "text/event-stream"})
+    assert answer.status == 400
+    assert answer.body["detail"].startswith("Last-Event-ID: Must be the id of an event, got")
+
+
+async def test_list_answers_in_pages(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    ids = [await log.write("agent.changed", agent) for _ in range(5)]
+    found, after = [], ids[0] - 1
+    while (answer := await listed(api, after=after, limit=2))["events"]:
+        assert len(answer["events"]) <= 2
+        found += [event["id"] for event in answer["events"]]
+        after = answer["after"]
+    assert (found, after) == (ids, ids[-1])
+
+
+async def test_list_without_cursor_begins_now(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    last = await log.write("agent.changed", agent)
+    assert await listed(api) == {"events": [], "after": last, "reset": False}
+
+
+async def test_list_waits_for_the_first_event(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    last = await log.write("agent.changed", agent)
+    waiting = asyncio.create_task(listed(api, after=last, wait=30))
+    while not waiting.done():
+        event_id = await log.write("agent.changed", agent)
+        await asyncio.wait({waiting}, timeout=0.2)
+    answer = await waiting
+    assert last < answer["events"][0]["id"] <= event_id
+    assert answer["after"] == answer["events"][-1]["id"]
+
+
+async def test_list_ends_at_a_megabyte_and_goes_on(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    notice = await api.create_notification(agent, body="x" * 400_000)
+    ids = [await log.write("notification.changed", agent, resource_id=notice["id"]) for _ in range(5)]
+    first = await listed(api, after=ids[0] - 1)
+    assert [event["id"] for event in first["events"]] == ids[:2]
+    second = await listed(api, after=first["after"])
+    assert [event["id"] for event in second["events"]] == ids[2:4]
+
+
+async def test_json_is_chosen_by_limit_wait_or_accept(api: Api) -> None:
+    anything = {"Accept": "*/*"}
+    for query, headers in (
+        ("?limit=1", anything),
+        ("?wait=0", anything),
+        ("", {"Accept": "application/json"}),
+    ):
+        answer = await api.get(f"{EVENTS}{query}", headers=headers)
+        assert answer.headers["Content-Type"] == "application/json"
+    for accept in ("*/*", "text/event-stream", "application/json, text/event-stream"):
+        async with event_stream(api, EVENTS, {"Accept": accept}) as stream:
+            assert stream.response.headers["Content-Type"] == "text/event-stream"
+
+
+async def test_head_answers_without_opening_a_stream(api: Api) -> None:
+    answer = await api.request("HEAD", EVENTS, headers={"Accept": "text/event-stream"})
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream")
+
+
+async def test_filters_select_types_agents_and_tags(api: Api, log: Log) -> None:
+    ann, bob = await api.create_agent(tags=["vip"]), await api.create_agent(name="Bob")
+    first = await log.write("agent.changed", ann)
+    ended = await log.write("run.ended", bob)
+    started = await log.write("run.started", ann)
+    for query, expected in (
+        ({"type": "agent.changed"}, [first]),
+        ({"type": "run.*"}, [ended, started]),
+        ({"type": ["agent.changed", "run.started"]}, [first, started]),
+        ({"agent": bob["id"]}, [ended]),
+        ({"tag": "vip"}, [first, started]),
+        ({"tag": "vip", "type": "run.*"}, [started]),
+        ({"agent": str(new_id())}, []),
+    ):
+        answer = await listed(api, after=first - 1, **query)
+        assert [event["id"] for event in answer["events"]] == expected, query
+        assert answer["after"] == started
+
+
+async def test_filter_by_tag_holds_for_live_events(api: Api, log: Log) -> None:
+    ann, bob = await api.create_agent(tags=["vip"]), await api.create_agent(name="Bob")
+    async with event_stream(api, f"{EVENTS}?tag=vip") as stream:
+        await log.write("agent.changed", bob)
+        expected = await log.write("agent.changed", ann)
+        assert (await stream.next_event()).id == expected
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("run.endd", "run.ended"), ("Runs.*", "run.*")])
+async def test_unknown_type_is_refused_with_the_nearest(api: Api, name: str, nearest: str) -> None:
+    answer = await api.get(EVENTS, params={"type": name})
+    message = f'Unknown event type "{name}". Did you mean "{nearest}"?'
+    assert (answer.status, answer.body) == (400, {"type": {"0": [message]}})
+
+
+async def test_filtered_stream_is_told_new_cursors(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    first = await log.write("agent.changed", agent)
+    await log.storage.pool.execute(COPY_EVENT, first, 2000)
+    async with event_stream(api, f"{EVENTS}?type=run.*&after={first}") as stream:
+        await stream.next()
+        progress = await stream.next()
+    assert progress.data is None
+    assert progress.id is not None
+    assert progress.id > first + 500
+
+
+async def test_agent_stream_shows_pauses_and_own_events_only(api: Api, other: Api, log: Log) -> None:
+    ann, bob, foreign = await api.create_agent(), await api.create_agent(), await other.create_agent()
+    async with event_stream(api, path_of(ann)) as stream:
+        for agent in (bob, foreign):
+            await log.write("agent.changed", agent)
+        await log.write("organization.paused", foreign, agent_id=None)
+        pause = await log.write("organization.paused", ann, agent_id=None)
+        own = await log.write("agent.changed", ann)
+        assert [block.id for block in await stream.events(2)] == [pause, own]
+
+
+async def test_run_stream_shows_events_of_the_run(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(f"{AGENTS}{agent['id']}/run/")).body["run"]
+    path = f"{AGENTS}{agent['id']}/runs/{run}/events/"
+    async with event_stream(api, path) as stream:
+        await log.write("agent.changed", agent)
+        event_id = await log.write("notification.cleared", agent, run_id=run, actor=f"run:{run}")
+        block = await stream.next_event()
+    assert (block.id, block.data["run"]) == (event_id, run)
+    assert block.data["by"] == {"type": "run", "id": run}
+    other_agent = await api.create_agent()
+    assert (await api.get(f"{AGENTS}{other_agent['id']}/runs/{run}/events/")).status == 404
+
+
+async def test_operator_sees_all_organizations(service: Service, api: Api, other: Api, log: Log) -> None:
+    ann, bob = await api.create_agent(), await other.create_agent()
+    ids = [await log.write("agent.changed", agent) for agent in (ann, bob)]
+    operator = service.operator
+    for query, expected in (
+        ({}, ids),
+        ({"organization": ann["organization"]}, ids[:1]),
+        ({"agent": bob["id"]}, ids[1:]),
+    ):
+        answer = await listed(operator, STATUS, after=ids[0] - 1, **query)
+        assert [event["id"] for event in answer["events"]] == expected
+    async with event_stream(operator, STATUS) as stream:
+        last = await log.write("agent.changed", bob)
+        assert (await stream.next_event()).id == last
+
+
+async def test_organizations_do_not_see_each_other(api: Api, other: Api, log: Log) -> None:
+    ann, bob = await api.create_agent(), await other.create_agent()
+    async with event_stream(api, EVENTS) as stream:
+        await log.write("agent.changed", bob)
+        own = await log.write("agent.changed", ann)
+        assert (await stream.next_event()).id == own
+    assert (await other.get(path_of(ann))).status == 403
+    assert (await other.get(f"{EVENTS}?agent={ann['id']}")).status == 403
+
+
+async def test_deleted_agent_ends_its_stream(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    async with event_stream(api, path_of(agent)) as stream:
+        await api.delete(f"{AGENTS}{agent['id']}/")
+        last = await log.write("agent.deleted", agent)
+        while (block := await stream.next_event()).id != last:
+            pass
+        assert block.data["resource"] is None
+        with pytest.raises(EOFError):
+            await stream.next()
+    assert (await api.get(path_of(agent))).status == 404

@@ -3,12 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from supervisors.timeline import timelines
+from supervisors.timestamps import format_timestamp
 from tests.web.conftest import Api, Service
 
+MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 AGENTS = "/api/cloud/agents/"
+INSERT = """
+INSERT INTO event (at, type, organization_id, agent_id, phase, data)
+SELECT * FROM unnest($1::timestamptz[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::json[])
+"""
 CLEAR = "/api/defaults/notifications/clear/"
 
 
@@ -62,7 +70,7 @@ async def test_past_is_explained_as_it_was_then(service: Service, api: Api) -> N
         past = (await api.get(f"{supervisor_of(agent)}?at={moment}")).body
         assert (past["phase"], past["why"]) == (phase, why)
         band = next(band for band in bands if band["start"] <= moment < band["end"])
-        assert (band["phase"], band["why"], band["event"]) == (phase, why, past["event"])
+        assert (band["phase"], band["why"], band["run"]) == (phase, why, past["run"])
 
 
 async def test_bands_cover_the_period_up_to_now(service: Service, api: Api) -> None:
@@ -216,3 +224,94 @@ async def test_ahead_names_wake_reminder_and_budget(service: Service, api: Api) 
         "resource": reminder["id"],
     }
     assert shown["bands"][-1]["end"] < end
+
+
+async def test_pause_of_the_organization_covers_its_agents(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    organization = f"/api/organizations/organizations/{agent['organization']}/"
+    said = [await observe(service, api, agent)]
+    for paused in (True, False):
+        await api.patch(organization, {"paused": paused})
+        said.append(await observe(service, api, agent))
+
+    assert [phase for _, phase, _ in said] == ["asleep", "paused", "asleep"]
+    for moment, phase, why in said:
+        past = (await api.get(f"{supervisor_of(agent)}?at={moment}")).body
+        assert (past["phase"], past["why"]) == (phase, why)
+    bands = (await api.get(timeline_of(agent))).body["bands"]
+    assert [band["phase"] for band in bands][-3:] == ["asleep", "paused", "asleep"]
+
+
+async def write_runs(service: Service, agent: Any, start: datetime, number: int) -> None:
+    """Write the events of runs of 20 s, one a minute from `start` on, without living through them."""
+    organization, agent_id = UUID(agent["organization"]), UUID(agent["id"])
+    rows = [
+        (
+            start + timedelta(minutes=index, seconds=seconds),
+            kind,
+            organization,
+            agent_id,
+            phase,
+            {"why": kind},
+        )
+        for index in range(number)
+        for seconds, kind, phase in (
+            (0, "notification.created", None),
+            (0, "run.started", "running"),
+            (20, "agent.asleep", "asleep"),
+        )
+    ]
+    await service.storage.pool.execute(INSERT, *zip(*rows, strict=True))
+
+
+async def test_many_changes_are_merged_with_exact_sums(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=2)
+    await write_runs(service, agent, start, 2100)
+    end = start + timedelta(minutes=2200)
+
+    shown = (await api.get(f"{timeline_of(agent)}?start={stamp(start)}&end={stamp(end)}")).body
+
+    bands = shown["bands"]
+    mixed = [band for band in bands if band["phase"] == "mixed"]
+    assert shown["resolution_seconds"] == 132
+    assert len(bands) <= 1001
+    assert (bands[0]["start"], bands[-1]["end"]) == (shown["start"], shown["end"])
+    assert all(before["end"] == after["start"] for before, after in pairwise(bands))
+    assert sum(band["runs"] for band in mixed) == 2100
+    assert sum(band["seconds"].get("running", 0) for band in mixed) == pytest.approx(2100 * 20)
+    lengths = [datetime.fromisoformat(band["end"]) - datetime.fromisoformat(band["start"]) for band in mixed]
+    assert sum(sum(band["seconds"].values()) for band in mixed) == pytest.approx(
+        sum(length.total_seconds() for length in lengths)
+    )
+    assert (bands[-1]["phase"], bands[-1]["why"]) == ("asleep", "agent.asleep")
+
+
+async def test_earliest_of_too_many_marks_are_counted(
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_MARK_EVENTS", 10)
+    agent = await api.create_agent()
+    start = datetime.now(UTC) - timedelta(hours=1)
+    await write_runs(service, agent, start, 13)
+
+    shown = (await api.get(f"{timeline_of(agent)}?end={stamp(start + timedelta(minutes=30))}")).body
+
+    assert shown["marks_left_out"] == 3
+    assert [mark["at"] for mark in shown["marks"]] == [
+        format_timestamp(start + timedelta(minutes=minute)) for minute in range(3, 13)
+    ]
+
+
+async def test_too_many_pauses_are_refused(
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_PAUSES", 2)
+    agent = await api.create_agent()
+    for paused in (True, False, True):
+        await api.patch(f"/api/organizations/organizations/{agent['organization']}/", {"paused": paused})
+
+    answer = await api.get(timeline_of(agent))
+
+    assert answer.status == 400
+    assert answer.body["start"][0].endswith("times in this period: choose a shorter one.")

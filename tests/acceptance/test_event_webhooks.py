@@ -1,0 +1,93 @@
+"""Event webhooks of the whole process: real receivers, killed services, and replaced secrets."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.services import Services
+from tests.receiver import Receiver, receiving
+
+WEBHOOKS = "/api/organizations/webhooks/"
+NOTIFICATIONS = "/api/defaults/notifications/"
+DELIVERIES = "/api/organizations/webhook-deliveries/"
+PROMPT_SECONDS = 2.0  # on a busy machine, too
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+async def notify(client: Client, agent: str, number: int) -> set[str]:
+    """Add notifications that wake nobody, and return their ids."""
+    created = [
+        await client.post(NOTIFICATIONS, agent=agent, title=f"{each}", priority="low")
+        for each in range(number)
+    ]
+    return {str(each["id"]) for each in created}
+
+
+async def test_receiver_gets_a_verifiable_request_for_each_event(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    service = await services.start(outbound={"allow_private": True})
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent()
+    hook = await client.post(WEBHOOKS, url=receiver.url, types=["notification.*"], agent=agent)
+    [notification] = await notify(client, agent, 1)
+    [received] = await receiver.wait_for(1, PROMPT_SECONDS)
+    payload = received.verified_by(hook["secret"])
+    assert (payload["type"], payload["data"]["resource_id"]) == ("notification.created", notification)
+
+    rotated = await client.post(f"{WEBHOOKS}{hook['id']}/rotate/")
+    await client.post(f"{WEBHOOKS}{hook['id']}/test/")
+    _, test = await receiver.wait_for(2, PROMPT_SECONDS)
+    for secret in (hook["secret"], rotated["secret"]):
+        assert test.verified_by(secret)["type"] == "webhook.test"
+
+
+async def test_each_event_around_a_kill_is_delivered(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    service = await services.start(outbound={"allow_private": True})
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent()
+    await client.post(WEBHOOKS, url=receiver.url, types=["notification.created"])
+    written = await notify(client, agent, 40)
+    await service.kill()
+
+    await services.start(outbound={"allow_private": True})
+    ids = {request.id for request in await receiver.wait_for(len(written))}
+    while len(ids) < len(written):  # a request that the kill interrupted came twice, with the same id
+        ids = {request.id for request in await receiver.wait_for(len(receiver.requests) + 1)}
+    delivered = [request.data["resource_id"] for request in receiver.requests]
+    assert set(delivered) == written
+    assert len(ids) == len(written)
+
+
+async def test_refused_address_fails_at_once_and_causes_no_loop(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    service = await services.start()
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent()
+    await client.post(WEBHOOKS, url=receiver.url, types=["*"])
+
+    async def given_up_types(number: int) -> list[str] | None:
+        answer = await client.get("/api/events/", after="0", limit="100", type="webhook.*")
+        types = [event["data"]["type"] for event in answer["events"]]
+        return types if len(types) >= number else None
+
+    for number in (1, 2):
+        await notify(client, agent, 1)
+        types = await eventually(partial(given_up_types, 2 * number), "deliveries to be given up")
+        assert types == ["notification.created", "webhook.given_up"] * number
+    [delivery, *_] = await client.get(DELIVERIES, status="failed")
+    assert delivery["last_error"] == (
+        "The address 127.0.0.1 is loopback; outbound calls go to public addresses only."
+    )
+    assert receiver.requests == []
