@@ -97,14 +97,14 @@ PLANTED = (
         MemoryNotifications._later_than_before,
         "max(at, latest + MICROSECOND)",
         "at",
-        1940,
+        314,
     ),
     PlantedBug(
         "a hold ends by the wall clock",
         HoldClock._find,
         "self._times, self._history",
         "None, self._history",
-        88,
+        116,
     ),
     PlantedBug(
         "a start ignores the status of the agent",
@@ -118,7 +118,7 @@ PLANTED = (
         requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        10,
+        67,
     ),
     PlantedBug(
         "recovery skips agents with a hold",

@@ -90,7 +90,9 @@ class Simulation:
         await asyncio.sleep(2 * REPAIR_SECONDS)
         for agent_id, what in self._ledger.lost():
             self.judge.condemn("I3", agent_id, what)
-        for what in self._followers.missed():
+        last_id = self._tables.events.last_id
+        await asyncio.sleep(REPAIR_SECONDS)
+        for what in self._followers.missed(last_id):
             self.judge.condemn(log_judge.INVARIANT, None, what)
         for agent_id, what in self._why_judge.differences():
             self.judge.condemn(why_judge.INVARIANT, agent_id, what)
