@@ -167,8 +167,8 @@ PLANTED = (
     PlantedBug(
         "a raised cap reaches no agent",
         BudgetRenewal.run_once,
-        "await tell_pages",
-        "(lambda *_: None)",
+        "await tell_pages(partial(self._store.list_within_budget",
+        "(lambda *_: None)(partial(self._store.list_within_budget",
         918,
     ),
     PlantedBug(

@@ -186,3 +186,21 @@ def test_terminated_demo_leaves_nothing_behind(data_dir: Path, shell: Shell) -> 
         done = finished(demo)
     assert (done.code, done.err) == (0, ""), done
     assert list(data_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Grace", "--at", "soon"], "Error: --at: 'soon' is no moment; write it as \"10m\", "),
+        (["Grace", "--at", "2999-01-01"], "Error: --at: '2999-01-01' lies ahead; leave --at out"),
+        (["--at", "10m"], "Error: --at shows one agent as it was: name an AGENT"),
+        (["Grace", "--at", "10m", "--watch"], "Error: the past does not change: leave out --watch or --at"),
+    ],
+)
+def test_status_refuses_moment_that_cannot_be_shown(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    done = hostsvc(tmp_path, "status", *arguments)
+
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith(message)
