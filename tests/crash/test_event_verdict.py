@@ -8,6 +8,7 @@ from tests.crash.test_verdict import history
 
 def log() -> list[EventRow]:
     """Return the events of `history`."""
+    events: list[tuple[str, str | None, str | None]]
     events = [("notification.created", None, "text"), ("notification.created", None, "reminder")]
     for run in ("held", "asked", "due"):
         events += [("run.started", run, None), ("run.ended", run, None)]
