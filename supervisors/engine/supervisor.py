@@ -153,8 +153,7 @@ class Supervisor:
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None, cause: Cause = BY_RULE
     ) -> ActiveRun | None:
         """Start a run if a slot is free and the update succeeds, which is the claim; else return None."""
-        context, now = self.context, self.context.clock.now()
-        run_id = new_id()
+        context, run_id, now = self.context, new_id(), self.context.clock.now()
         after = transitions.started(facts, run_id, reason, now)
         start = start_of(after, run_id, now, facts.name)
         stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
@@ -269,8 +268,7 @@ class Supervisor:
         due_at, retry_at = state.next_due_at, failed.retry_at
         is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
         after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
-        step = Step(now, self.context.limits_of(facts.organization_id))
-        update = plan_crash(facts, after, step)
+        update = plan_crash(facts, after, Step(now, self.context.limits_of(facts.organization_id)))
         if not await self.context.store.update(update):
             return None
         self._report(facts, update)

@@ -97,7 +97,7 @@ PLANTED = (
         MemoryNotifications._later_than_before,
         "max(at, latest + MICROSECOND)",
         "at",
-        228,
+        1290,
     ),
     PlantedBug(
         "a hold ends by the wall clock",
@@ -118,7 +118,7 @@ PLANTED = (
         requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        10,
+        86,
     ),
     PlantedBug(
         "recovery skips agents with a hold",
@@ -167,8 +167,8 @@ PLANTED = (
     PlantedBug(
         "a raised cap reaches no agent",
         BudgetRenewal.run_once,
-        "await tell_pages",
-        "(lambda *_: None)",
+        "await tell_pages(partial(self._store.list_within_budget",
+        "(lambda *_: None)(partial(self._store.list_within_budget",
         918,
     ),
     PlantedBug(
