@@ -104,7 +104,7 @@ PLANTED = (
         HoldClock._find,
         "self._times, self._history",
         "None, self._history",
-        116,
+        202,
     ),
     PlantedBug(
         "a start ignores the status of the agent",
