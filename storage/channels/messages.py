@@ -34,7 +34,7 @@ WITH inserted AS (
 )
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
 SELECT created_at, CASE direction WHEN 'inbound' THEN 'message.received' ELSE 'message.' || status END,
-       organization_id, agent_id, CASE WHEN $14::text LIKE 'run:%' THEN substr($14, 5)::uuid END, id, $14,
+       organization_id, agent_id, event_run_id($14), id, $14,
        json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
 FROM inserted WHERE direction = 'inbound' OR status IN ('sent', 'failed')
 """
@@ -72,8 +72,7 @@ WITH locked AS MATERIALIZED (
     RETURNING message.*, locked.status AS status_before
 )
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
-SELECT $2, 'message.' || status, organization_id, agent_id,
-       CASE WHEN $3::text LIKE 'run:%' THEN substr($3, 5)::uuid END, id, $3,
+SELECT $2, 'message.' || status, organization_id, agent_id, event_run_id($3), id, $3,
        json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
 FROM updated WHERE direction = 'outbound' AND status IN ('sent', 'failed') AND status <> status_before
 """
@@ -87,8 +86,7 @@ WITH locked AS MATERIALIZED (
     RETURNING message.*
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
-    SELECT $3, 'message.' || status, organization_id, agent_id,
-           CASE WHEN $4::text LIKE 'run:%' THEN substr($4, 5)::uuid END, id, $4,
+    SELECT $3, 'message.' || status, organization_id, agent_id, event_run_id($4), id, $4,
            json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
     FROM updated WHERE status <> 'queued'
 )

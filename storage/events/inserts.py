@@ -9,8 +9,8 @@ from storage.postgres.pool import Connection
 # The organization of the event is that of its agent, which may have been deleted in this transaction.
 INSERT = """
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
-SELECT e.at, e.type, a.organization_id, a.id,
-       CASE WHEN e.actor LIKE 'run:%' THEN substr(e.actor, 5)::uuid END, e.resource_id, e.actor, e.data::json
+SELECT e.at, e.type, a.organization_id, a.id, event_run_id(e.actor), e.resource_id, e.actor,
+       e.data::json
 FROM unnest($1::timestamptz[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[])
     WITH ORDINALITY AS e (at, type, agent_id, resource_id, actor, data, ordinal)
 JOIN agent a ON a.id = e.agent_id

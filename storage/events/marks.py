@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from storage.events.events import to_event
 from storage.events.model import Event
-from storage.events.phases import to_event
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all
 

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.events.catalogue import EventType
+from storage.events.events import to_event
 from storage.events.model import Event
-from storage.postgres.json_values import decoded
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all, fetch_one
 
@@ -192,20 +191,4 @@ class PhaseEvents:
 def _change(row: Record) -> PhaseChange:
     return PhaseChange(
         row["id"], row["at"], row["phase"], row["run_id"], row["before"], row["why"], row["next_at"]
-    )
-
-
-def to_event(row: Record) -> Event:
-    """Build an event from its row, faster than by matching names: there are thousands in an answer."""
-    return Event(
-        id=row["id"],
-        at=row["at"],
-        type=EventType(row["type"]),
-        organization_id=row["organization_id"],
-        agent_id=row["agent_id"],
-        run_id=row["run_id"],
-        resource_id=row["resource_id"],
-        actor=row["actor"],
-        phase=row["phase"],
-        data=decoded(row["data"]),
     )

@@ -29,8 +29,7 @@ WITH updated AS (
     RETURNING organization_id, agent_id
 )
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
-SELECT $9, e.type, organization_id, agent_id,
-       CASE WHEN $10::text LIKE 'run:%' THEN substr($10, 5)::uuid END, $1, $10, e.data::json
+SELECT $9, e.type, organization_id, agent_id, event_run_id($10), $1, $10, e.data::json
 FROM updated CROSS JOIN unnest($11::text[], $12::text[]) WITH ORDINALITY AS e (type, data, ordinal)
 ORDER BY e.ordinal
 """

@@ -30,8 +30,8 @@ WITH item AS MATERIALIZED (
               locked.cleared AS was_cleared
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
-    SELECT now, 'notification.cleared', organization_id, agent_id,
-           CASE WHEN actor LIKE 'run:%' THEN substr(actor, 5)::uuid END, id, actor
+    SELECT now, 'notification.cleared', organization_id, agent_id, event_run_id(actor), id,
+           actor
     FROM updated WHERE NOT was_cleared ORDER BY id
 )
 SELECT item.agent_id, id, updated.priority FROM item LEFT JOIN updated USING (id)
@@ -49,8 +49,7 @@ WITH locked AS MATERIALIZED (
     RETURNING n.id, n.priority, n.organization_id
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
-    SELECT $2, 'notification.cleared', organization_id, $1,
-           CASE WHEN $3 LIKE 'run:%' THEN substr($3, 5)::uuid END, id, $3
+    SELECT $2, 'notification.cleared', organization_id, $1, event_run_id($3), id, $3
     FROM updated ORDER BY id
 )
 SELECT count(*) AS cleared, count(*) FILTER (WHERE priority = 'high') AS high FROM updated

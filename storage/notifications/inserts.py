@@ -62,12 +62,8 @@ WITH item AS MATERIALIZED (
     FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
-    SELECT created_at, 'notification.created', organization_id, agent_id,
-           CASE WHEN actor LIKE 'run:%' THEN substr(actor, 5)::uuid END, id, actor,
-           CASE WHEN scheduled_for IS NULL
-                THEN json_build_object('source', source, 'priority', priority)
-                ELSE json_build_object('source', source, 'priority', priority, 'scheduled_for',
-                    to_char(scheduled_for AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) END
+    SELECT created_at, 'notification.created', organization_id, agent_id, event_run_id(actor), id,
+           actor, notification_created_data(source, priority, scheduled_for)::json
     FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
 ), updated_state AS (
     UPDATE agent_state s

@@ -62,8 +62,7 @@ WITH deleted AS (
     RETURNING n.organization_id, n.agent_id, n.activated_at
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
-    SELECT $2, 'notification.deleted', organization_id, agent_id,
-           CASE WHEN $3::text LIKE 'run:%' THEN substr($3, 5)::uuid END, $1, $3
+    SELECT $2, 'notification.deleted', organization_id, agent_id, event_run_id($3), $1, $3
     FROM deleted
 )
 SELECT agent_id, activated_at FROM deleted

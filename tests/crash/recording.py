@@ -8,6 +8,7 @@ import aiopg
 
 from tests.acceptance.client import Client, eventually
 from tests.acceptance.services import Services
+from tests.crash.event_verdict import EventRow, judge_events
 from tests.crash.ledger import Ledger
 from tests.crash.load import Load
 from tests.crash.verdict import Found, NoteRow, RunRow, StateRow, judge
@@ -59,6 +60,8 @@ SELECT t.id::text FROM trace t JOIN agent a ON a.id = t.agent_id AND a.deleted_a
 WHERE t.ended_at IS NULL
 """
 
+EVENTS = "SELECT id, type, agent_id::text, run_id::text, resource_id::text FROM event ORDER BY id"
+
 
 async def all_is_kept(load: Load, services: Services, standstill: timedelta = timedelta()) -> Found:
     """Wait until all agents are at rest, then fail with every breach of an acknowledged write.
@@ -69,7 +72,9 @@ async def all_is_kept(load: Load, services: Services, standstill: timedelta = ti
     ledger, client, database_url = load.ledger, load.client, services.database["url"]
     await _come_to_rest(client, database_url)
     found = await _record(database_url, standstill)
-    breaches = judge(ledger, found) + await _unreadable(ledger, client) + services.crashes()
+    events = [EventRow(*row) for row in await _query(database_url, EVENTS)]
+    breaches = judge(ledger, found) + judge_events(ledger, found, events)
+    breaches += await _unreadable(ledger, client) + services.crashes()
     assert not breaches, f"{ledger}, and {len(breaches)} breaches:\n" + "\n".join(breaches)
     return found
 

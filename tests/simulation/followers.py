@@ -85,11 +85,12 @@ class Followers(Nobody):
                     INVARIANT, event.agent_id, f"event {event.id} appears when {settled} is settled"
                 )
 
-    def missed(self) -> Iterator[str]:
-        """Yield what a follower has not read by now, or has read though it is not in the log."""
+    def missed(self, until: int) -> Iterator[str]:
+        """Yield what a follower has not read up to this id, or has read though it is not in the log."""
         for follower in self._followers:
             rows = sorted(self._tables.events.rows.items())
-            expected = [id_ for id_, event in rows if concerns(follower.interest, event)]
-            if follower.seen != expected:
-                differing = sorted(set(expected) ^ set(follower.seen))
-                yield f"a follower of {follower.interest} differs from the log in {differing}"
+            expected = {id_ for id_, event in rows if concerns(follower.interest, event)}
+            missing = [id_ for id_ in sorted(expected.difference(follower.seen)) if id_ <= until]
+            foreign = sorted(set(follower.seen) - expected)
+            if missing or foreign:
+                yield f"a follower of {follower.interest} has missed {missing} and read {foreign}"

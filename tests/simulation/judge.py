@@ -192,7 +192,7 @@ class Judge(Nobody):
             self._due.pop(agent_id, None)
             if state is None:
                 self._unchecked.discard(agent_id)
-            elif self._is_lenient(agent_id):
+            elif self.is_lenient(agent_id):
                 self._unchecked.add(agent_id)
             else:
                 self._unchecked.discard(agent_id)
@@ -254,11 +254,11 @@ class Judge(Nobody):
         )
         self._require(agent_id not in self._running, "I1", after, "starts while its last run goes on")
         has_leader = self._led_until is None or self._led_until == self.loop.time()
-        self._require(has_leader or self._is_lenient(agent_id), "I1", after, "starts while another may lead")
+        self._require(has_leader or self.is_lenient(agent_id), "I1", after, "starts while another may lead")
         hours = self.tables.agents[agent_id].max_sleep_hours
         cap = None if hours is None else start.started_at + timedelta(hours=hours)
         is_disturbed = self._is_disturbed(agent_id) or self._was_touched(agent_id)
-        is_late = self._is_lenient(agent_id) or is_disturbed
+        is_late = self.is_lenient(agent_id) or is_disturbed
         if not is_late:
             self._require(after.max_sleep_until == cap, "I4", after, "has another cap than it should")
         over_budget = is_over_budget(self.tables, agent_id, start.started_at)
@@ -348,7 +348,7 @@ class Judge(Nobody):
 
     def _active(self, agent_id: UUID, now: datetime) -> Iterator[Notification]:
         """Return what is high, uncleared and due. What fell due during the query may be missed."""
-        is_exact = not (self._is_lenient(agent_id) or self.loop.time() < self._stepped_until)
+        is_exact = not (self.is_lenient(agent_id) or self.loop.time() < self._stepped_until)
         for one in self.tables.queue(agent_id):
             if one.activated_at is None:
                 continue
@@ -360,7 +360,8 @@ class Judge(Nobody):
         if not holds:
             self.condemn(invariant, of.agent_id, what)
 
-    def _is_lenient(self, agent_id: UUID) -> bool:
+    def is_lenient(self, agent_id: UUID) -> bool:
+        """Return whether a fault or a step of the clock excuses what happens to the agent now."""
         return self._is_disturbed(agent_id) or self.loop.time() < self._stepped_until
 
     def _is_disturbed(self, agent_id: UUID) -> bool:

@@ -21,6 +21,7 @@ from tests.simulation.tables import Nobody, Tables
 Condemn = Callable[[str, UUID | None, str], None]
 
 INVARIANT = "Log"
+ASLEEP = "asleep"  # the phase of an agent without events
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class LogJudge(Nobody):
         self._touched: set[UUID] = set()  # agents that the present commit changes
         self._last_ids: dict[tuple[str, UUID], int] = {}  # the last event about each thing
         self._told: dict[UUID, dict[UUID, Told]] = {}  # by agent and notification
+        self._phases: dict[UUID, str] = {}
+        self._open_runs: dict[UUID, UUID] = {}  # by agent
+        self._outcomes: dict[UUID, str] = {}  # by run
         self._deleted: set[UUID] = set()
         self._paused: set[UUID] = set()
 
@@ -82,8 +86,8 @@ class LogJudge(Nobody):
         kind, _, _ = event.type.partition(".")
         if kind == "notification":
             yield from self._read_notification(event)
-        elif event.type is EventType.AGENT_DELETED and event.agent_id is not None:
-            self._deleted.add(event.agent_id)
+        elif kind in {"agent", "run"} and event.agent_id is not None:
+            yield from self._read_state(event, event.agent_id)
         elif event.type is EventType.ORGANIZATION_PAUSED:
             if event.organization_id in self._paused:
                 yield "pauses what is paused"
@@ -115,6 +119,29 @@ class LogJudge(Nobody):
                 yield "changes nothing"
             told[event.resource_id] = _after_change(before, data)
 
+    def _read_state(self, event: Event, agent_id: UUID) -> Iterator[str]:
+        if event.type is EventType.RUN_STARTED:
+            if agent_id in self._open_runs:
+                yield "starts a run beside another one"
+            assert event.run_id is not None
+            self._open_runs[agent_id] = event.run_id
+        elif event.type is EventType.RUN_ENDED:
+            if event.run_id is None or self._open_runs.pop(agent_id, None) != event.run_id:
+                yield "ends a run that is not open"
+            else:
+                self._outcomes[event.run_id] = event.data["outcome"]
+        elif event.type is EventType.AGENT_DELETED:
+            self._deleted.add(agent_id)
+        if event.phase is not None:
+            before, data = self._phases.get(agent_id, ASLEEP), event.data
+            if (data["from"], data["to"]) != (before, event.phase):
+                yield f"goes from {data['from']} to {data['to']}, not from {before} to {event.phase}"
+            if event.type is EventType.AGENT_RESCHEDULED and data["from"] != data["to"]:
+                yield f"is no change of phase, and goes from {data['from']} to {data['to']}"
+            if event.type == f"agent.{data['from']}":
+                yield f"is a change of phase, and stays {data['from']}"
+            self._phases[agent_id] = event.phase
+
     def _compare(self, agent_id: UUID) -> Iterator[str]:
         """Yield the differences between what the events say and what the tables hold."""
         tables = self._tables
@@ -125,6 +152,18 @@ class LogJudge(Nobody):
         if tables.organizations[organization_id].paused != (organization_id in self._paused):
             yield "its organization is paused or not, and the log says otherwise"
         yield from self._compare_queue(agent_id)
+        state = tables.states.get(agent_id)
+        if state is None:
+            return
+        phase = self._phases.get(agent_id, ASLEEP)
+        if state.phase != phase:
+            yield f"is recorded as {state.phase}, and the log says {phase}"
+        open_run = self._open_runs.get(agent_id)
+        if state.run_id != open_run:
+            yield f"has the run {_number(state.run_id)}, and the log says {_number(open_run)}"
+        run = tables.runs.get(open_run) if open_run else None
+        if run is not None and run.ended_at is not None:
+            yield f"{_number(open_run)} is over, and the log does not say so"
 
     def _compare_queue(self, agent_id: UUID) -> Iterator[str]:
         told = self._told.get(agent_id, {})

@@ -19,7 +19,7 @@ from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.budget_renewal import BudgetRenewal
-from supervisors.policy import debounce, decisions, transitions
+from supervisors.policy import debounce, decisions, record, transitions
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
@@ -104,14 +104,14 @@ PLANTED = (
         HoldClock._find,
         "self._times, self._history",
         "None, self._history",
-        116,
+        202,
     ),
     PlantedBug(
         "a start ignores the status of the agent",
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        355,
+        961,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
@@ -226,5 +226,27 @@ PLANTED = (
         "while writers:",
         "while False:",
         118,
+    ),
+    PlantedBug(
+        "event missing: the end of a run writes none",
+        record.record,
+        "ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)",
+        "ended = ()",
+        0,
+    ),
+    PlantedBug(
+        "event missing: a sentence changes without one",
+        record.record,
+        "digest == (before.why_digest or INITIAL_DIGEST) and not is_stop",
+        "not is_stop",
+        0,
+    ),
+    PlantedBug(
+        "event without effect: a refused update writes its events",
+        memory_states.update_row,
+        "not guard_holds(update, newest):\n",
+        "not guard_holds(update, newest):\n"
+        "        transaction.insert_events(agent.organization_id, update.events) if agent else None\n",
+        0,
     ),
 )

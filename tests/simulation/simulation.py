@@ -15,6 +15,7 @@ from storage.errors import StorageError
 from storage.model import Organization
 from supervisors.engine import notices, supervisor
 from supervisors.errors import SupervisorError
+from tests.simulation import log_judge, why_judge
 from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
@@ -23,11 +24,12 @@ from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
-from tests.simulation.log_judge import INVARIANT, LogJudge
+from tests.simulation.log_judge import LogJudge
 from tests.simulation.process import Process
 from tests.simulation.scripted_harness import ScriptedHarness
 from tests.simulation.tables import Tables, Witnesses
 from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
+from tests.simulation.why_judge import WhyJudge
 from tests.simulation.workload import Action, Workload
 from tests.storage.factories import NOW
 from tests.storage.factories import template as plain_template
@@ -65,9 +67,10 @@ class Simulation:
         self._slots = self._random("slots").choice(SLOTS)
         self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
         self._ledger = Ledger(self._tables)
-        log_judge = LogJudge(self._tables, self.history, self.judge.condemn)
+        reads_along = LogJudge(self._tables, self.history, self.judge.condemn)
         self._followers = Followers(self._tables, self.judge.condemn)
-        self._tables.witness = Witnesses(self.judge, log_judge, self._followers)
+        self._why_judge = WhyJudge(self._tables, self.judge)
+        self._tables.witness = Witnesses(self.judge, reads_along, self._followers, self._why_judge)
         self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
         self._workload = Workload(
             self._chance, self._tables, self.ids, self._wall.now, has_caps=self._has_caps
@@ -75,7 +78,7 @@ class Simulation:
         self._lives = 0
         self._process: Process
         self._clients: Clients
-        self.loop.before_time_passes = self.judge.at_rest
+        self.loop.before_time_passes = self._at_rest
 
     async def run(self) -> None:
         """Start the service, let things happen, then wait until all is repaired."""
@@ -87,9 +90,17 @@ class Simulation:
         await asyncio.sleep(2 * REPAIR_SECONDS)
         for agent_id, what in self._ledger.lost():
             self.judge.condemn("I3", agent_id, what)
-        for what in self._followers.missed():
-            self.judge.condemn(INVARIANT, None, what)
+        last_id = self._tables.events.last_id
+        await asyncio.sleep(REPAIR_SECONDS)
+        for what in self._followers.missed(last_id):
+            self.judge.condemn(log_judge.INVARIANT, None, what)
+        for agent_id, what in self._why_judge.differences():
+            self.judge.condemn(why_judge.INVARIANT, agent_id, what)
         await self._process.die()
+
+    def _at_rest(self) -> None:
+        self.judge.at_rest()
+        self._why_judge.observe(self._process.registry)
 
     async def _let_something_happen(self) -> None:
         draw = self._chance.random()
@@ -165,8 +176,10 @@ class Simulation:
 
     def _step_the_clock(self) -> None:
         seconds = self._chance.choice((-HOUR_SECONDS, HOUR_SECONDS))
+        before = self._wall.now()
         self._wall.step(seconds)
         self.judge.stepped(seconds)
+        self._why_judge.stepped(before)
         self.history.note(f"the clock is set by {seconds:+g} s, to {self._wall.now():%H:%M:%S}")
 
     def _populate(self) -> None:

@@ -58,10 +58,7 @@ class EventStream:
             log.exception("event stream aborted", path=request.path)
             if request.transport is not None:
                 request.transport.abort()
-        response = stream.response or stream_response(request)
-        with suppress(ConnectionError):
-            await response.write_eof()
-        return response
+        return await self._end()
 
     async def _serve(self, cursor: int | None) -> bool:
         """Send events until the subscription ends. Return whether another one must follow it."""
@@ -106,6 +103,15 @@ class EventStream:
         stored = [event for event in events if isinstance(event, Event)]
         frames = iter(await self._stream.request.app[FRAMES].get(stored))
         return [next(frames).text if isinstance(event, Event) else live_frame(event) for event in events]
+
+    async def _end(self) -> web.StreamResponse:
+        """Return the response, which is over. It has not begun if the client had disconnected before."""
+        response = self._stream.response
+        if response is None:
+            return stream_response(self._stream.request)
+        with suppress(ConnectionError):
+            await response.write_eof()
+        return response
 
     def _is_end(self, event: FeedEvent) -> bool:
         """Return whether nothing can follow, because the agent of the stream was deleted."""

@@ -108,9 +108,9 @@ class OpenStream:
 class OpenStreams:
     """The streams of one process: at most so many for each credential.
 
-    One task serves all of them: it notices clients that have disconnected, and writes heartbeats. Another one
-    ends the streams of credentials that are no longer valid or reach other organizations now. It waits for the
-    database, which must not delay heartbeats.
+    One task notices clients that have disconnected, and writes heartbeats. Another one ends the streams of
+    credentials that are no longer valid or reach other organizations now. It waits for the database, which
+    must not delay heartbeats.
     """
 
     def __init__(self, app: web.Application, feed: EventFeed, per_credential: int) -> None:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from aiohttp import web
 
 from storage.events.model import Interest
 from storage.events.patterns import selected_types
 from web.access.auth import NO_ORGANIZATION, Caller, RunAccess
-from web.access.path_access import path_id, require_agent
+from web.access.path_access import path_id
 from web.app_keys import CLOCK, EVENT_FEED, STORAGE, STREAM_TICKETS, STREAMS
 from web.credentials.formats import TicketHolder
 from web.errors import BadRequest, NotFound, PermissionDenied, require_found
@@ -71,8 +72,7 @@ async def stream_events(request: web.Request, caller: Caller) -> web.StreamRespo
     The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
     """
     query = read_query(request, ALL_QUERY)
-    await require_agent(request, caller, query["agent"])
-    return await _answer(request, caller, query, Interest(frozenset(caller.organizations), query["agent"]))
+    return await _answer(request, caller, query, await _interest_of_filter(request, caller, query["agent"]))
 
 
 async def stream_all_events(request: web.Request) -> web.StreamResponse:
@@ -116,6 +116,20 @@ async def _interest_of_path(request: web.Request, caller: Caller) -> Interest:
     organization_id = require_found(await request.app[STORAGE].agents.get_organization_id(agent_id))
     caller.require_agent(agent_id, organization_id)
     return Interest(frozenset({organization_id}), agent_id)
+
+
+async def _interest_of_filter(request: web.Request, caller: Caller, agent_id: UUID | None) -> Interest:
+    """Return the interest in one agent, which may have been deleted; None: in all that the caller reaches.
+
+    Raise PermissionDenied for an agent of another organization. An agent that is not known has no events.
+    """
+    if agent_id is None:
+        return Interest(frozenset(caller.organizations))
+    retained = await request.app[STORAGE].agents.get_retained(agent_id)
+    if retained is None:
+        return Interest(frozenset())
+    caller.require(retained.organization_id)
+    return Interest(frozenset({retained.organization_id}), agent_id)
 
 
 async def _answer(

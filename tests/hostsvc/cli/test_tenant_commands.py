@@ -98,6 +98,8 @@ def test_pause_and_unpause_accept_id_or_name(shell: Shell) -> None:
     expected = "Acme Inc is no longer paused; a running service follows within 5 s\n"
     assert (unpaused.code, unpaused.out, unpaused.err) == (0, expected, ""), unpaused
     assert shell.paused() == []
+    types_by_operator = [("organization.paused", "operator"), ("organization.unpaused", "operator")]
+    assert shell.rows("SELECT type, actor FROM event ORDER BY id") == types_by_operator
 
 
 def test_pause_refuses_ambiguous_name_and_lists_the_ids(shell: Shell) -> None:

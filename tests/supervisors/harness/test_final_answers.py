@@ -315,7 +315,7 @@ async def test_killed_run_sends_its_text_once(
         asked = await text_from(world, agent, ann, "Are you there?")
         cut_off = asyncio.Event()
 
-        async def hang(*_: Any) -> bool:
+        async def hang(*_: Any, **__: Any) -> bool:
             cut_off.set()
             await asyncio.Event().wait()
             return False

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.storage.factories import NOW
 from tests.web.conftest import Api
 
 AGENTS = "/api/cloud/agents/"
@@ -44,7 +45,7 @@ async def test_unknown_default_model_is_refused_with_the_agent(api: Api) -> None
 
 async def test_unchanged_model_may_be_unknown(service: Any, api: Api) -> None:
     agent = await api.create_agent()
-    await service.storage.agents.update(agent["id"], {"model": "nobody/llama"})
+    await service.storage.agents.update(agent["id"], {"model": "nobody/llama"}, NOW)
     answer = await api.patch(f"{AGENTS}{agent['id']}/", {"model": "nobody/llama", "name": "Bob"})
     assert (answer.status, answer.body["name"]) == (200, "Bob")
 

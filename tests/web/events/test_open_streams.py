@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.model import Role
 from supervisors.engine.messages import StopRequest
@@ -146,3 +147,15 @@ async def test_disconnected_client_frees_its_stream(service: Service, api: Api) 
         assert len(service.app[OPEN_STREAMS]) == 1
         stream.response.close()
     await opened(service, 0)
+
+
+async def test_client_gone_before_stream_begins_is_no_error(service: Service, api: Api) -> None:
+    request = f"GET {EVENTS} HTTP/1.1\r\nHost: test\r\nAuthorization: {api.authorization}\r\n\r\n".encode()
+    with capture_logs() as logged:
+        for _ in range(20):
+            _, writer = await asyncio.open_connection(*service.address)
+            writer.write(request)
+            writer.transport.abort()
+        async with event_stream(api, EVENTS):
+            await opened(service, 1)
+    assert [line for line in logged if line["log_level"] == "error"] == []

@@ -8,6 +8,7 @@ import pytest
 from storage.ids import new_id
 from tests.event_streams import event_stream
 from tests.web.conftest import Api, Service
+from tests.web.people import founder
 
 AGENTS = "/api/cloud/agents/"
 EVENTS = "/api/events/"
@@ -289,6 +290,31 @@ async def test_organizations_do_not_see_each_other(api: Api, other: Api, log: Lo
         assert (await stream.next_event()).id == own
     assert (await other.get(path_of(ann))).status == 403
     assert (await other.get(f"{EVENTS}?agent={ann['id']}")).status == 403
+
+
+async def test_deleted_agent_of_others_stays_out_of_reach(api: Api, other: Api, log: Log) -> None:
+    foreign, own = await other.create_agent(), await api.create_agent()
+    event_id = await log.write("agent.changed", own)
+    for agent in (foreign, own):
+        await api.delete(f"{AGENTS}{agent['id']}/")
+        await other.delete(f"{AGENTS}{agent['id']}/")
+    assert (await api.get(f"{EVENTS}?agent={foreign['id']}&after=0&limit=9")).status == 403
+    events = (await listed(api, agent=own["id"], after=event_id - 1))["events"]
+    assert [event["type"] for event in events] == ["agent.changed", "agent.deleted"]
+
+
+async def test_agent_filter_shows_pauses_of_its_organization_only(service: Service, log: Log) -> None:
+    ann, _ = await founder(service)
+    agent = await ann.create_agent()
+    second = await ann.create("/api/organizations/organizations/", name="Second")
+    async with event_stream(ann, f"{EVENTS}?agent={agent['id']}") as stream:
+        elsewhere = await log.write(
+            "organization.paused", {**agent, "organization": second["id"]}, agent_id=None
+        )
+        pause = await log.write("organization.paused", agent, agent_id=None)
+        assert (await stream.next_event()).id == pause
+    events = (await listed(ann, agent=agent["id"], after=elsewhere - 1))["events"]
+    assert [event["id"] for event in events] == [pause]
 
 
 async def test_deleted_agent_ends_its_stream(api: Api, log: Log) -> None:

@@ -1,0 +1,165 @@
+"""The judge of the timeline: read afterwards, it equals what `why` said at each quiet moment.
+
+A moment is quiet for an agent if all that it was told is done, runs may start, no start is due, and no fault
+may have kept anything from it. What others spend of a shared budget, and its renewal, is found by a scan, so
+such a moment counts once a scan has passed. Moments at which the agent's own budget is spent are left out: an
+idle agent is not told of the cap of its template.
+
+The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
+"""
+
+from bisect import bisect_right
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from storage.agent_facts import AgentState, StateUpdate
+from supervisors.engine.inspection import StatusReader
+from supervisors.engine.registry import Registry
+from supervisors.engine.snapshot import Snapshot
+from supervisors.engine.supervisor import Supervisor
+from supervisors.policy import explanations
+from supervisors.policy.phases import OVER_BUDGET, Phase
+from supervisors.timeline.bands import Band, BandPhase, Fallback, State, bands
+from tests.simulation.judge import REPAIR_SECONDS, Judge
+from tests.simulation.memory_states import MemoryStates
+from tests.simulation.tables import Nobody, ShortWire, Tables
+
+Result = TypeVar("Result")
+
+INVARIANT = "Timeline"
+SECONDS_BETWEEN = 1.0  # two observations of an agent that nothing has touched
+ALWAYS = datetime.min.replace(tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What `why` said of an agent at a moment of the wall clock."""
+
+    at: datetime
+    phase: Phase
+    why: str
+
+
+class WhyJudge(Nobody):
+    """An observer that asks for each agent at quiet moments, and compares the answers with the timeline."""
+
+    def __init__(self, tables: Tables, judge: Judge) -> None:
+        self._tables = tables
+        self._judge = judge
+        self._store = MemoryStates(tables, ShortWire())
+        self._said: dict[UUID, list[Said]] = {}
+        self._touched_at: dict[UUID, float] = {}  # on the loop's clock
+        self._asked_at: dict[UUID, float] = {}
+        self._shown_until = ALWAYS  # what the wall clock has shown before it was set back
+
+    def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
+        self._touched_at[after.agent_id] = self._judge.loop.time()
+
+    def changed(self, agent_id: UUID, what: str) -> None:
+        self._touched_at[agent_id] = self._judge.loop.time()
+
+    def stepped(self, before: datetime) -> None:
+        """Take note that the wall clock was set; it showed `before` until now."""
+        now = self._judge.wall.now()
+        self._shown_until = max(self._shown_until, before)
+        for said in self._said.values():
+            said[:] = [each for each in said if each.at < now]
+
+    def observe(self, registry: Registry) -> None:
+        """Ask for each agent for which the moment is quiet."""
+        now, loop_time = self._judge.wall.now(), self._judge.loop.time()
+        if not (self._judge.is_up and registry.may_start) or now <= self._shown_until:
+            return
+        for agent_id in sorted(self._tables.states):
+            asked_at = self._asked_at.get(agent_id, 0.0)
+            is_new = self._touched_at.get(agent_id, 0.0) > asked_at or loop_time >= asked_at + SECONDS_BETWEEN
+            supervisor = registry._supervisors.get(agent_id)
+            if not is_new or self._judge.is_lenient(agent_id) or not _is_done(supervisor):
+                continue
+            self._asked_at[agent_id] = loop_time
+            snapshot = self._ask(registry, agent_id)
+            wake = snapshot.next_wake
+            is_due = wake is not None and wake.at <= self._judge.wall.now()  # asking has taken time
+            if not is_due and self._is_told_of_budget(agent_id, snapshot):
+                said = self._said.setdefault(agent_id, [])
+                said.append(Said(now, snapshot.phase, snapshot.why))
+
+    def differences(self) -> Iterator[tuple[UUID, str]]:
+        """Yield each agent with the first moment for which the timeline differs from what `why` said."""
+        for agent_id, said in self._said.items():
+            if not said:
+                continue
+            timeline = self._timeline(agent_id, said[0].at, said[-1].at + MICROSECOND)
+            starts = [band.start for band in timeline]
+            for each in said:
+                state = timeline[bisect_right(starts, each.at) - 1].state
+                if not _agree(state, each):
+                    yield agent_id, _difference(each, state)
+                    break
+
+    def _is_told_of_budget(self, agent_id: UUID, snapshot: Snapshot) -> bool:
+        """Return whether the agent knows what is left of its budgets, if the sentence depends on that."""
+        was_over = self._tables.states[agent_id].phase == OVER_BUDGET
+        if not (was_over or "Over its" in snapshot.why):
+            return True
+        if "Over its budget" in snapshot.why or snapshot.phase is Phase.QUARANTINED:
+            return False
+        now = self._judge.wall.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        renewed_at = self._judge.loop.time() - (now - midnight).total_seconds()
+        changed_at = max(renewed_at, self._touched_at.get(agent_id, 0.0))
+        return self._judge.loop.time() >= changed_at + REPAIR_SECONDS
+
+    def _ask(self, registry: Registry, agent_id: UUID) -> Snapshot:
+        context = replace(registry._context, store=self._store)
+        reader = StatusReader(registry._supervisors, context, registry.statistics, 1, None)
+        snapshot = _at_once(reader.snapshot(agent_id))
+        assert snapshot is not None
+        return snapshot
+
+    def _timeline(self, agent_id: UUID, start: datetime, end: datetime) -> list[Band]:
+        tables = self._tables
+        organization_id = tables.agents[agent_id].organization_id
+        events = [tables.events.rows[id_] for id_ in sorted(tables.events.rows)]
+        present = State(BandPhase.ASLEEP, explanations.WHY_ASLEEP)
+        is_paused = tables.organizations[organization_id].paused
+        return bands(
+            [event for event in events if event.agent_id == agent_id],
+            [
+                event
+                for event in events
+                if event.agent_id is None and event.organization_id == organization_id
+            ],
+            start,
+            end,
+            Fallback(present, None, is_paused, ALWAYS, "There are no events."),
+        )
+
+
+def _is_done(supervisor: Supervisor | None) -> bool:
+    return supervisor is None or not (supervisor.is_handling or supervisor.has_uncertain_update)
+
+
+def _agree(state: State, said: Said) -> bool:
+    why = explanations.WHY_ASLEEP if state.why is None else state.why
+    phase = said.phase if state.phase is BandPhase.OVER_BUDGET else state.phase
+    return (phase, why) == (said.phase, said.why)
+
+
+def _difference(said: Said, state: State) -> str:
+    told = f"the timeline says {state.phase}, {state.why!r}, by event {state.event_id}"
+    return f"was {said.phase} at {said.at:%H:%M:%S.%f}, {said.why!r}; {told}"
+
+
+def _at_once(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine that waits for nothing but its turn."""
+    while True:
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
