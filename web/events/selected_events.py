@@ -53,20 +53,31 @@ class SelectedEvents:
         self._owner = owner
         self._selection = selection
         self._selects_all = selection == Selection()
+        self._is_of_other_log = False
         self.position = 0
 
+    def start(self, cursor: int | None, subscription: Subscription) -> None:
+        """Go to the cursor; None: to the end of the log.
+
+        A cursor after the end was given by another log, such as this one before a backup of it was restored.
+        """
+        end = subscription.position
+        self._is_of_other_log = cursor is not None and cursor > end
+        self.position = end if cursor is None else 0 if self._is_of_other_log else cursor
+
     def has_lost_events(self) -> bool:
-        """Return whether events after the position have been removed from the log."""
-        return self.position < self._feed.oldest
+        """Return whether events after the position have been removed from the log, or it never had them."""
+        return self._is_of_other_log or self.position < self._feed.oldest
 
     def skip_lost_events(self) -> int:
         """Go to the beginning of the log, and return that position."""
+        self._is_of_other_log = False
         self.position = self._feed.oldest
         return self.position
 
     def is_behind(self, subscription: Subscription) -> bool:
         """Return whether the next events lie in the log, before those that the subscription offers."""
-        return self.position < subscription.position
+        return self._is_of_other_log or self.position < subscription.position
 
     async def read_log(self, subscription: Subscription) -> Sequence[Event]:
         """Return the selected events among the next ones in the log."""

@@ -121,13 +121,18 @@ async def test_cursor_before_retention_gets_one_reset(service: Service, api: Api
     assert (await listed(api, after=ids[1]))["reset"] is False
 
 
-async def test_cursor_beyond_the_newest_waits(api: Api, log: Log) -> None:
+async def test_cursor_of_another_log_begins_anew_with_reset(api: Api, log: Log) -> None:
     agent = await api.create_agent()
-    last = await log.write("agent.changed", agent)
-    async with event_stream(api, f"{EVENTS}?after={last + 2}") as stream:
-        ids = [await log.write("agent.changed", agent) for _ in range(3)]
-        assert (await stream.next_event()).id == ids[2]
-    assert await listed(api, after=last + 100) == {"events": [], "after": last + 100, "reset": False}
+    event_id = await log.write("agent.changed", agent)
+    async with event_stream(api, f"{path_of(agent)}?after={event_id + 1000}") as stream:
+        reset, created, changed = await stream.events(3)
+        new = await log.write("agent.changed", agent)
+        assert (await stream.next_event()).id == new
+    assert (reset.type, reset.data) == ("reset", {"type": "reset", "oldest": created.id})
+    assert changed.id == event_id
+    answer = await listed(api, after=event_id + 1000)
+    assert (answer["reset"], answer["after"]) == (True, new)
+    assert [event["id"] for event in answer["events"]] == [created.id, event_id, new]
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "1.5", "", "9" * 19, "9" * 30, "٣"])
