@@ -12,6 +12,7 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
+from hostsvc.application import build_application, web_settings
 from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.database_wait import wait_for_database
@@ -41,12 +42,9 @@ from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
 from supervisors.maintenance.write_probe import WriteProbe
 from supervisors.policy.explanations import when
-from supervisors.timeline.timelines import Timelines
-from web.app import build_app
 from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
 from web.server.standby import build_standby_app
-from web.settings import WebSettings
 from web.version import VERSION
 
 log = structlog.get_logger()
@@ -276,7 +274,7 @@ async def _open_leader(
     report_doorbell = partial(writes.report_connection, Part.DOORBELL)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
-    settings = await _web_settings(config, storage)
+    settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, url, clock)
     feed = EventFeed(storage.events, clock)
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
@@ -293,7 +291,7 @@ async def _open_leader(
         config, storage, registry, scan, webhooks, stuck_agents, writes, feed, service.may_start_runs, clock
     )
     await enter(run_maintenance(services, clock))
-    app = _build_app(config, storage, registry, execution, clock, settings, service)
+    app = build_application(config, settings, storage, registry, execution, feed, clock, service)
     await enter(serve_app(app))
     return service
 
@@ -340,58 +338,6 @@ def _build_registry(
         random=random,
         max_runs_per_organization=config.limits.concurrent_runs,
         models=execution.models,
-    )
-
-
-def _build_app(
-    config: Config,
-    storage: Storage,
-    registry: Registry,
-    execution: Execution,
-    clock: Clock,
-    settings: WebSettings,
-    service: Service,
-) -> web.Application:
-    return build_app(
-        storage=storage,
-        registry=registry,
-        feed=service.feed,
-        status_reader=registry.status,
-        timelines=Timelines(
-            storage.phase_events, storage.mark_events, registry.status, clock, config.retention.events
-        ),
-        toolbox=execution.toolbox,
-        wakes=execution.wakes,
-        clock=clock,
-        prices=execution.prices,
-        models=execution.models,
-        schema_checker=execution.schema_checker,
-        settings=settings,
-        health=service,
-        harness_status=execution.harness_status,
-    )
-
-
-async def _web_settings(config: Config, storage: Storage) -> WebSettings:
-    return WebSettings(
-        token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
-        operator_token=config.operator.token or await storage.instance.operator_token(),
-        open_metrics=config.operator.open_metrics,
-        signup_open=config.accounts.signup == "open",
-        token_days=config.accounts.token_days,
-        signups_per_hour=config.limits.signups_per_hour,
-        organizations_per_user=config.limits.organizations_per_user,
-        body_bytes=config.limits.body_bytes,
-        attachment_bytes=config.limits.attachment_bytes,
-        span_metadata_bytes=config.limits.span_metadata_bytes,
-        streams_per_caller=config.limits.streams_per_caller,
-        streams=config.limits.streams,
-        event_streams_per_caller=config.limits.event_streams_per_caller,
-        tags_per_agent=config.limits.tags_per_agent,
-        requests_per_minute=config.limits.requests_per_minute,
-        anonymous_requests_per_minute=config.limits.anonymous_requests_per_minute,
-        trusted_proxies=config.server.trusted_proxies,
-        base_url=config.server.base_url,
     )
 
 

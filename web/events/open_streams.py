@@ -108,8 +108,9 @@ class OpenStream:
 class OpenStreams:
     """The streams of one process: at most so many for each credential.
 
-    One task serves all of them: it notices clients that have disconnected, writes heartbeats, and ends the
-    streams of credentials that are no longer valid or reach other organizations now.
+    One task notices clients that have disconnected, and writes heartbeats. Another one ends the streams of
+    credentials that are no longer valid or reach other organizations now. It waits for the database, which
+    must not delay heartbeats.
     """
 
     def __init__(self, app: web.Application, feed: EventFeed, per_credential: int) -> None:
@@ -119,7 +120,6 @@ class OpenStreams:
         self._per_credential = per_credential
         self._counts: Counter[UUID] = Counter()
         self._streams: dict[OpenStream, None] = {}
-        self._next_check_at = 0.0
 
     def __repr__(self) -> str:
         return f"<OpenStreams: {len(self._streams)}>"
@@ -150,19 +150,13 @@ class OpenStreams:
             decrement(self._counts, credential)
 
     async def run_once(self) -> None:
-        """Look after all streams."""
-        if not self._streams:
-            return
+        """End the streams of clients that have disconnected, and write the heartbeats that are due."""
         for stream in list(self._streams):
             if stream.is_lost():
                 stream.end()
-        now = self._clock.monotonic()
-        if now >= self._next_check_at:
-            self._next_check_at = now + CHECK_SECONDS
-            await self._check_callers()
         await self._write_heartbeats()
 
-    async def _check_callers(self) -> None:
+    async def check_callers(self) -> None:
         """End the streams of callers who are no longer what they were."""
         callers = {stream.caller.credential: stream.caller for stream in self._streams if stream.caller}
         current = await asyncio.gather(*(reread_caller(self._app, caller) for caller in callers.values()))
@@ -187,9 +181,14 @@ OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("open_streams")
 
 
 async def look_after_streams(app: web.Application) -> AsyncIterator[None]:
-    """Run the task that serves the streams, for as long as the application."""
-    loop = repeat("event streams", app[OPEN_STREAMS].run_once, TICK_SECONDS, app[CLOCK])
-    task = asyncio.create_task(loop, name="event streams")
+    """Run the tasks that serve the streams, for as long as the application."""
+    streams, clock = app[OPEN_STREAMS], app[CLOCK]
+    loops = (
+        repeat("event streams", streams.run_once, TICK_SECONDS, clock),
+        repeat("callers of event streams", streams.check_callers, CHECK_SECONDS, clock),
+    )
+    tasks = {asyncio.create_task(loop, name="event streams") for loop in loops}
     yield
-    task.cancel()
-    await asyncio.wait({task})
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

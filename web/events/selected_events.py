@@ -56,17 +56,18 @@ class SelectedEvents:
         self._is_of_other_log = False
         self.position = 0
 
-    def start(self, cursor: int | None, subscription: Subscription) -> None:
-        """Go to the cursor; None: to the end of the log.
+    async def start(self, subscription: Subscription, cursor: int | None) -> None:
+        """Go to the cursor; None: to the events that the subscription offers.
 
-        A cursor after the end was given by another log, such as this one before a backup of it was restored.
+        A cursor beyond the last id comes from a log that was lost, for example before the database was
+        restored from a backup. Raise StorageError if the last id cannot be read.
         """
-        end = subscription.position
-        self._is_of_other_log = cursor is not None and cursor > end
-        self.position = end if cursor is None else 0 if self._is_of_other_log else cursor
+        self.position = subscription.position if cursor is None else cursor
+        if self.position > subscription.position:
+            self._is_of_other_log = self.position > await self._storage.events.get_last_id()
 
     def has_lost_events(self) -> bool:
-        """Return whether events after the position have been removed from the log, or it never had them."""
+        """Return whether events after the position have been removed from the log."""
         return self._is_of_other_log or self.position < self._feed.oldest
 
     def skip_lost_events(self) -> int:

@@ -12,6 +12,7 @@ from storage.model import Role
 from supervisors.engine.messages import StopRequest
 from tests.acceptance.client import eventually
 from tests.event_streams import EventStreamReader, event_stream
+from tests.storage.events.log import connected
 from tests.web.conftest import SETTINGS, Api, Service, StartService
 from tests.web.people import as_user, founder, join, new_user
 from web.app_keys import EVENT_FEED
@@ -78,6 +79,22 @@ async def test_heartbeat_brings_idle_streams_forward(
             block = await stream.next()
         assert block.comments
         assert block.data is None
+
+
+async def test_heartbeats_go_on_while_the_database_stands_still(
+    api: Api, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_streams, "HEARTBEAT_SECONDS", 0.1)
+    async with (
+        event_stream(api, EVENTS) as stream,
+        connected(database_url) as other_program,
+        other_program.transaction(),
+    ):
+        await other_program.execute("LOCK TABLE api_key IN ACCESS EXCLUSIVE MODE")
+        async with asyncio.timeout(15):
+            for _ in range(6):  # one each second; the callers are checked within the first three
+                while await stream.response.content.readline() != b":\n":
+                    pass
 
 
 async def test_deleted_key_ends_its_streams(service: Service, api: Api) -> None:

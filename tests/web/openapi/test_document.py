@@ -30,7 +30,7 @@ def test_caller_operation_names_credentials_and_headers() -> None:
     path_id, *headers = operation["parameters"]
     names = [header["$ref"].rpartition("/")[2] for header in headers]
     assert (path_id["name"], names) == ("id", ["RequestId", "Prefer", "Organization", "IdempotencyKey"])
-    assert DOCUMENT["components"]["parameters"].keys() == set(names)
+    assert DOCUMENT["components"]["parameters"].keys() == {*names, "LastEventId"}
     assert operation["requestBody"]["required"]
     assert "Idempotency-Replayed" in operation["responses"]["201"]["headers"]
 
