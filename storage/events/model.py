@@ -14,8 +14,6 @@ Announce = Callable[[], None]
 BY_SERVICE = ""
 """The actor of a change that nobody asked for: a rule made it."""
 BY_OPERATOR = "operator"
-BY_PROGRAM = "program"
-"""The actor of a change that another program made by SQL."""
 
 
 def by_run(run_id: UUID) -> str:

@@ -52,9 +52,8 @@ class BandPhase(StrEnum):
 
 
 PHASES = {str(phase): phase for phase in BandPhase}
-WITH_RUN = frozenset(
-    {BandPhase.RUNNING, BandPhase.STOPPING}
-)  # in other phases an event names a run that is over
+WITH_RUN = frozenset({BandPhase.RUNNING, BandPhase.STOPPING})
+"""In other phases an event names a run that is over."""
 
 
 class State(NamedTuple):
@@ -110,40 +109,6 @@ class Fallback:
     known_from: datetime
     why_unknown: str
     first_why: str | None = None
-
-
-def bands(
-    events: Iterable[Event],
-    organization_events: Iterable[Event],
-    start: datetime,
-    end: datetime,
-    fallback: Fallback,
-) -> list[Band]:
-    """Return the bands from `start` to before `end`, without gaps or overlaps.
-
-    `events`: those of the agent, of which only those with a phase count. `organization_events`: those of its
-    organization, of which only pauses and their ends count. Both contain all of the period, the last one
-    before it if that is kept, and without that the first one after it if there is one.
-    """
-    steps = steps_of(filter(None, map(change_of, events)), fallback)
-    return tile(steps, pause_changes(organization_events, is_paused=fallback.is_paused), start, end)
-
-
-def state_at(
-    events: Iterable[Event], organization_events: Iterable[Event], moment: datetime, fallback: Fallback
-) -> State:
-    """Return the state at a moment. The events are those for a period of no length, as in `bands`."""
-    return bands(events, organization_events, moment, moment + MOMENT, fallback)[0].state
-
-
-def change_of(event: Event) -> PhaseChange | None:
-    """Return the change of the phase that an event tells of; None if it tells of none."""
-    if event.phase is None:
-        return None
-    data = event.data
-    return PhaseChange(
-        event.id, event.at, event.phase, event.run_id, data.get("from"), data.get("why"), data.get("next_at")
-    )
 
 
 def steps_of(changes: Iterable[PhaseChange], fallback: Fallback) -> list[Step]:

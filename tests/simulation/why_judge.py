@@ -22,10 +22,11 @@ from supervisors.engine.snapshot import Snapshot
 from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
 from supervisors.policy.phases import OVER_BUDGET, Phase
-from supervisors.timeline.bands import Band, BandPhase, Fallback, State, bands
+from supervisors.timeline.bands import Band, BandPhase, Fallback, State
 from tests.simulation.judge import REPAIR_SECONDS, Judge
 from tests.simulation.memory_states import MemoryStates
 from tests.simulation.tables import Nobody, ShortWire, Tables
+from tests.supervisors.timeline.bands_of_events import bands
 
 Result = TypeVar("Result")
 

@@ -90,7 +90,7 @@ async def list_events(
     try:
         async with stream.request.app[EVENT_FEED].subscribe(interest) as subscription:
             stream.subscription = subscription
-            events.position = subscription.position if cursor is None else cursor
+            await events.start(subscription, cursor)
             await collected.read_log(subscription)
             await collected.wait(subscription, wait_seconds or 0)
     except FeedClosed as error:

@@ -65,7 +65,7 @@ class EventStream:
         async with self._stream.request.app[EVENT_FEED].subscribe(self._interest) as subscription:
             self._stream.subscription = subscription
             if self._stream.response is None:
-                self._events.position = subscription.position if cursor is None else cursor
+                await self._events.start(subscription, cursor)
                 await self._begin()
             try:
                 await self._send_log(subscription)

@@ -53,20 +53,32 @@ class SelectedEvents:
         self._owner = owner
         self._selection = selection
         self._selects_all = selection == Selection()
+        self._is_of_other_log = False
         self.position = 0
+
+    async def start(self, subscription: Subscription, cursor: int | None) -> None:
+        """Go to the cursor; None: to the events that the subscription offers.
+
+        A cursor beyond the last id comes from a log that was lost, for example before the database was
+        restored from a backup. Raise StorageError if the last id cannot be read.
+        """
+        self.position = subscription.position if cursor is None else cursor
+        if self.position > subscription.position:
+            self._is_of_other_log = self.position > await self._storage.events.get_last_id()
 
     def has_lost_events(self) -> bool:
         """Return whether events after the position have been removed from the log."""
-        return self.position < self._feed.oldest
+        return self._is_of_other_log or self.position < self._feed.oldest
 
     def skip_lost_events(self) -> int:
         """Go to the beginning of the log, and return that position."""
+        self._is_of_other_log = False
         self.position = self._feed.oldest
         return self.position
 
     def is_behind(self, subscription: Subscription) -> bool:
         """Return whether the next events lie in the log, before those that the subscription offers."""
-        return self.position < subscription.position
+        return self._is_of_other_log or self.position < subscription.position
 
     async def read_log(self, subscription: Subscription) -> Sequence[Event]:
         """Return the selected events among the next ones in the log."""

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from storage.events.catalogue import EventType
 from storage.events.model import Event
 from supervisors.policy.explanations import WHY_PAUSED, WHY_STOPPING_BEFORE_NEXT, WHY_STOPPING_FOR_PAUSE
-from supervisors.timeline.bands import Band, BandPhase, Fallback, State, bands, state_at
+from supervisors.timeline.bands import MOMENT, Band, BandPhase, Fallback, State
 from tests.storage.factories import HOUR, MINUTE, NOW
+from tests.supervisors.timeline.bands_of_events import bands
 
 AGENT, ORGANIZATION, RUN = UUID(int=1), UUID(int=2), UUID(int=3)
 ASLEEP = State(BandPhase.ASLEEP, "Asleep at present.")
@@ -173,7 +174,9 @@ def test_bands_tile_the_period(events: list[Event], pauses: list[Event], is_paus
 def test_state_at_a_moment_is_that_of_its_band(events: list[Event], pauses: list[Event], minute: int) -> None:
     moment = NOW + timedelta(minutes=minute)
 
-    assert state_at(events, pauses, moment, FALLBACK)[:3] == band_at(hour(events, pauses), moment).state[:3]
+    [at_moment] = bands(events, pauses, moment, moment + MOMENT, FALLBACK)
+
+    assert at_moment.state[:3] == band_at(hour(events, pauses), moment).state[:3]
 
 
 def band_at(found: Sequence[Band], moment: datetime) -> Band:
