@@ -27,14 +27,37 @@ WHERE s.agent_id > $3
 ORDER BY s.agent_id LIMIT $4
 """
 
-# Resting agents of organizations over their budgets that the event log does not have as over budget.
+# Resting agents over a budget that the event log does not have as over budget: their own, their template's or
+# their organization's. A cap of 0 is reached by agents that have spent nothing. OFFSET 0 makes the planner begin
+# with the organizations and templates, which are few, and read the states of these agents only.
 LIST_NEWLY_OVER_BUDGET = """
-SELECT s.agent_id FROM organization o
-LEFT JOIN spending ON spending.owner_id = o.id AND spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-JOIN agent a ON a.organization_id = o.id AND a.deleted_at IS NULL
-JOIN agent_state s ON s.agent_id = a.id
-WHERE coalesce(spending.cost_usd, 0) >= o.max_cost_usd_per_day
-  AND s.agent_id > $2 AND s.status = 'sleeping' AND s.phase NOT IN ('over_budget', 'quarantined')
+SELECT s.agent_id FROM (
+    SELECT a.id FROM organization o
+    LEFT JOIN spending ON spending.owner_id = o.id AND spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+    CROSS JOIN LATERAL (
+        SELECT id FROM agent WHERE organization_id = o.id AND id > $2 AND deleted_at IS NULL OFFSET 0
+    ) a
+    WHERE coalesce(spending.cost_usd, 0) >= o.max_cost_usd_per_day
+    UNION
+    SELECT a.id FROM spending
+    JOIN agent a ON a.id = spending.owner_id
+    LEFT JOIN template t ON t.id = a.template_id
+    WHERE spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+      AND spending.cost_usd >= coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day)
+      AND a.id > $2 AND a.deleted_at IS NULL
+    UNION
+    SELECT id FROM agent WHERE max_cost_usd_per_day = 0 AND id > $2 AND deleted_at IS NULL
+    UNION
+    SELECT a.id FROM template t
+    CROSS JOIN LATERAL (
+        SELECT id FROM agent
+        WHERE template_id = t.id AND max_cost_usd_per_day IS NULL AND id > $2 AND deleted_at IS NULL
+        OFFSET 0
+    ) a
+    WHERE t.max_cost_usd_per_day = 0
+) a
+CROSS JOIN LATERAL (SELECT * FROM agent_state WHERE agent_id = a.id OFFSET 0) s
+WHERE s.status = 'sleeping' AND s.phase NOT IN ('over_budget', 'quarantined')
 ORDER BY s.agent_id LIMIT $3
 """
 
@@ -48,6 +71,6 @@ async def list_within_budget(
 
 
 async def list_newly_over_budget(pool: Pool, now: datetime, after: UUID, limit: int) -> list[UUID]:
-    """List resting agents whose organization's budget was spent without them, by id."""
+    """List resting agents that are over a budget, but not so in the event log, by id."""
     rows = await pool.fetch(LIST_NEWLY_OVER_BUDGET, now, after, limit)
     return [row["agent_id"] for row in rows]

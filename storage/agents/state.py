@@ -286,7 +286,7 @@ class AgentStates:
         return await list_within_budget(self._pool, now, renewed_at, after or FIRST_ID, limit)
 
     async def list_newly_over_budget(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
-        """List resting agents whose organization's budget was spent without them, by id."""
+        """List resting agents that are over a budget, but not so in the event log, by id."""
         return await list_newly_over_budget(self._pool, now, after or FIRST_ID, limit)
 
     async def list_running(self) -> list[UUID]:

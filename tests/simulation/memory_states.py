@@ -146,10 +146,7 @@ class MemoryStates:
             return (
                 is_resting
                 and state.phase not in {OVER_BUDGET, Phase.QUARANTINED}
-                and any(
-                    budget.of_organization and budget.is_reached
-                    for budget in budgets(self._tables, agent, now)
-                )
+                and any(budget.is_reached for budget in budgets(self._tables, agent, now))
             )
 
         return await self._page(is_unaware, after, limit)

@@ -1,9 +1,8 @@
 """The judge of the timeline: read afterwards, it equals what `why` said at each quiet moment.
 
 A moment is quiet for an agent if all that it was told is done, runs may start, no start is due, and no fault
-may have kept anything from it. What others spend of a shared budget, and its renewal, is found by a scan, so
-such a moment counts once a scan has passed. Moments at which the agent's own budget is spent are left out: an
-idle agent is not told of the cap of its template.
+may have kept anything from it. A budget that is spent, its renewal and its cap are found by a scan, so
+such a moment counts once a scan has passed. Moments at which a quarantined agent is over a budget are left out.
 
 The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
 """
@@ -107,7 +106,7 @@ class WhyJudge(Nobody):
         was_over = self._tables.states[agent_id].phase == OVER_BUDGET
         if not (was_over or "Over its" in snapshot.why):
             return True
-        if "Over its budget" in snapshot.why or snapshot.phase is Phase.QUARANTINED:
+        if snapshot.phase is Phase.QUARANTINED:
             return False
         now = self._judge.wall.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

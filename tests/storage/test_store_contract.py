@@ -790,6 +790,33 @@ async def test_resting_agents_newly_over_the_organization_budget_are_listed(stor
     assert await states.list_newly_over_budget(NOW + 24 * HOUR, None, 9) == []
 
 
+async def test_resting_agents_newly_over_their_own_budget_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    capped, closed = template(owner.id, max_cost_usd_per_day=Decimal(5)), template(owner.id)
+    for shared in (capped, closed):
+        await store.storage.templates.insert(shared)
+    own = await store.agent(owner.id, max_cost_usd_per_day=Decimal(5))
+    inheriting, raised = [
+        await store.agent(owner.id, template_id=capped.id, max_cost_usd_per_day=cap)
+        for cap in (None, Decimal(6))
+    ]
+    unspent = await store.agent(owner.id, max_cost_usd_per_day=Decimal(0))
+    inheriting_zero = await store.agent(owner.id, template_id=closed.id)
+    await store.agent(owner.id, template_id=closed.id, max_cost_usd_per_day=Decimal(1))
+    for spender in (own, inheriting, raised):
+        await store.storage.usage.insert(usage_record(spender, cost_usd=Decimal(5)))
+    states = store.storage.agent_states
+
+    assert await states.list_newly_over_budget(NOW, None, 9) == sorted([own.id, inheriting.id, unspent.id])
+    await store.storage.templates.update(closed.id, {"max_cost_usd_per_day": Decimal(0)})
+    over = sorted([own.id, inheriting.id, unspent.id, inheriting_zero.id])
+    assert await states.list_newly_over_budget(NOW, None, 9) == over
+    assert await states.list_newly_over_budget(NOW, over[1], 1) == over[2:3]
+    for agent_id in over[:2]:
+        await store.storage.agents.update(agent_id, {"max_cost_usd_per_day": Decimal(9)}, NOW)
+    assert await states.list_newly_over_budget(NOW, None, 9) == over[2:]
+
+
 async def test_agents_of_a_template_with_something_ahead_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id)

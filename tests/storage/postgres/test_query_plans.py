@@ -6,6 +6,7 @@ would read every agent for each notification. Plans cached before the growth are
 
 import asyncio
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -79,6 +80,21 @@ async def test_statements_of_a_wake_find_agents_by_id(
     wasteful = {sql: rows for sql, rows in pool.rows_touched.items() if rows > FEW}
     assert not wasteful, f"too many of {MANY} agents were read for {TOGETHER}: {wasteful}"
     assert len(pool.rows_touched) == len(STATEMENTS), "not every statement of a wake was explained"
+
+
+async def test_scan_for_spent_budgets_reads_only_agents_with_caps(
+    crowded: tuple[ExplainingPool, list[Agent]],
+) -> None:
+    pool, [first, spender, *_] = crowded
+    await Agents(pool).update(first.id, {"max_cost_usd_per_day": Decimal(0)}, NOW)
+    await Agents(pool).update(spender.id, {"max_cost_usd_per_day": Decimal(5)}, NOW)
+    await pool.execute("INSERT INTO spending VALUES ($1, $2, 5)", spender.id, NOW.date())
+
+    over = await AgentStates(pool).list_newly_over_budget(NOW, None, TOGETHER)
+
+    assert over == sorted([first.id, spender.id])
+    [rows] = pool.rows_touched.values()
+    assert rows <= FEW, f"{rows} of {MANY} agents were read for {len(over)}"
 
 
 async def test_chunk_of_a_list_is_read_along_its_index(
