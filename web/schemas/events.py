@@ -307,11 +307,11 @@ class EventsResponse(TypedDict):
     after: int
     """The cursor to go on with, which may be greater than the id of the last event."""
     reset: bool
-    """Whether events after your cursor have been removed since, so that these do not follow without a gap."""
+    """Whether these do not follow your cursor without a gap: the log no longer has the events after it."""
 
 
 class ResetResponse(TypedDict):
-    """The data of `reset`, with which a stream begins if events after the cursor have been removed."""
+    """The data of `reset`, with which a stream begins if the events after its cursor are not in the log."""
 
     type: str
     """`reset`."""
