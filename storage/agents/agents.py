@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.agents.deletion import delete_agent
+from storage.agents.tags import add_tags, remove_tags
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
-from storage.errors import ParentCycle, TooManyTags
+from storage.errors import ParentCycle
 from storage.events.catalogue import EventType
 from storage.events.inserts import insert_events
 from storage.events.model import BY_SERVICE, Announce, NewEvent
@@ -93,73 +95,6 @@ LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPD
 
 UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
 
-# One statement, so that it starts from the tags as the previous change left them: the row is locked first.
-# The event is written if that changes them.
-ADD_TAGS = """
-WITH locked AS (
-    SELECT id, tags FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
-), extended AS MATERIALIZED (
-    SELECT id, tags AS tags_before, ARRAY(
-        SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
-        GROUP BY tag ORDER BY min(position)) AS tags
-    FROM locked
-), updated AS (
-    UPDATE agent SET tags = extended.tags FROM extended
-    WHERE agent.id = extended.id AND cardinality(extended.tags) <= $3
-      AND octet_length(to_json(extended.tags)::text) <= $4
-    RETURNING agent.id, agent.organization_id, agent.tags <> extended.tags_before AS is_changed
-), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, actor, data)
-    SELECT $5, 'agent.changed', organization_id, id, $6, '{"fields":["tags"]}' FROM updated WHERE is_changed
-)
-SELECT cardinality(tags) > $3 OR octet_length(to_json(tags)::text) > $4 FROM extended
-"""
-
-REMOVE_TAGS = """
-WITH locked AS MATERIALIZED (
-    SELECT id, tags FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
-), updated AS (
-    UPDATE agent SET tags = ARRAY(
-        SELECT tag FROM unnest(locked.tags) WITH ORDINALITY AS t (tag, position)
-        WHERE tag <> ALL ($2::text[]) ORDER BY position)
-    FROM locked WHERE agent.id = locked.id AND locked.tags && $2::text[]
-    RETURNING agent.id, agent.organization_id
-)
-INSERT INTO event (at, type, organization_id, agent_id, actor, data)
-SELECT $3, 'agent.changed', organization_id, id, $4, '{"fields":["tags"]}' FROM updated
-"""
-
-MARK_DELETED = """
-WITH deleted AS (
-    UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
-    WHERE id = $1 AND deleted_at IS NULL RETURNING id, organization_id
-), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, actor)
-    SELECT $2, 'agent.deleted', organization_id, id, $3 FROM deleted
-)
-SELECT id FROM deleted
-"""
-
-DETACH_CHILDREN = """
-WITH detached AS (
-    UPDATE agent SET parent_id = NULL WHERE parent_id = $1 RETURNING id, organization_id
-)
-INSERT INTO event (at, type, organization_id, agent_id, actor, data)
-SELECT $2, 'agent.changed', organization_id, id, $3, '{"fields":["parent"]}' FROM detached ORDER BY id
-"""
-
-DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
-
-END_RUN = """
-UPDATE run SET ended_at = greatest(started_at, $2), outcome = 'stopped', error = 'deleted'
-WHERE agent_id = $1 AND ended_at IS NULL
-"""
-
-END_TRACE = """
-UPDATE trace SET ended_at = greatest(started_at, $2), error = 'deleted'
-WHERE agent_id = $1 AND ended_at IS NULL
-"""
-
 LOCK_PARENTS = "SELECT pg_advisory_xact_lock($1, $2)"
 
 LIST_ANCESTORS = """
@@ -175,7 +110,6 @@ LIST_ADAPTER_VISIBILITY = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
 """
 
-# Select by the notifications, not by `next_due_at`: a supervisor that is deciding has not stored that yet.
 # The models whose price matters to a cap of the organization or the template.
 LIST_MODELS_OF_ORGANIZATION = """
 SELECT DISTINCT model FROM agent WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY model LIMIT $2
@@ -190,6 +124,7 @@ ORDER BY model LIMIT $2
 
 MAX_MODELS = 1000  # of those in use that a list contains
 
+# Select by the notifications, not by `next_due_at`: a supervisor that is deciding has not stored that yet.
 LIST_HOLDING_OF_TEMPLATE = """
 SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
@@ -218,9 +153,6 @@ CHANGEABLE = frozenset(
         "unpriced",
     }
 )
-
-
-MAX_TAGS_BYTES = 262_144  # of all tags of an agent together, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,8 +315,7 @@ class Agents:
 
         Raise TooManyTags if it would have more than `max_tags`, or more than MAX_TAGS_BYTES of them.
         """
-        if await self._pool.fetchval(ADD_TAGS, agent_id, tags, max_tags, MAX_TAGS_BYTES, now, actor):
-            raise TooManyTags(f"agent {agent_id} may have at most {max_tags} tags")
+        await add_tags(self._pool, agent_id, tags, max_tags, now, actor)
         self._announce()
         return await self.get(agent_id)
 
@@ -392,7 +323,7 @@ class Agents:
         self, agent_id: UUID, tags: Sequence[str], now: datetime, *, actor: str = BY_SERVICE
     ) -> Agent | None:
         """Remove the tags from the agent, and return it; None if there is no such agent."""
-        await self._pool.execute(REMOVE_TAGS, agent_id, tags, now, actor)
+        await remove_tags(self._pool, agent_id, tags, now, actor)
         self._announce()
         return await self.get(agent_id)
 
@@ -402,13 +333,8 @@ class Agents:
         Its row stays because traces refer to it; retention deletes its queue.
         """
         async with self._pool.transaction() as connection:
-            if await connection.fetchval(MARK_DELETED, agent_id, now, actor) is None:
+            if not await delete_agent(connection, agent_id, now, actor):
                 return False
-            await connection.execute(DETACH_CHILDREN, agent_id, now, actor)
-            # This waits for a start that is being committed, and prevents later ones: END_RUN sees every run.
-            await connection.execute(DELETE_STATE, agent_id)
-            await connection.execute(END_RUN, agent_id, now)
-            await connection.execute(END_TRACE, agent_id, now)
         self._announce()
         return True
 

@@ -14,7 +14,7 @@ from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
 from storage.events.model import BY_SERVICE, Announce
 from storage.model import Receipt, Source
-from storage.notifications.inserts import NewNotification
+from storage.notifications.inserts import NewNotification, lock_state
 from storage.notifications.notifications import Notifications
 from storage.postgres.json_values import decoded
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -23,20 +23,21 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row, to_row
 
-# An outbound message has its event when it is sent or has failed.
 INSERT = """
-WITH inserted AS (
-    INSERT INTO message (
-        id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
-        created_at, run_id, address)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-    RETURNING *
-)
+INSERT INTO message (
+    id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
+    created_at, run_id, address)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+"""
+
+# An outbound message has its event when it is sent or has failed. Readers of the log wait for a transaction
+# from its first event on, so the event comes after the files and after the wait for the agent's state.
+INSERT_EVENT = """
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
 SELECT created_at, CASE direction WHEN 'inbound' THEN 'message.received' ELSE 'message.' || status END,
-       organization_id, agent_id, event_run_id($14), id, $14,
+       organization_id, agent_id, event_run_id($2), id, $2,
        json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
-FROM inserted WHERE direction = 'inbound' OR status IN ('sent', 'failed')
+FROM message WHERE id = $1 AND (direction = 'inbound' OR status IN ('sent', 'failed'))
 """
 
 GET = """
@@ -212,7 +213,8 @@ class Messages:
         Raise ReferenceMissing for `agent` or `contact`, AnsweredBefore if the receipt exists already.
         """
         async with self._pool.transaction() as connection:
-            await _insert(connection, message, receipt, uploads, actor)
+            await _insert(connection, message, receipt, uploads)
+            await connection.execute(INSERT_EVENT, message.id, actor)
         self._announce()
 
     async def receive(
@@ -235,7 +237,9 @@ class Messages:
             await insert_receipt(connection, receipt, message.organization_id)
             if sender is not None:
                 await insert_contact(connection, sender)
-            await _insert(connection, message, None, uploads, actor)
+            await _insert(connection, message, None, uploads)
+            await lock_state(connection, message.agent_id)
+            await connection.execute(INSERT_EVENT, message.id, actor)
             await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 
         async def store() -> None:
@@ -303,14 +307,10 @@ class Messages:
 
 
 async def _insert(
-    connection: Connection,
-    message: Message,
-    receipt: Receipt | None,
-    uploads: Sequence[Upload],
-    actor: str,
+    connection: Connection, message: Message, receipt: Receipt | None, uploads: Sequence[Upload]
 ) -> None:
     await insert_receipt(connection, receipt, message.organization_id)
-    await connection.execute(INSERT, *to_row(INSERT, message), actor)
+    await connection.execute(INSERT, *to_row(INSERT, message))
     await insert_uploads(connection, message.organization_id, message.agent_id, message.id, uploads)
 
 

@@ -157,8 +157,16 @@ async def insert_after_lock(connection: Connection, items: list[InsertItem]) -> 
 
     The transaction's lock timeout limits the wait. Raise RowLocked if the row is not free by then.
     """
-    await connection.execute(LOCK_STATE, items[0].new.agent_id)
+    await lock_state(connection, items[0].new.agent_id)
     return await insert_together(connection, items)
+
+
+async def lock_state(connection: Connection, agent_id: UUID) -> None:
+    """Wait for the agent's state, so that the transaction can insert notifications that become active.
+
+    Raise RowLocked if the row is not free when the transaction's lock timeout has passed.
+    """
+    await connection.execute(LOCK_STATE, agent_id)
 
 
 def group_by_agent(items: list[InsertItem]) -> Iterable[list[InsertItem]]:

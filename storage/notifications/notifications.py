@@ -156,13 +156,10 @@ class Notifications:
     ) -> None:
         """Store the notification in the caller's transaction; call `report_committed` after its commit.
 
-        Raise the errors of `insert`, and RowLocked if the agent's state stays locked for longer than the
-        transaction waits for locks.
+        Raise the errors of `insert`, and RowLocked unless the transaction holds the agent's state: see
+        `inserts.lock_state`.
         """
-        item = InsertItem(notification, allowed, actor=actor)
-        [refusal] = await insert_together(connection, [item])
-        if isinstance(refusal, RowLocked):
-            [refusal] = await insert_after_lock(connection, [item])
+        [refusal] = await insert_together(connection, [InsertItem(notification, allowed, actor=actor)])
         if refusal is not None:
             raise refusal
 

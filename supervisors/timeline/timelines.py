@@ -176,9 +176,10 @@ class Timelines:
     ) -> datetime | None:
         """Return when the phase of a state began; None if it is not known."""
         if change is None:
-            if fallback.first_why is not None and state.why == fallback.first_why:
-                return fallback.since or fallback.known_from
-            return fallback.since if state is fallback.present else None
+            if state is fallback.present and fallback.since is not None:
+                return fallback.since
+            is_first = fallback.first_why is not None and state.why == fallback.first_why
+            return fallback.known_from if is_first else None
         return await self._phases.get_since(agent_id, change)
 
     async def _ahead(self, agent_id: UUID, now: datetime, end: datetime) -> list[Ahead]:

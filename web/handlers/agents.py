@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agents.agents import MAX_TAGS_BYTES, AgentFilters
+from storage.agents.agents import AgentFilters
+from storage.agents.tags import MAX_TAGS_BYTES
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing, TooManyTags
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source

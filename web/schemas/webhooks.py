@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypedDict
+from urllib.parse import urlsplit
 from uuid import UUID
 
-from marshmallow import validate
+from marshmallow import ValidationError, validate
 
 from storage.delivery.webhooks import Webhook
 from storage.events.catalogue import EventType
@@ -38,10 +39,23 @@ class SubscribedTypes(ListOf[str]):
         return list(dict.fromkeys(super()._deserialize(value, attr, data, **options)))
 
 
+class WebhookUrl(Url):
+    """An address without a user and a password, which no call could send.
+
+    The log of deliveries and the events about failures would show the password.
+    """
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        url = super()._deserialize(value, attr, data, **options)
+        if "@" in urlsplit(url).netloc:
+            raise ValidationError("The URL must not contain credentials. Requests are signed instead.")
+        return url
+
+
 class WebhookBody(Body):
     """The writable fields of an event webhook."""
 
-    url = Url(required=True, blank=False, max_length=MAX_URL_CHARACTERS)
+    url = WebhookUrl(required=True, blank=False, max_length=MAX_URL_CHARACTERS)
     types = SubscribedTypes(required=True)
     agent_id = Uuid(data_key="agent", load_default=None, allow_none=True)
     template_id = Uuid(data_key="template", load_default=None, allow_none=True)

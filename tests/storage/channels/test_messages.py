@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from storage.agents.agents import Agents
+from storage.channels.attachments import Upload
 from storage.channels.contacts import Contacts
 from storage.channels.messages import (
     Channel,
@@ -18,7 +19,7 @@ from storage.channels.messages import (
     MessageStatus,
     Origin,
 )
-from storage.errors import Forbidden, ReferenceMissing, RowLocked
+from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, Source
 from storage.postgres.paging import Page
@@ -26,6 +27,7 @@ from storage.postgres.pool import Pool
 from tests.storage.channels.resources import contact, message
 from tests.storage.factories import HOUR, NOW, SECOND, new_notification, stored_agent
 
+LAST_EVENT_ID = "SELECT last_value + is_called::integer FROM event_id_seq"
 LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE"
 
 
@@ -77,6 +79,29 @@ async def test_message_to_agent_locked_too_long_stores_nothing(
             await messages.receive(message(scout), new_notification(scout.id), {scout.organization_id})
 
     assert await pool.fetchval("SELECT count(*) FROM message") == 0
+
+
+async def test_message_waiting_for_its_agent_takes_no_event_id(
+    messages: Messages, pool: Pool, scout: Agent
+) -> None:
+    before = await pool.fetchval(LAST_EVENT_ID)
+    async with pool.transaction() as holder:
+        await holder.execute(LOCK_STATE, scout.id)
+        with pytest.raises(RowLocked):
+            await messages.receive(message(scout), new_notification(scout.id), {scout.organization_id})
+
+    assert await pool.fetchval(LAST_EVENT_ID) == before
+
+
+async def test_message_whose_files_are_refused_takes_no_event_id(
+    messages: Messages, pool: Pool, scout: Agent
+) -> None:
+    before = await pool.fetchval(LAST_EVENT_ID)
+    file = Upload(new_id(), "a.txt", "text/plain", b"a")
+
+    with pytest.raises(ConstraintError):
+        await messages.insert(message(scout), uploads=[file, file])
+    assert await pool.fetchval(LAST_EVENT_ID) == before
 
 
 async def test_concurrent_messages_to_one_agent_are_all_stored(

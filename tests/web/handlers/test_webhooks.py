@@ -77,9 +77,13 @@ async def test_repeated_types_are_stored_once(api: Api) -> None:
     assert created["types"] == ["run.*", "*"]
 
 
-async def test_url_that_is_none_or_too_long_is_refused(api: Api) -> None:
+async def test_url_that_no_call_can_use_is_refused(api: Api) -> None:
     for url, message in (
         ("ftp://hooks.example/", "Enter a valid URL."),
+        (
+            "https://user:password@hooks.example/",
+            "The URL must not contain credentials. Requests are signed instead.",
+        ),
         (f"https://hooks.example/{'x' * 500}", "Ensure this field has no more than 500 characters."),
     ):
         answer = await api.post(WEBHOOKS, {"url": url, "types": ["*"]})
