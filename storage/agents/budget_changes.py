@@ -28,12 +28,13 @@ ORDER BY s.agent_id LIMIT $4
 """
 
 # Resting agents over a budget that the event log does not have as over budget: their own, their template's or
-# their organization's. A cap of 0 is reached by agents that have spent nothing. OFFSET 0 makes the planner begin
-# with the organizations and templates, which are few, and read the states of these agents only.
+# their organization's. A cap of 0 is reached by agents that have spent nothing. OFFSET 0 makes the planner
+# begin with the organizations and templates, which are few, and read the states of these agents only.
 LIST_NEWLY_OVER_BUDGET = """
 SELECT s.agent_id FROM (
     SELECT a.id FROM organization o
-    LEFT JOIN spending ON spending.owner_id = o.id AND spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+    LEFT JOIN spending
+        ON spending.owner_id = o.id AND spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
     CROSS JOIN LATERAL (
         SELECT id FROM agent WHERE organization_id = o.id AND id > $2 AND deleted_at IS NULL OFFSET 0
     ) a

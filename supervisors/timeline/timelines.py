@@ -97,7 +97,7 @@ class Timelines:
         left_out = 0
         if len(events) == MAX_MARK_EVENTS:
             left_out = await self._mark_events.count_marks(agent_id, start, end) - MAX_MARK_EVENTS
-        notifications = await self._mark_events.list_notifications(notification_ids(events))
+        notifications = await self._mark_events.list_notifications(notification_ids(events), agent_id)
         lying_ahead = await self._ahead(agent_id, now, end) if end > now else ()
         return Timeline(bands, marks(events, notifications), lying_ahead, resolution, left_out)
 
@@ -176,9 +176,10 @@ class Timelines:
     ) -> datetime | None:
         """Return when the phase of a state began; None if it is not known."""
         if change is None:
-            if fallback.first_why is not None and state.why == fallback.first_why:
-                return fallback.since or fallback.known_from
-            return fallback.since if state is fallback.present else None
+            if state is fallback.present and fallback.since is not None:
+                return fallback.since
+            is_first = fallback.first_why is not None and state.why == fallback.first_why
+            return fallback.known_from if is_first else None
         return await self._phases.get_since(agent_id, change)
 
     async def _ahead(self, agent_id: UUID, now: datetime, end: datetime) -> list[Ahead]:

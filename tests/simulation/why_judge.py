@@ -1,8 +1,9 @@
 """The judge of the timeline: read afterwards, it equals what `why` said at each quiet moment.
 
 A moment is quiet for an agent if all that it was told is done, runs may start, no start is due, and no fault
-may have kept anything from it. A budget that is spent, its renewal and its cap are found by a scan, so
-such a moment counts once a scan has passed. Moments at which a quarantined agent is over a budget are left out.
+may have kept anything from it. The caps, what is spent of them and their renewal are found by a scan, so such
+a moment counts once a scan has passed. Moments at which a quarantined agent is over a budget are left out. An
+agent that was changed while the service was down counts again from its next update.
 
 The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
 """
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from storage.agent_facts import AgentState, StateUpdate
+from storage.model import Notification
 from supervisors.engine.inspection import StatusReader
 from supervisors.engine.registry import Registry
 from supervisors.engine.snapshot import Snapshot
@@ -54,13 +56,19 @@ class WhyJudge(Nobody):
         self._said: dict[UUID, list[Said]] = {}
         self._touched_at: dict[UUID, float] = {}  # on the loop's clock
         self._asked_at: dict[UUID, float] = {}
+        self._unheard: set[UUID] = set()  # changed while the service was down
         self._shown_until = ALWAYS  # what the wall clock has shown before it was set back
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         self._touched_at[after.agent_id] = self._judge.loop.time()
+        self._unheard.discard(after.agent_id)
+
+    def activated(self, notification: Notification) -> None:
+        self._note_if_down(notification.agent_id)
 
     def changed(self, agent_id: UUID, what: str) -> None:
         self._touched_at[agent_id] = self._judge.loop.time()
+        self._note_if_down(agent_id)
 
     def stepped(self, before: datetime) -> None:
         """Take note that the wall clock was set; it showed `before` until now."""
@@ -78,7 +86,8 @@ class WhyJudge(Nobody):
             asked_at = self._asked_at.get(agent_id, 0.0)
             is_new = self._touched_at.get(agent_id, 0.0) > asked_at or loop_time >= asked_at + SECONDS_BETWEEN
             supervisor = registry._supervisors.get(agent_id)
-            if not is_new or self._judge.is_lenient(agent_id) or not _is_done(supervisor):
+            is_excused = agent_id in self._unheard or self._judge.is_lenient(agent_id)
+            if not is_new or is_excused or not _is_done(supervisor):
                 continue
             self._asked_at[agent_id] = loop_time
             snapshot = self._ask(registry, agent_id)
@@ -100,6 +109,10 @@ class WhyJudge(Nobody):
                 if not _agree(state, each):
                     yield agent_id, _difference(each, state)
                     break
+
+    def _note_if_down(self, agent_id: UUID) -> None:
+        if not self._judge.is_up:
+            self._unheard.add(agent_id)
 
     def _is_told_of_budget(self, agent_id: UUID, snapshot: Snapshot) -> bool:
         """Return whether the agent knows what is left of its budgets, if the sentence depends on that."""

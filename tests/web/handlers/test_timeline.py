@@ -108,6 +108,17 @@ async def test_past_names_since_run_and_next_wake(service: Service, api: Api) ->
     assert by_operator == past
 
 
+async def test_past_before_the_first_change_began_with_the_agent(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    moment, _, _ = await observe(service, api, agent)
+    path = f"{supervisor_of(agent)}?at={moment}"
+    for _ in range(2):
+        past = (await api.get(path)).body
+        assert (past["phase"], past["since"]) == ("asleep", agent["created_at"])
+        await api.patch(f"{AGENTS}{agent['id']}/", {"status": "archived"})
+        await service.registry.wait_until_idle()
+
+
 async def test_time_before_the_agent_is_unknown(api: Api) -> None:
     agent = await api.create_agent()
 
