@@ -139,7 +139,7 @@ async def test_cursor_beyond_the_last_id_gets_one_reset(api: Api, log: Log) -> N
 
 async def test_cursor_beyond_the_settled_events_repeats_none(api: Api, log: Log) -> None:
     agent = await api.create_agent()
-    gap = ("agent.changed", agent["organization"], agent["id"], None, None, "", {})
+    gap: list[Any] = ["agent.changed", agent["organization"], agent["id"], None, None, "", {}]
     async with event_stream(api, EVENTS) as first, AsyncExitStack() as streams:
         await first.next()
         async with log.storage.pool.transaction() as connection:
@@ -296,6 +296,7 @@ async def test_operator_sees_all_organizations(service: Service, api: Api, other
         ({}, ids),
         ({"organization": ann["organization"]}, ids[:1]),
         ({"agent": bob["id"]}, ids[1:]),
+        ({"agent": bob["id"], "organization": ann["organization"]}, []),
     ):
         answer = await listed(operator, STATUS, after=ids[0] - 1, **query)
         assert [event["id"] for event in answer["events"]] == expected
