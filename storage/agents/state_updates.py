@@ -51,23 +51,23 @@ WITH item AS (
         retry_reason = i.retry_reason, last_error = i.last_error, next_due_at = i.next_due_at,
         seen_until = i.seen_until, stop_reason = i.stop_reason,
         phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest
-    FROM locked JOIN item i USING (agent_id)
+    FROM locked JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
     WHERE s.agent_id = locked.agent_id
       AND s.status = i.seen_status
       AND s.run_id IS NOT DISTINCT FROM i.seen_run_id
       AND s.version = i.seen_version
       AND (i.seen_seq IS NULL OR s.wake_seq = i.seen_seq)
-    RETURNING s.agent_id
+    RETURNING s.agent_id, a.organization_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
                      interrupted_sleep_until, max_sleep_until, started_at)
-    SELECT i.start_id, a.id, a.organization_id, i.start_reason,
+    SELECT i.start_id, i.agent_id, updated.organization_id, i.start_reason,
            coalesce(active.ids[1:$52::integer], '{}'), greatest(active.count - $52::integer, 0),
            i.start_interrupted, i.start_max_sleep_until, i.start_at
-    FROM updated JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
+    FROM updated JOIN item i USING (agent_id)
     CROSS JOIN LATERAL (
         SELECT array_agg(n.id ORDER BY n.activated_at, n.id) AS ids, count(*) AS count FROM notification n
-        WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
+        WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL
           AND (n.activated_at <= i.start_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
     ) active
     WHERE i.start_id IS NOT NULL
@@ -124,38 +124,40 @@ WITH item AS (
     INSERT INTO receipt (
         credential, method, path, key, body_hash, status, answer, created_at, organization_id)
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
-           a.organization_id
+           updated.organization_id
     FROM unnest(
         $38::uuid[],
         $39::uuid[], $40::text[], $41::text[], $42::text[], $43::bytea[], $44::smallint[], $45::bytea[],
         $46::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
-    JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
+    JOIN updated USING (agent_id)
 ), inserted_notice AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
-    SELECT r.id, a.organization_id, a.id, 'system', r.title, r.body, r.created_at
+    SELECT r.id, updated.organization_id, agent_id, 'system', r.title, r.body, r.created_at
     FROM unnest($47::uuid[], $48::uuid[], $49::text[], $50::text[], $51::timestamptz[])
         AS r (agent_id, id, title, body, created_at)
-    JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
+    JOIN updated USING (agent_id)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, organization_id, agent_id, created_at
-), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data)
-    SELECT e.at, e.type, a.organization_id, a.id, e.run_id, e.resource_id, e.actor, e.phase, e.data::json
+), event_row AS (
+    SELECT e.at, e.type, updated.organization_id, agent_id, e.run_id, e.resource_id, e.actor, e.phase,
+           e.data, e.ordinal
     FROM unnest(
         $58::uuid[], $59::text[], $60::timestamptz[], $61::uuid[], $62::uuid[], $63::text[], $64::text[],
         $65::text[]
     ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, ordinal)
-    JOIN updated USING (agent_id) JOIN agent a ON a.id = e.agent_id
-    ORDER BY e.ordinal
-), inserted_notice_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
-    SELECT n.created_at, e.type, n.organization_id, n.agent_id, e.resource_id, e.data::json
+    JOIN updated USING (agent_id)
+    UNION ALL
+    SELECT n.created_at, e.type, n.organization_id, n.agent_id, NULL, e.resource_id, '', NULL, e.data, NULL
     FROM inserted_notice n JOIN unnest($48::uuid[], $66::text[]) AS r (id, budget) USING (id)
     CROSS JOIN LATERAL (VALUES
         ('notification.created', n.id, '{"source":"system","priority":"low"}'),
         ('budget.reached', NULL, r.budget)) AS e (type, resource_id, data)
     WHERE e.data <> ''
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data)
+    SELECT at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data::json
+    FROM event_row ORDER BY ordinal
 )
 SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked
 FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)

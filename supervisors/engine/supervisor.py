@@ -154,14 +154,14 @@ class Supervisor:
     ) -> ActiveRun | None:
         """Start a run if a slot is free and the update succeeds, which is the claim; else return None."""
         context, run_id, now = self.context, new_id(), self.context.clock.now()
-        after = transitions.started(facts, run_id, reason, now)
-        start = start_of(after, run_id, now, facts.name)
-        stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
-        step = Step(now, context.limits_of(facts.organization_id), start=start, actor=cause.caller)
-        claim = plan_start(facts, after, context.policy, step, stored_receipt)
         if not context.slots.take(self.agent_id, facts.organization_id):
             return None
         try:
+            after = transitions.started(facts, run_id, reason, now)
+            start = start_of(after, run_id, now, facts.name)
+            stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
+            step = Step(now, context.limits_of(facts.organization_id), start=start, actor=cause.caller)
+            claim = plan_start(facts, after, context.policy, step, stored_receipt)
             is_claimed = await context.store.update(claim)
         except BaseException:
             context.slots.release(facts.organization_id)

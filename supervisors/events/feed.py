@@ -24,6 +24,7 @@ from supervisors.events.subscription import (
     FeedError,
     FeedEvent,
     LiveEvent,
+    LogReplaced,
     Subscription,
 )
 from supervisors.ports import EventStore
@@ -133,7 +134,7 @@ class EventFeed:
         async with self._reading:
             if not self._subscriptions:
                 return
-            await self._refresh_oldest()
+            await self._check_log()
             for event in await self._reader.read():
                 self._offer(event, EVENT_BYTES)
             # A gap is looked at again soon, even if nothing else is committed.
@@ -142,11 +143,22 @@ class EventFeed:
             rest_seconds = min(2 * self._rest_seconds, MAX_BLOCKED_SECONDS)
             self._rest_seconds = rest_seconds if is_blocked else REST_SECONDS
 
-    async def _refresh_oldest(self) -> None:
+    async def _check_log(self) -> None:
+        """Look once a second where the log begins, and whether it still has its end.
+
+        After a failover that lost commits, ids are given again. Subscribers begin again, with their cursors.
+        """
         now = self._clock.monotonic()
         if now < self._next_poll_at:
             return
         self._next_poll_at = now + POLL_SECONDS
+        if await self._events.get_last_id() < self.settled:
+            await self._skip()
+            for subscription in self._subscriptions:
+                subscription.end(LogReplaced("the database has lost the end of the event log"))
+        await self._refresh_oldest()
+
+    async def _refresh_oldest(self) -> None:
         first_id = await self._events.get_first_id()
         self.oldest = self.settled if first_id is None else min(first_id - 1, self.settled)
 
@@ -155,10 +167,13 @@ class EventFeed:
         async with self._reading:
             if self._subscriptions:
                 return
-            deadline = self._clock.monotonic() + SKIP_SECONDS
-            await self._reader.skip(partial(self._pause, deadline))
-            self._next_poll_at = 0.0
+            await self._skip()
             await self._refresh_oldest()
+
+    async def _skip(self) -> None:
+        """Settle the end of the log."""
+        deadline = self._clock.monotonic() + SKIP_SECONDS
+        await self._reader.skip(partial(self._pause, deadline))
 
     async def _pause(self, deadline: float) -> None:
         if self._clock.monotonic() >= deadline:

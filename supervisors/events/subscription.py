@@ -20,12 +20,17 @@ class FeedError(Exception):
 
     FeedError
     ├── SubscriberTooSlow   its buffer was full
+    ├── LogReplaced         the database has lost the end of the log
     └── FeedClosed          the service is shutting down
     """
 
 
 class SubscriberTooSlow(FeedError):
     """The subscriber did not take its events in time; a new subscription may go on from its cursor."""
+
+
+class LogReplaced(FeedError):
+    """The log ends before events that were read from it: the database was restored, or has lost commits."""
 
 
 class FeedClosed(FeedError):

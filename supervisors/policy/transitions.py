@@ -45,6 +45,8 @@ def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
 
 def facts_after(facts: AgentFacts, after: AgentState) -> AgentFacts:
     """Return the facts of the agent in the state `after`: a stop silences what is active."""
+    if after is facts.state:
+        return facts
     is_stopped = after.stopped_at is not None and after.stopped_at != facts.state.stopped_at
     if not (is_stopped and facts.pending):
         return replace(facts, state=after)

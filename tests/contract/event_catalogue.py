@@ -9,9 +9,10 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from storage.events.catalogue import EventType
+from supervisors.events.subscription import MODEL_DELTA
 from tests.paths import DOCS
 from web.openapi.docstrings import attribute_docstrings
-from web.schemas.events import DATA, MODEL_DELTA
+from web.schemas.events import DATA
 
 GUIDE = DOCS / "events.md"
 MARK = "<!-- The text from here to the end is written by `make events`. -->\n"

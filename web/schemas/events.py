@@ -8,6 +8,7 @@ from uuid import UUID
 
 from storage.events.catalogue import EventType
 from storage.model import Outcome, Priority, Source
+from supervisors.events.subscription import MODEL_DELTA
 from web.event_type_fields import EventTypePattern
 from web.fields import Integer, Line, ListOf, Text, Uuid
 from web.request.parsing import Body
@@ -17,7 +18,6 @@ from web.schemas.notifications import NotificationResponse
 from web.schemas.runs import RunResponse
 from web.schemas.webhook_deliveries import DeliveryResponse
 
-MODEL_DELTA = "model.delta"
 RESET = "reset"
 STREAMED_TYPES = (*EventType, MODEL_DELTA)
 MAX_CURSOR = 2**63 - 1
@@ -118,10 +118,10 @@ class NoData(TypedDict):
 
 
 class FieldsData(TypedDict):
-    """The data of `agent.created`, `agent.changed` and `agent.deleted`."""
+    """The data of `agent.changed`."""
 
-    fields: NotRequired[list[str]]
-    """The fields of the API that were changed; only `agent.changed` has them."""
+    fields: list[str]
+    """The fields of the API that were changed."""
 
 
 class PhaseData(TypedDict):
@@ -136,7 +136,7 @@ class PhaseData(TypedDict):
     next_at: NotRequired[datetime]
     """When the agent acts next by itself; left out if nothing is planned."""
     reason: NotRequired[str]
-    """The wake reason of the run that starts, or that is due."""
+    """The wake reason of the run that starts; left out if none does."""
     outcome: NotRequired[Outcome]
     """How the run ended that is just over; left out if none is."""
     stop_reason: NotRequired[str]
@@ -241,9 +241,9 @@ Data = (
 Resource = AgentResponse | RunResponse | NotificationResponse | MessageResponse | DeliveryResponse
 
 DATA: Mapping[str, type] = {
-    EventType.AGENT_CREATED: FieldsData,
+    EventType.AGENT_CREATED: NoData,
     EventType.AGENT_CHANGED: FieldsData,
-    EventType.AGENT_DELETED: FieldsData,
+    EventType.AGENT_DELETED: NoData,
     EventType.AGENT_ASLEEP: PhaseData,
     EventType.AGENT_HOLDING: PhaseData,
     EventType.AGENT_QUEUED: PhaseData,

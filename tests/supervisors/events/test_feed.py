@@ -26,6 +26,7 @@ from supervisors.events.subscription import (
     MODEL_DELTA,
     FeedClosed,
     LiveEvent,
+    LogReplaced,
     SubscriberTooSlow,
     Subscription,
 )
@@ -280,6 +281,20 @@ async def test_oldest_follows_the_retention(pool: Pool, feed: EventFeed) -> None
     await pool.execute("DELETE FROM event")
     async with feed.subscribe(EVERYTHING):
         assert feed.oldest == ids[2]
+
+
+async def test_log_that_lost_its_end_ends_subscriptions(pool: Pool, feed: EventFeed) -> None:
+    """A standby that was promoted without the last commits gives their ids again."""
+    async with feed.subscribe(EVERYTHING) as subscription:
+        ids = [await write(pool) for _ in range(3)]
+        assert await take(subscription, 3) == ids
+        await pool.execute("DELETE FROM event WHERE id > $1", ids[0])
+        await pool.execute("SELECT setval('event_id_seq', $1)", ids[0])
+        with pytest.raises(LogReplaced):
+            await take(subscription, 1)
+        async with feed.subscribe(EVERYTHING) as later:
+            assert await write(pool) == ids[1]
+            assert await take(later, 1) == [ids[1]]
 
 
 async def test_feed_goes_on_after_an_outage() -> None:

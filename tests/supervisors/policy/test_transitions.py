@@ -319,15 +319,15 @@ def armed_state(seen: AgentFacts, now: datetime = NOW) -> AgentState:
 
 
 @given(some_facts(), any_moment)
-def test_next_due_at_is_never_later_than_the_wake(seen: AgentFacts, now: datetime) -> None:
+def test_next_due_at_is_never_later_than_the_next_change(seen: AgentFacts, now: datetime) -> None:
     armed = armed_state(seen, now)
-    wake = decide(replace(seen, state=armed), now, POLICY).wake
+    next_at = decide(replace(seen, state=armed), now, POLICY).next_at
 
-    if armed.queued_at is not None or wake is None:
+    if armed.queued_at is not None or next_at is None:
         assert armed.next_due_at is None
     else:
         assert armed.next_due_at is not None
-        assert armed.next_due_at <= wake.at
+        assert armed.next_due_at <= next_at
 
 
 @given(some_facts(AgentStatus.RUNNING) | some_facts(AgentStatus.ARCHIVED))
