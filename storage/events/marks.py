@@ -26,7 +26,7 @@ WHERE agent_id = $1 AND (phase IS NULL OR actor <> '' AND actor NOT LIKE 'run:%'
 
 LIST_NOTIFICATIONS = """
 SELECT id, left(title, $2) AS title, created_at, scheduled_for, cleared_at
-FROM notification WHERE id = ANY($1::uuid[])
+FROM notification WHERE id = ANY($1::uuid[]) AND agent_id = $3
 """
 
 LIST_REMINDERS = """
@@ -65,11 +65,13 @@ class MarkEvents:
         count: int = await self._pool.fetchval(COUNT_MARKS, agent_id, start, end)
         return count
 
-    async def list_notifications(self, ids: Collection[UUID]) -> list[NotificationTimes]:
-        """List those of the notifications that still exist."""
+    async def list_notifications(self, ids: Collection[UUID], agent_id: UUID) -> list[NotificationTimes]:
+        """List those of the notifications that the agent still has."""
         if not ids:
             return []
-        return await fetch_all(self._pool, NotificationTimes, LIST_NOTIFICATIONS, list(ids), MAX_TITLE)
+        return await fetch_all(
+            self._pool, NotificationTimes, LIST_NOTIFICATIONS, list(ids), MAX_TITLE, agent_id
+        )
 
     async def list_reminders(
         self, agent_id: UUID, after: datetime, end: datetime, limit: int

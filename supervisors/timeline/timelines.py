@@ -97,7 +97,7 @@ class Timelines:
         left_out = 0
         if len(events) == MAX_MARK_EVENTS:
             left_out = await self._mark_events.count_marks(agent_id, start, end) - MAX_MARK_EVENTS
-        notifications = await self._mark_events.list_notifications(notification_ids(events))
+        notifications = await self._mark_events.list_notifications(notification_ids(events), agent_id)
         lying_ahead = await self._ahead(agent_id, now, end) if end > now else ()
         return Timeline(bands, marks(events, notifications), lying_ahead, resolution, left_out)
 

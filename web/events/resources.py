@@ -56,17 +56,30 @@ KINDS: Mapping[str, _Kind] = {  # by the family of the event's type
 
 
 async def represent(storage: Storage, events: Iterable[Event]) -> dict[int, Representation]:
-    """Return what the events are about, by the ids of the events; that which is gone is left out."""
-    by_kind: dict[str, list[tuple[int, UUID]]] = {}
+    """Return what the events are about, by the ids of the events; that which is gone is left out.
+
+    A resource that another program has given to another agent is gone, too: the readers of the event may not
+    reach that agent.
+    """
+    by_kind: dict[str, list[tuple[Event, UUID]]] = {}
     for event in events:
         family = event.type.partition(".")[0]
         resource_id = KINDS[family].id_of(event) if family in KINDS else None
         if resource_id is not None:
-            by_kind.setdefault(family, []).append((event.id, resource_id))
+            by_kind.setdefault(family, []).append((event, resource_id))
     found: dict[int, Representation] = {}
     for family, named in by_kind.items():
         kind = KINDS[family]
         resources = await kind.read(storage, {resource_id for _, resource_id in named})
+        owners = {resource.id: _owner(resource) for resource in resources}
         shown = {resource.id: kind.serialize(resource) for resource in resources}
-        found |= {event_id: shown[resource_id] for event_id, resource_id in named if resource_id in shown}
+        for event, resource_id in named:
+            if owners.get(resource_id) == (event.organization_id, event.agent_id):
+                found[event.id] = shown[resource_id]
     return found
+
+
+def _owner(resource: Any) -> tuple[UUID, UUID | None]:
+    """Return the organization and the agent that a resource belongs to."""
+    agent_id = resource.id if isinstance(resource, Agent) else resource.agent_id
+    return resource.organization_id, agent_id

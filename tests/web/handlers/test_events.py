@@ -315,6 +315,21 @@ async def test_organizations_do_not_see_each_other(api: Api, other: Api, log: Lo
     assert (await other.get(f"{EVENTS}?agent={ann['id']}")).status == 403
 
 
+async def test_notification_given_to_another_agent_is_hidden(
+    service: Service, api: Api, other: Api, log: Log
+) -> None:
+    agent, foreign = await api.create_agent(), await other.create_agent()
+    notification = await api.create_notification(agent, title="Before")
+    move = "UPDATE notification SET organization_id = $2, agent_id = $3, title = 'Secret' WHERE id = $1"
+    await service.storage.pool.execute(move, notification["id"], foreign["organization"], foreign["id"])
+    event_id = await log.write("notification.deleted", agent, resource_id=notification["id"])
+    events = (await listed(api, after=event_id - 1))["events"]
+    assert [(event["id"], event["resource"]) for event in events] == [(event_id, None)]
+    timeline = (await api.get(f"{AGENTS}{agent['id']}/timeline/")).body
+    assert notification["id"] in str(timeline)
+    assert "Secret" not in str(timeline)
+
+
 async def test_deleted_agent_of_others_stays_out_of_reach(api: Api, other: Api, log: Log) -> None:
     foreign, own = await other.create_agent(), await api.create_agent()
     event_id = await log.write("agent.changed", own)
