@@ -178,7 +178,9 @@ async def _json_of(response: aiohttp.ClientResponse) -> Any:
 
 
 def _sentences(told: Any) -> str:
-    """Return what an answer says of a field."""
+    """Return what an answer says of a field, or of the elements of a list."""
+    if isinstance(told, dict):
+        return " ".join(map(_sentences, told.values()))
     return " ".join(map(str, told)) if isinstance(told, list) else str(told)
 
 

@@ -55,10 +55,14 @@ async def test_script_of_the_guide_gets_new_tickets(
     [script] = SCRIPT.findall(GUIDE)
     async with chromium(tmp_path) as page:
         await page.open(f"{service.url}/api/docs/")
-        tickets = json.dumps(["expired", ticket])
+        tickets = json.dumps([None, "expired", ticket])  # the first time there is no answer
         await page.evaluate(
             f"const tickets = {tickets}; window.seen = [];"
-            "window.fetch = async () => ({json: async () => ({ticket: tickets.shift()})});"
+            "window.fetch = async () => {"
+            "  const ticket = tickets.shift();"
+            "  if (!ticket) throw new TypeError('Failed to fetch');"
+            "  return {json: async () => ({ticket})};"
+            "};"
             f"{script} follow('{agent}', 0, event => seen.push(event.type)); 1"
         )
         await client.notify(agent)

@@ -84,6 +84,8 @@ async def stream_all_events(request: web.Request) -> web.StreamResponse:
     agent_id, organization_id = query["agent"], query["organization"]
     if agent_id is not None:
         retained = await request.app[STORAGE].agents.get_retained(agent_id)
+        if retained is not None and organization_id not in {None, retained.organization_id}:
+            return await _answer(request, None, query, Interest(frozenset()))
         organization_id = retained.organization_id if retained else organization_id
     organization_ids = None if organization_id is None else frozenset({organization_id})
     return await _answer(request, None, query, Interest(organization_ids, agent_id))

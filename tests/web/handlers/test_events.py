@@ -1,6 +1,7 @@
 """Events: streams, JSON for clients without streams, cursors and filters."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -134,6 +135,21 @@ async def test_cursor_beyond_the_last_id_gets_one_reset(api: Api, log: Log) -> N
     answer = await listed(api, after=2**63 - 1)
     assert (answer["reset"], answer["events"][-1]["id"], answer["after"]) == (True, later, later)
     assert (await listed(api, after=later))["reset"] is False
+
+
+async def test_cursor_beyond_the_settled_events_repeats_none(api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    gap: list[Any] = ["agent.changed", agent["organization"], agent["id"], None, None, "", {}]
+    async with event_stream(api, EVENTS) as first, AsyncExitStack() as streams:
+        await first.next()
+        async with log.storage.pool.transaction() as connection:
+            await connection.execute(INSERT, *gap)
+            unsettled = await log.write("agent.changed", agent)
+            path = f"{path_of(agent)}?after={unsettled}"
+            stream = await streams.enter_async_context(event_stream(api, path))
+            await stream.next()
+        last = await log.write("agent.changed", agent)
+        assert (await stream.next_event()).id == last
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "1.5", "", "9" * 19, "9" * 30, "٣"])
@@ -280,6 +296,7 @@ async def test_operator_sees_all_organizations(service: Service, api: Api, other
         ({}, ids),
         ({"organization": ann["organization"]}, ids[:1]),
         ({"agent": bob["id"]}, ids[1:]),
+        ({"agent": bob["id"], "organization": ann["organization"]}, []),
     ):
         answer = await listed(operator, STATUS, after=ids[0] - 1, **query)
         assert [event["id"] for event in answer["events"]] == expected
