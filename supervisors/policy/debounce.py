@@ -16,6 +16,7 @@ class Hold:
     last_at: datetime
     due_at: datetime
     count: int  # of its messages
+    latest_at: datetime  # `due_at` if the conversation goes on
 
     @property
     def is_capped(self) -> bool:
@@ -59,4 +60,5 @@ def hold_for(
     first_at, last_at = between or stored
     length = hold_length(last_at - first_at, window_seconds, cap_seconds)
     count = sum(group.count for group in groups)
-    return Hold(window_seconds, first_at, last_at, first_at + length, count)
+    latest_at = first_at + timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds))
+    return Hold(window_seconds, first_at, last_at, first_at + length, count, latest_at)

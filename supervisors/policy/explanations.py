@@ -316,9 +316,10 @@ def _why_holding(decision: Decision, since: datetime | None) -> str:
         return f"{holding}; something else wakes it before that, at {when(wake.at)}."
     if hold.is_capped:
         return f"{holding}: it wakes at {when(hold.due_at)}, however long the conversation goes on."
+    # Not when: each message would change the sentence, and the event log records each change of it.
     return (
         f"{holding}: it wakes {hold.window_seconds} s after the last message, "
-        f"at {when(hold.due_at)} if no other comes."
+        f"at {when(hold.latest_at)} at the latest."
     )
 
 

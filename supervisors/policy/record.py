@@ -16,7 +16,7 @@ from storage.events.catalogue import EventType
 from storage.events.model import BY_SERVICE, NewEvent
 from storage.model import AgentStatus
 from supervisors.policy import explanations
-from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, Decision, Policy, decide
+from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, Decision, Policy, WakeCause, decide
 from supervisors.policy.phases import OVER_BUDGET, Phase
 from supervisors.text import excerpt
 from supervisors.timestamps import format_timestamp
@@ -61,7 +61,7 @@ def record(
 
     `decision` is what the rules say of `facts`, the facts after the step. A step that changes neither the
     phase, nor the sentence that explains it, nor the moment of the next wake, writes no event, unless it
-    starts, ends or stops something.
+    starts, ends or stops something. Nor does a message that only postpones the end of a hold.
     """
     if facts.paused:
         facts = replace(facts, paused=False)
@@ -78,7 +78,7 @@ def record(
     why = explanations.why(facts, decision, phase, step.now, since=since, limits=step.limits)
     wake = explanations.next_wake(decision) if after.queued_at is None else None
     next_at = format_timestamp(wake.at) if wake else ""
-    digest = digest_of(why, next_at)
+    digest = digest_of(why, "" if _moves_with_messages(decision, phase) else next_at)
     if name == before.phase and digest == (before.why_digest or INITIAL_DIGEST) and not is_stop:
         return after, ended
     event = _state_event(before, after, name, why, next_at, step)
@@ -107,6 +107,12 @@ def digest_of(why: str, next_at: str) -> int:
 
 
 INITIAL_DIGEST = digest_of(explanations.WHY_ASLEEP, "")  # of an agent that the log has said nothing about
+
+
+def _moves_with_messages(decision: Decision, phase: Phase) -> bool:
+    """Return whether the next wake is the end of a hold, which each further message postpones."""
+    is_by_hold = decision.wake is not None and decision.wake.cause is WakeCause.HOLD
+    return phase is Phase.HOLDING and is_by_hold
 
 
 def _is_about_to_start(decision: Decision, phase: Phase, now: datetime) -> bool:

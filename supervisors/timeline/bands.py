@@ -165,7 +165,10 @@ def state_of(change: PhaseChange) -> State:
     """Return the state that a change of the phase led to."""
     phase = PHASES[change.phase]
     run_id = change.run_id if phase in WITH_RUN else None
-    return State(phase, change.why, run_id, change.id, change.next_at)
+    next_wake_at = (
+        None if phase is BandPhase.HOLDING else change.next_at
+    )  # each message postpones a hold's end
+    return State(phase, change.why, run_id, change.id, next_wake_at)
 
 
 def _is_same(before: State, after: State) -> bool:

@@ -135,7 +135,8 @@ class PastSupervisorResponse(TypedDict):
     why: str | None
     """Why the agent was in this phase, or why that is not known; null if only the phase is known."""
     next_wake_at: datetime | None
-    """When it was to wake by itself; null if only something new could wake it."""
+    """When it was to wake by itself; null if only something new could wake it, or each message postponed
+    it (`holding`)."""
     run: UUID | None
     """The run that was active; null if there was none."""
     event: int | None

@@ -7,7 +7,7 @@ import pytest
 
 from storage.model import Agent
 from storage.postgres.pool import Pool
-from supervisors.engine.snapshot import Snapshot
+from supervisors.engine.snapshot import DebounceResponse, Snapshot
 from supervisors.policy.explanations import when
 from supervisors.policy.phases import Phase
 from tests.supervisors.engine.situations import (
@@ -99,10 +99,16 @@ async def known_moments(world: World, agent: Agent, seen: Snapshot) -> set[str]:
     derived = (
         seen.next_wake.at if seen.next_wake else None,
         seen.debounce.first_at if seen.debounce else None,
-        seen.debounce.due_at if seen.debounce else None,
+        latest_end(seen.debounce) if seen.debounce else None,
         today + timedelta(days=1) if "budget" in seen.why else None,
     )
     return {when(moment) for moment in (*facts, *derived) if moment is not None}
+
+
+def latest_end(hold: DebounceResponse) -> datetime:
+    """Return when the hold ends if the conversation goes on."""
+    seconds = max(2 * hold.window_seconds, min(10 * hold.window_seconds, 300))
+    return hold.first_at + timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
@@ -119,7 +125,7 @@ async def test_snapshot_explains_the_situation_truthfully(pool: Pool, situation:
         assert (seen.next_wake.at if seen.next_wake else None) == (derived and derived - set_back)
         named = set(re.findall(r"\d{4}-\d\d-\d\d [\d:]+ UTC", seen.why))
         assert named <= await known_moments(world, agent, seen)
-        assert seen.next_wake is None or when(seen.next_wake.at) in named
+        assert seen.next_wake is None or seen.debounce or when(seen.next_wake.at) in named
         assert seen.recent or situation in {never_run, backing_off_after_the_service_died, over_its_budget}
 
         known = await world.wakes(agent)

@@ -45,7 +45,9 @@ def test_no_message_or_no_window_means_no_hold() -> None:
 def test_hold_ends_one_window_after_the_last_message() -> None:
     held = [waiting(Source.SMS, NOW, NOW + seconds(50)), waiting(Source.EMAIL, NOW + seconds(20))]
 
-    assert hold_for(held, 60, 300) == Hold(60, NOW, NOW + seconds(50), NOW + seconds(110), 2)
+    assert hold_for(held, 60, 300) == Hold(
+        60, NOW, NOW + seconds(50), NOW + seconds(110), 2, NOW + seconds(300)
+    )
 
 
 def test_hold_ends_at_its_cap() -> None:

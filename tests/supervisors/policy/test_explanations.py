@@ -106,7 +106,7 @@ STORIES = [
         Phase.HOLDING,
         (
             "Holding since 2126-11-21 08:59:40 UTC for the conversation to pause: it wakes 60 s "
-            "after the last message, at 2126-11-21 09:00:40 UTC if no other comes."
+            "after the last message, at 2126-11-21 09:04:40 UTC at the latest."
         ),
         "The debounce window over its messages ends.",
     ),

@@ -92,6 +92,8 @@ async def test_bands_cover_the_period_up_to_now(service: Service, api: Api) -> N
 async def test_past_names_since_run_and_next_wake(service: Service, api: Api) -> None:
     agent = await api.create_agent(debounce_window_seconds=600)
     await api.create_notification(agent, priority="high", source="sms")
+    await api.post(f"{AGENTS}{agent['id']}/stop/")
+    await api.create_notification(agent, priority="high", scheduled_for="2126-11-22T10:00:00Z")
     moment, _, _ = await observe(service, api, agent)
     live = (await api.get(supervisor_of(agent))).body
 
