@@ -59,7 +59,7 @@ SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     update_plans.plan_update,
     "guarded=True",
     "guarded=step.end is None",
-    1,
+    51,
 )
 
 PLANTED = (
@@ -111,7 +111,7 @@ PLANTED = (
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        961,
+        95,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
