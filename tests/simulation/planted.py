@@ -97,7 +97,7 @@ PLANTED = (
         MemoryNotifications._later_than_before,
         "max(at, latest + MICROSECOND)",
         "at",
-        1290,
+        2294,
     ),
     PlantedBug(
         "a hold ends by the wall clock",
@@ -118,7 +118,7 @@ PLANTED = (
         requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        86,
+        154,
     ),
     PlantedBug(
         "recovery skips agents with a hold",
