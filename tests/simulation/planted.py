@@ -97,7 +97,7 @@ PLANTED = (
         MemoryNotifications._later_than_before,
         "max(at, latest + MICROSECOND)",
         "at",
-        2294,
+        228,
     ),
     PlantedBug(
         "a hold ends by the wall clock",
