@@ -34,6 +34,11 @@ class Wall:
     def monotonic(self) -> float:
         return max(self._loop.time(), self._latest)
 
+    @property
+    def reads_take_time(self) -> bool:
+        """Return whether reads of the service advance the clocks."""
+        return self._reads_per_tick is not None
+
     def count_read(self) -> None:
         """Advance the clocks if this read of the service is due to."""
         self._reads += 1
@@ -62,7 +67,11 @@ class ProcessClock:
         return self._wall.monotonic()
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
-        return self._loop.call_at(round(moment, 3), self._ring, call)
+        rings_at = round(moment, 3)
+        if not self._wall.reads_take_time and rings_at <= self._loop.time() < moment:
+            # It would ring for ever, as no time would pass.
+            rings_at += 0.001
+        return self._loop.call_at(rings_at, self._ring, call)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
