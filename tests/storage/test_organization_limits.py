@@ -14,7 +14,14 @@ from storage.model import Priority
 from storage.organization_limits import OrganizationLimit, OrganizationLimits, StorageLimits, document_bytes
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from tests.storage.factories import NOW, new_notification, notice, stored_agent, stored_organization
+from tests.storage.factories import (
+    NOW,
+    new_notification,
+    notice,
+    stored_agent,
+    stored_organization,
+    webhook,
+)
 from tests.storage.factories import agent as new_agent
 
 ACME, OTHER = uuid4(), uuid4()
@@ -176,12 +183,14 @@ async def test_counts_see_what_organization_has(pool: Pool) -> None:
     text = ("\u00e4", "x" * 5000)
     await storage.documents.insert(Document(new_id(), acme.id, None, None, *text, "text/plain", NOW, NOW))
     await storage.secrets.insert(Secret(new_id(), acme.id, None, "MODEL_KEY", NOW, NOW), "value")
+    await storage.webhooks.insert(webhook(acme.id), "signing")
     used = {limit.name: await limit.in_use(acme.id) for limit in storage.limits.all()}
     assert used == {
         "agents": 2,
         "waiting_notifications": 3,
         "document_bytes": document_bytes(*text),
         "secrets": 1,
+        "webhooks": 1,
     }
     await storage.close()
 
