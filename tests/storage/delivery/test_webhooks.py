@@ -90,7 +90,7 @@ async def test_old_secret_signs_for_a_day_after_rotation(
     assert (await only_due(outbox, NOW + OLD_SECRET_LIFETIME)).secrets == (NEW_SECRET,)
 
 
-async def test_all_secrets_of_a_day_sign_until_there_are_too_many(
+async def test_secrets_of_a_day_sign_up_to_a_limit(
     webhooks: Webhooks, outbox: Outbox, hook: Webhook
 ) -> None:
     await outbox.insert_test(hook.id, NOW)

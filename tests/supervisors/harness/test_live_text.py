@@ -142,7 +142,7 @@ async def test_streamed_answer_of_a_provider_is_shown(pool: Pool, stream: bool) 
         assert world.live_output.text() == ("Letmesee." if stream else "")
 
 
-async def test_answer_that_breaks_off_is_shown_as_far_as_it_came(pool: Pool) -> None:
+async def test_answer_that_breaks_off_is_shown_in_part(pool: Pool) -> None:
     async with (
         open_endpoint(BreaksOff(politely=True, after="I would")) as endpoint,
         open_models({"acme": ProviderSettings(endpoint.url, stream=True, max_retries=3)}, {}) as models,
