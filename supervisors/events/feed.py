@@ -156,9 +156,10 @@ class EventFeed:
             await self._skip()
             for subscription in self._subscriptions:
                 subscription.end(LogReplaced("the database has lost the end of the event log"))
-        await self._refresh_oldest()
+        await self.refresh_oldest()
 
-    async def _refresh_oldest(self) -> None:
+    async def refresh_oldest(self) -> None:
+        """Look where the log begins now."""
         first_id = await self._events.get_first_id()
         self.oldest = self.settled if first_id is None else min(first_id - 1, self.settled)
 
@@ -168,7 +169,7 @@ class EventFeed:
             if self._subscriptions:
                 return
             await self._skip()
-            await self._refresh_oldest()
+            await self.refresh_oldest()
 
     async def _skip(self) -> None:
         """Settle the end of the log."""

@@ -81,10 +81,16 @@ class SelectedEvents:
         return self._is_of_other_log or self.position < subscription.position
 
     async def read_log(self, subscription: Subscription) -> Sequence[Event]:
-        """Return the selected events among the next ones in the log."""
+        """Return the selected events among the next ones in the log.
+
+        Return none, without going on, if events before them were removed in the meantime.
+        """
         until = subscription.position
         async with self._turns.turn(self._owner):
             events = await self._storage.events.list_after(subscription.interest, self.position, until)
+        await self._feed.refresh_oldest()
+        if self.has_lost_events():
+            return ()
         selected = await self._select(events)
         self.position = events[-1].id if events.is_cut else until
         return selected

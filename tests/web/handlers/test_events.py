@@ -122,6 +122,17 @@ async def test_cursor_before_retention_gets_one_reset(service: Service, api: Api
     assert (await listed(api, after=ids[1]))["reset"] is False
 
 
+async def test_deletion_of_this_moment_resets_cursors(service: Service, api: Api, log: Log) -> None:
+    agent = await api.create_agent()
+    async with event_stream(api, EVENTS) as followed:
+        await followed.next()
+        ids = [await log.write("agent.changed", agent) for _ in range(3)]
+        assert (await followed.next_event()).id == ids[0], "the feed has just looked where the log begins"
+        await service.storage.pool.execute("DELETE FROM event WHERE id <= $1", ids[1])
+        answer = await listed(api, after=ids[0])
+    assert (answer["reset"], [event["id"] for event in answer["events"]]) == (True, ids[2:])
+
+
 async def test_cursor_beyond_the_last_id_gets_one_reset(api: Api, log: Log) -> None:
     """A database that was restored from a backup gives ids again which clients have seen."""
     agent = await api.create_agent()
