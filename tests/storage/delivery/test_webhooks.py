@@ -90,9 +90,7 @@ async def test_old_secret_signs_for_a_day_after_rotation(
     assert (await only_due(outbox, NOW + OLD_SECRET_LIFETIME)).secrets == (NEW_SECRET,)
 
 
-async def test_secrets_of_a_day_sign_up_to_a_limit(
-    webhooks: Webhooks, outbox: Outbox, hook: Webhook
-) -> None:
+async def test_secrets_of_a_day_sign_up_to_a_limit(webhooks: Webhooks, outbox: Outbox, hook: Webhook) -> None:
     await outbox.insert_test(hook.id, NOW)
     for number in range(MAX_OLD_SECRETS):
         assert await webhooks.rotate_secret(hook.id, f"secret {number}", NOW + number * MINUTE)
