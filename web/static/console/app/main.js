@@ -1,0 +1,3 @@
+import { render } from "../vendor/preact.js";
+
+render("hostsvc", document.getElementById("app"));
