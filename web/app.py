@@ -64,6 +64,7 @@ from web.handlers import (
     traces,
     transcripts,
     usage,
+    waterfalls,
     webhook_deliveries,
     webhooks,
 )
@@ -110,6 +111,7 @@ ROUTES = (
     *document_versions.ROUTES,
     *projects.ROUTES,
     *traces.ROUTES,
+    *waterfalls.ROUTES,
     *transcripts.ROUTES,
     *spans.ROUTES,
     *events.ROUTES,
