@@ -39,6 +39,7 @@ from web.handlers import (
     agents,
     api_keys,
     attachments,
+    console,
     contacts,
     document_versions,
     documentation,
@@ -200,6 +201,7 @@ def _add_routes(app: web.Application) -> None:
     for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path), expect_handler=check_expectation)
     documentation.add_files(app)
+    console.add_files(app)
 
 
 def _refuse_method(path: str) -> Handler:
