@@ -66,6 +66,7 @@ from web.handlers import (
     traces,
     transcripts,
     usage,
+    waterfalls,
     webhook_deliveries,
     webhooks,
 )
@@ -113,6 +114,7 @@ ROUTES = (
     *document_versions.ROUTES,
     *projects.ROUTES,
     *traces.ROUTES,
+    *waterfalls.ROUTES,
     *transcripts.ROUTES,
     *spans.ROUTES,
     *events.ROUTES,
