@@ -104,7 +104,9 @@ class TagsBody(Body):
 DATETIME_FIELDS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
 
 
-class AgentQuery(PageQuery):
+class AgentFilterQuery(Body):
+    """The agents that a list shows."""
+
     include_archived = Boolean(load_default=False)
     """Whether archived agents are listed, too."""
     organization = Uuid(load_default=None)
@@ -123,6 +125,10 @@ class AgentQuery(PageQuery):
     """Only agents with exactly this name, ignoring case."""
     search = Line(load_default=None)
     """Only agents whose name contains this text, ignoring case."""
+
+
+class AgentQuery(AgentFilterQuery, PageQuery):
+    pass
 
 
 class AgentResponse(TypedDict):
