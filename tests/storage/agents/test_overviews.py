@@ -26,6 +26,13 @@ INSERT INTO webhook (id, organization_id, url, description, types, tag, is_activ
                      position, failing_since, disabled_at, disabled_reason)
 VALUES ($1, $2, $3, '', '{*}', '', $4, $5, $5, 0, $6, $7, $8)
 """
+INSERT_TOGETHER = """
+WITH made AS (
+    INSERT INTO agent (id, organization_id, name, model, created_at)
+    VALUES (gen_random_uuid(), $1, 'Scout', 'm', now()) RETURNING id
+)
+INSERT INTO agent_state (agent_id) SELECT id FROM made RETURNING agent_id AS id
+"""
 FILL = """
 WITH copy AS (
     INSERT INTO agent (id, organization_id, name, model, created_at)
@@ -178,9 +185,8 @@ async def test_failing_and_disabled_webhooks_are_listed(pool: Pool, overviews: O
 
 async def test_state_inserted_by_other_program_belongs_to_the_organization(pool: Pool) -> None:
     agent = await stored_agent(pool)
-    await pool.execute("DELETE FROM agent_state WHERE agent_id = $1", agent.id)
-    await pool.execute("INSERT INTO agent_state (agent_id) VALUES ($1)", agent.id)
-    owner = await pool.fetchval("SELECT organization_id FROM agent_state WHERE agent_id = $1", agent.id)
+    [row] = await pool.fetch(INSERT_TOGETHER, agent.organization_id)
+    owner = await pool.fetchval("SELECT organization_id FROM agent_state WHERE agent_id = $1", row["id"])
     assert owner == agent.organization_id
 
 
