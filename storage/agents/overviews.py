@@ -43,8 +43,8 @@ WHERE s.organization_id = ANY($1::uuid[]) AND (s.next_due_at <= $2 OR s.agent_id
 ORDER BY 4, s.agent_id LIMIT $4
 """
 
-# An agent that is asleep has nothing active, unless it was stopped or forgotten. The other lists have those over
-# their budgets and in quarantine.
+# An agent that is asleep has nothing active, unless it was stopped or forgotten. The other lists have agents
+# over their budgets and in quarantine.
 LIST_UNCLEARED = """
 SELECT s.agent_id, a.name, s.organization_id, n.since FROM (
     SELECT agent_id, organization_id FROM agent_state

@@ -17,7 +17,8 @@ from tests.storage.postgres.explaining_pool import ExplainingPool
 SET_STATE = "UPDATE agent_state SET (phase, phase_since, status) = ($2, $3, $4) WHERE agent_id = $1"
 SET_DUE = "UPDATE agent_state SET next_due_at = $2 WHERE agent_id = $1"
 ADD_REMINDER = """
-INSERT INTO notification (id, organization_id, agent_id, title, priority, created_at, scheduled_for, activated_at)
+INSERT INTO notification (
+    id, organization_id, agent_id, title, priority, created_at, scheduled_for, activated_at)
 VALUES (gen_random_uuid(), $1, $2, $3, 'high', $4, $5, $5)
 """
 FEW = 20
