@@ -15,16 +15,19 @@ const ADVICE = {
 
 /** A request that failed; `status` 0 without an answer, `fields` has the messages by field. */
 export class ApiError extends Error {
-  constructor(status, body) {
+  constructor(status, body, isSessionOver = false) {
     const { detail, ...fields } = body && typeof body === "object" && !Array.isArray(body) ? body : {};
     super(typeof detail === "string" ? detail : "");
     this.status = status;
     this.fields = status === 400 ? fields : {};
+    this.isSessionOver = isSessionOver;
   }
 
   get sentence() {
-    const said = this.status === 401 || this.message === "Not found." ? "" : this.message;
-    const advice = ADVICE[this.status] ?? (this.status >= 500 ? "The service failed. Try again." : "");
+    const said = this.isSessionOver || this.message === "Not found." ? "" : this.message;
+    const isRefusal = this.status === 401 && !this.isSessionOver;
+    const failed = this.status >= 500 ? "The service failed. Try again." : "";
+    const advice = isRefusal ? "" : (ADVICE[this.status] ?? failed);
     const fields = Object.entries(this.fields).map(([name, text]) => `${name}: ${flatten(text)}`);
     return [said, ...(said ? [] : fields), advice].filter(Boolean).join(" ");
   }
@@ -74,8 +77,9 @@ const answer = async (method, path, options) => {
     if (response.ok) throw new ApiError(response.status, { detail: "The answer is not JSON." });
   }
   if (response.ok) return { body, response };
-  if (response.status === 401 && session.value) endSession();
-  throw new ApiError(response.status, body);
+  const isSessionOver = response.status === 401 && session.value !== null;
+  if (isSessionOver) endSession();
+  throw new ApiError(response.status, body, isSessionOver);
 };
 
 const bodyOf = async (promise) => (await promise).body;

@@ -53,20 +53,20 @@ export const Form = ({ save, submit = "Save", onInput, children, actions }) => {
 
 const control = ({ type, options, value, rows, id, ...rest }) => {
   if (type === "textarea" || type === "json" || type === "list") {
-    return html`<textarea id=${id} rows=${rows ?? 4} data-type=${type} ...${rest}>${value ?? ""}</textarea>`;
+    return html`<textarea id=${id} rows=${rows ?? 4} data-type=${type} defaultValue=${value ?? ""} ...${rest} />`;
   }
   if (type === "select") {
     return html`<select id=${id} ...${rest}>
       ${options.map(([one, label]) => html`<option value=${one} selected=${one === (value ?? "")}>${label ?? one}</option>`)}
     </select>`;
   }
-  if (type === "checkbox") return html`<input id=${id} type="checkbox" data-type=${type} checked=${value} ...${rest} />`;
+  if (type === "checkbox") return html`<input id=${id} type="checkbox" data-type=${type} defaultChecked=${value} ...${rest} />`;
   const shown = { number: "number", password: "password", email: "email" }[type] ?? "text";
   const step = type === "number" ? "any" : undefined;
-  return html`<input id=${id} type=${shown} step=${step} data-type=${type} value=${value ?? ""} ...${rest} />`;
+  return html`<input id=${id} type=${shown} step=${step} data-type=${type} defaultValue=${value ?? ""} ...${rest} />`;
 };
 
-/** Show a labelled field.
+/** Show a labelled field. What is typed stays until the field leaves the page; `value` is only its beginning.
  *
  * `type`: text, textarea, number, checkbox, select (`options`: pairs of value and label), password, email, list,
  * json or datetime (as text). Further properties, such as `required`, go to the input.
