@@ -73,8 +73,8 @@ const bindingsOf = (shown, items, index, open) => {
   return {
     ArrowLeft: { help: "Event before", run: () => step(-1) },
     ArrowRight: { help: "Event after", run: () => step(1) },
-    "+": { help: "Zoom in", run: zoom(0.5) },
-    "-": { help: "Zoom out", run: zoom(2) },
+    "+": { help: "Zoom in", run: zoom(1 / 3) },
+    "-": { help: "Zoom out", run: zoom(3) },
     "0": { help: "Show the whole day", run: zoom(1e9) },
     "[": { help: "Earlier days", run: day(-1) },
     "]": { help: "Later days", run: day(1) },
@@ -142,7 +142,7 @@ const Lanes = ({ shown, timeline, items, selected, width }) => {
     <div class="lane-row"><span></span><${Hours} shown=${shown} width=${width} /></div>
     ${shown.lanes.map(
       (lane) => html`<div class="lane-row" key=${lane.day}>
-        <span class="lane-day">${dayName(lane.day, shown.count)}${lane.hours !== 24 && html` <small>${lane.hours} h</small>`}</span>
+        <span class="lane-day">${shown.isAligned && dayName(lane.day, 2)}${lane.hours !== 24 && html` <small>${lane.hours} h</small>`}</span>
         <${LaneDay}
           ...${{ timeline, waiting, items, lane, width, size, selected }}
           view=${shown.view}
@@ -187,7 +187,7 @@ const LaneOf = ({ agent, shown, timeline }) => {
     <div class="lane-box">
       <div
         ref=${list}
-        class="lane-list"
+        class=${`lane-list ${shown.isAligned ? "lane-stack" : ""}`}
         role="listbox"
         tabindex="0"
         aria-label="What happened, in the order of time; the arrow keys go from event to event"

@@ -2,7 +2,6 @@
 import { html, useMemo } from "../../lib.js";
 import { isFrozen, live } from "../../core/live.js";
 import { formatInstant, now } from "../../core/time.js";
-import { PHASES } from "../../core/words.js";
 import { bandShapes, dotShapes, itemNear, scaleOf, waitShapes } from "./lane_shapes.js";
 import { wordOf } from "./lane_words.js";
 
@@ -80,7 +79,7 @@ const useShapes = (timeline, waiting, lane, view, width, size) =>
     const until = timeline.bands.at(-1)?.until ?? lane.start;
     return {
       scale,
-      bands: bandShapes(timeline.bands, lane, scale, width, room, PHASES),
+      bands: bandShapes(timeline.bands, lane, scale, width, room),
       waits: waitShapes(waiting, lane, scale, width, until, size),
       dots: dotShapes(timeline.marks, lane, scale, width, size.top + size.band + 2),
     };
@@ -97,6 +96,7 @@ export const LaneDay = ({ timeline, waiting, items, lane, view, width, size, sel
     if (near) select(near);
   };
   return html`<svg class="lane-svg" width=${width} height=${size.height} onClick=${click}>
+    <path class="lane-track" d="M0 ${size.top}H${width}V${size.top + size.band}H0z" />
     ${[...waits].map(([name, d]) => html`<path d=${d} class="lane-wait-${name}" />`)}
     ${bands.paths.map(([phase, d]) => html`<${Band} phase=${phase} d=${d} />`)}
     <path d=${dots} class="lane-dots" />

@@ -37,14 +37,15 @@ const AsOf = ({ agent, one }) => {
   const path = `/api/cloud/agents/${agent.id}/supervisor/`;
   const { data } = useResource((signal) => get(path, { at: wanted }, signal), [wanted]);
   if (!data || wanted !== one.start) return html`<p class="muted">…</p>`;
+  if (!data.next_wake_at && !["asleep", "mixed"].includes(one.phase)) return null;
   const began = data.since && Date.parse(data.since) < Math.floor(one.at) && data.phase === one.phase;
   return html`<p class="muted">
     As of <${Instant} at=${data.at} zone=${agent.timezone} />:
     ${one.phase === "mixed" && html` <${Sentence} text=${data.why} zone=${agent.timezone} />`}
     ${began && html` ${wordOf(one)} since <${Instant} at=${data.since} zone=${agent.timezone} />;`}
-    ${data.next_wake_at
+    ${data.next_wake_at && one.phase !== "mixed"
       ? html` it was to wake at <${Instant} at=${data.next_wake_at} zone=${agent.timezone} />.`
-      : " nothing was to wake it by itself."}
+      : one.phase === "asleep" && " nothing was to wake it by itself."}
   </p>`;
 };
 

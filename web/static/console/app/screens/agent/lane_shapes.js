@@ -1,7 +1,10 @@
 // The shapes of one day, as the `d` of SVG paths. However many bands there are, a day has a few paths only.
+import { PHASES } from "../../core/words.js";
 import { columnAt } from "./lane_days.js";
 
 const MIN_WIDTH = 2; // pixels: a short run is seen, however long the day is
+const CROWD = 4; // bands
+const CROWD_WIDTH = 4; // pixels
 const LETTER = 7; // pixels
 
 const round = (value) => Math.round(value * 10) / 10;
@@ -35,22 +38,51 @@ const collector = () => {
   return { add, finish };
 };
 
-const drawMixture = (add, band, x, to, top, height) => {
-  const total = Object.values(band.seconds).reduce((sum, one) => sum + one, 0) || 1;
+const drawMixture = (add, { seconds }, x, to, top, height) => {
+  const total = Object.values(seconds).reduce((sum, one) => sum + one, 0) || 1;
   let y = top;
-  for (const [phase, seconds] of Object.entries(band.seconds)) {
-    const part = (seconds / total) * height;
+  for (const phase of Object.keys(PHASES)) {
+    if (!seconds[phase]) continue;
+    const part = (seconds[phase] / total) * height;
     add(phase, x, to, round(y), round(part));
     y += part;
   }
 };
 
+/** Add the bands of a group, which are too short to be seen one by one, as one mixed band. */
+const mixtureOf = (group) => {
+  const seconds = {};
+  for (const { phase, at, until, seconds: shares } of group) {
+    for (const [name, length] of Object.entries(shares ?? { [phase]: (until - at) / 1000 })) {
+      seconds[name] = (seconds[name] ?? 0) + length;
+    }
+  }
+  return { phase: "mixed", at: group[0].at, until: group.at(-1).until, seconds };
+};
+
+/** Return bands of which those in a crowd are merged: four or more within a few pixels. */
+const withoutCrowds = (bands, scale) => {
+  const found = [];
+  let group = [];
+  const flush = () => {
+    if (group.length >= CROWD) found.push(mixtureOf(group));
+    else found.push(...group);
+    group = [];
+  };
+  for (const band of bands) {
+    if (group.length && scale(band.until) - scale(group[0].at) > CROWD_WIDTH) flush();
+    group.push(band);
+  }
+  flush();
+  return found;
+};
+
 /** Return the paths of the bands by phase, and the words of the bands that are wide enough. */
-export const bandShapes = (bands, lane, scale, width, { top, height, low }, words) => {
+export const bandShapes = (bands, lane, scale, width, { top, height, low }) => {
   const { add, finish } = collector();
   const labels = [];
-  for (const band of bands) {
-    if (band.until <= lane.start || band.at >= lane.end) continue;
+  const own = bands.filter((one) => one.until > lane.start && one.at < lane.end);
+  for (const band of withoutCrowds(own, scale)) {
     const x = Math.max(scale(Math.max(band.at, lane.start)), 0);
     const end = Math.min(scale(Math.min(band.until, lane.end)), width);
     if (end < 0 || x > width || end < x) continue;
@@ -59,8 +91,8 @@ export const bandShapes = (bands, lane, scale, width, { top, height, low }, word
     if (band.phase === "mixed") drawMixture(add, band, x, to, top, height);
     else if (isLow) add(band.phase, x, to, round(top + height * 0.6), round(height * 0.4));
     else add(band.phase, x, to, top, height);
-    const word = words[band.phase];
-    if (to - x > word.length * LETTER + 12) labels.push({ x: round(x + 6), word });
+    const word = PHASES[band.phase];
+    if (band.phase !== "mixed" && to - x > word.length * LETTER + 12) labels.push({ x: round(x + 6), word });
   }
   const paths = [...finish()].sort(([a], [b]) => low.has(b) - low.has(a)); // short bands above the quiet ones
   return { paths, labels };

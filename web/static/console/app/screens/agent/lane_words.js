@@ -48,15 +48,17 @@ export const shareWords = ({ seconds, runs }) => {
 
 /** Return from when to when an item lasted; `present` ends what still lasts. */
 export const spanWords = (one, zone, present) => {
-  const time = (at) => formatInstant(at, zone);
+  const day = formatInstant(one.at, zone, "day");
+  const first = `${day} ${formatInstant(one.at, zone, "time")}`;
+  const time = (at) => `${formatInstant(at, zone, "day") === day ? "" : `${formatInstant(at, zone, "day")} `}${formatInstant(at, zone, "time")}`;
   if (one.kind === "band") {
     const length = formatDuration((one.until - one.at) / 1000);
-    return one.until >= present ? `since ${time(one.at)} · ${length}` : `${time(one.at)} – ${time(one.until)} · ${length}`;
+    return one.until >= present ? `since ${first} · ${length}` : `${first} – ${time(one.until)} · ${length}`;
   }
-  if (one.kind !== "mark" || !one.type.startsWith("notification.c")) return time(one.at);
+  if (one.kind !== "mark" || !one.type.startsWith("notification.c")) return first;
   const end = one.cleared ? `cleared ${time(one.cleared)}` : "not cleared";
   const due = one.due ? ` · due ${time(one.due)}` : "";
-  return `arrived ${time(one.at)}${due} · ${end}`;
+  return `arrived ${first}${due} · ${end}`;
 };
 
 /** Return the sentence of an item. */
