@@ -13,7 +13,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench events dist lock
+.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench events vendor dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: $(READY) ## hot paths as ratios against a bare handler
 
 events: $(READY) ## write the list of event types in docs/events.md
 	@$(BIN)/python -m tests.contract.event_catalogue
+
+vendor: $(READY) ## copy the console's libraries from npm (needs npm) into web/static/console/vendor
+	@$(BIN)/python -m tests.console.vendor
 
 dist: $(READY) ## build the wheel and the sdist into dist/
 	@$(BIN)/python -m hatchling build

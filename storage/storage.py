@@ -24,6 +24,7 @@ from storage.event_resources import EventResources
 from storage.events.events import Events
 from storage.events.marks import MarkEvents
 from storage.events.phases import PhaseEvents
+from storage.history.daily_usage import UsageByDay
 from storage.history.journals import Journals
 from storage.history.runs import Runs
 from storage.history.shared_contents import SharedContents
@@ -116,6 +117,7 @@ class Storage:
         self.traces = Traces(pool, sleep, spans_per_trace)
         self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
+        self.usage_by_day = UsageByDay(pool)
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)
         self.mark_events = MarkEvents(pool)

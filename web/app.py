@@ -39,7 +39,9 @@ from web.handlers import (
     agents,
     api_keys,
     attachments,
+    console,
     contacts,
+    daily_usage,
     document_versions,
     documentation,
     documents,
@@ -64,6 +66,7 @@ from web.handlers import (
     traces,
     transcripts,
     usage,
+    waterfalls,
     webhook_deliveries,
     webhooks,
 )
@@ -102,6 +105,7 @@ ROUTES = (
     *timeline.ROUTES,
     *trace_transcripts.ROUTES,
     *usage.ROUTES,
+    *daily_usage.ROUTES,
     *notifications.ROUTES,
     *contacts.ROUTES,
     *messages.ROUTES,
@@ -110,6 +114,7 @@ ROUTES = (
     *document_versions.ROUTES,
     *projects.ROUTES,
     *traces.ROUTES,
+    *waterfalls.ROUTES,
     *transcripts.ROUTES,
     *spans.ROUTES,
     *events.ROUTES,
@@ -198,6 +203,7 @@ def _add_routes(app: web.Application) -> None:
     for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path), expect_handler=check_expectation)
     documentation.add_files(app)
+    console.add_files(app)
 
 
 def _refuse_method(path: str) -> Handler:

@@ -1,7 +1,9 @@
 """The guide that `serve --guide` prints for a first-time user."""
 
 GUIDE = """
-Paste into another terminal to sign up and get an API key:
+Open {base_url}/console/ in a browser to sign up and watch a first agent work.
+
+Or paste into another terminal to sign up and get an API key:
 
   field() {{ python3 -c "import json, sys; b = json.load(sys.stdin); \
 print(b['$1'] if '$1' in b else sys.exit(b))"; }}
@@ -17,6 +19,7 @@ Already signed up? Then get the token by logging in:
       -d email=you@example.org -d password=change-me-please | field token)
 
 Addresses
+  {base_url}/console/   the console: what every agent does and why, in a browser
   {base_url}/api/docs/  the documentation of the API, in a browser
   {base_url}/api/       the API: a key as "Authorization: Bearer KEY"
   {base_url}/status/    what every agent is doing, and why: needs the operator token

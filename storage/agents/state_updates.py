@@ -14,7 +14,8 @@ from storage.postgres.pool import Connection, Pool
 # answer was lost may still be committed much later. SKIP LOCKED passes over rows that another transaction
 # holds, so that such a row delays no other agent; `update_states` reports them, and the caller makes those
 # updates one by one after locking the row. The journal of an ended run gets titles and messages here, along
-# primary keys and the index of the run's messages: the end of a run must not cost a statement more.
+# primary keys and the index of the run's messages: the end of a run must not cost a statement more. A sleep
+# is granted only if nothing is active, so only a run that ended otherwise has left something uncleared.
 UPDATE = """
 WITH item AS (
     SELECT * FROM unnest(
@@ -94,6 +95,8 @@ WITH item AS (
                 JOIN notification n ON n.id = c.id::uuid AND n.agent_id = r.agent_id
             ),
             'cleared_count', i.end_journal::json -> 'cleared_count',
+            'uncleared', left_over.first,
+            'uncleared_count', left_over.count,
             'sent', (
                 SELECT coalesce(json_agg(s.message ORDER BY s.created_at, s.id), '[]') FROM (
                     SELECT m.created_at, m.id, json_build_object('contact', m.contact_id,
@@ -108,6 +111,18 @@ WITH item AS (
             'cost_usd', i.end_journal::json -> 'cost_usd'
         ) END
     FROM updated JOIN item i USING (agent_id)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS count, coalesce(
+            json_agg(json_build_object('id', n.id, 'title', left(n.title, 100)) ORDER BY n.place)
+            FILTER (WHERE n.place <= 10), '[]') AS first
+        FROM (
+            SELECT n.id, n.title, row_number() OVER (ORDER BY n.activated_at, n.id) AS place
+            FROM notification n
+            WHERE i.end_outcome <> 'slept' AND n.agent_id = i.agent_id AND n.activated_at IS NOT NULL
+              AND (n.activated_at <= i.end_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
+            ORDER BY n.activated_at, n.id LIMIT 1000
+        ) n
+    ) left_over
     WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
     UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),

@@ -46,6 +46,8 @@ UPDATE run SET journal = json_build_object(
     'woken_by', journal -> 'woken_by',
     'cleared', journal -> 'cleared',
     'cleared_count', journal -> 'cleared_count',
+    'uncleared', journal -> 'uncleared',
+    'uncleared_count', journal -> 'uncleared_count',
     'sent', journal -> 'sent',
     'sent_count', journal -> 'sent_count',
     'tools', $2::json -> 'tools',

@@ -28,28 +28,31 @@ INSERT_SHARED = """
 WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[]
+        $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::float8[],
+        $13::text[], $14::text[], $15::bytea[], $16::bytea[]
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
-            metadata, content, instructions, tools)
+            input_tokens, output_tokens, cached_tokens, cost_usd, metadata, content, instructions, tools)
 ), counted AS (
     INSERT INTO trace_size AS size (trace_id, span_count, content_at, content_template)
-    SELECT * FROM unnest($13::uuid[], $14::bigint[], $15::timestamptz[], $16::uuid[])
+    SELECT * FROM unnest($17::uuid[], $18::bigint[], $19::timestamptz[], $20::uuid[])
         AS i (trace_id, span_count, content_at, content_template)
-    WHERE span_count <= $17 ORDER BY trace_id
+    WHERE span_count <= $21 ORDER BY trace_id
     ON CONFLICT (trace_id) DO UPDATE SET
         span_count = size.span_count + excluded.span_count,
         content_at = coalesce(size.content_at, excluded.content_at),
         content_template = coalesce(size.content_template, excluded.content_template)
-        WHERE size.span_count + excluded.span_count <= $17
+        WHERE size.span_count + excluded.span_count <= $21
     RETURNING trace_id
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
     SELECT id, metadata::json, content::json, instructions, tools FROM item
     WHERE (metadata <> '{}' OR content IS NOT NULL) AND trace_id IN (SELECT trace_id FROM counted)
 ), span AS (
-    INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
-    SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
-    WHERE trace_id IN (SELECT trace_id FROM counted)
+    INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+                      input_tokens, output_tokens, cached_tokens, cost_usd)
+    SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+           input_tokens, output_tokens, cached_tokens, cost_usd
+    FROM item WHERE trace_id IN (SELECT trace_id FROM counted)
 )
 SELECT trace_id FROM counted
 """
@@ -58,16 +61,20 @@ INSERT = """
 WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[]
+        $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::float8[],
+        $13::text[], $14::text[], $15::bytea[], $16::bytea[]
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
-            metadata, content, instructions, tools)
+            input_tokens, output_tokens, cached_tokens, cost_usd, metadata, content, instructions, tools)
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
     SELECT id, metadata::json, content::json, instructions, tools FROM item
     WHERE metadata <> '{}' OR content IS NOT NULL
 )
-INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
-SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
+INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+                  input_tokens, output_tokens, cached_tokens, cost_usd)
+SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+       input_tokens, output_tokens, cached_tokens, cost_usd
+FROM item
 """
 
 COUNT = """
@@ -87,10 +94,14 @@ END = """
 WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[],
-        $5::text[], $6::text[], $7::bytea[], $8::bytea[]
-    ) AS i (id, started_at, ended_at, error, metadata, content, instructions, tools)
+        $5::bigint[], $6::bigint[], $7::bigint[], $8::float8[],
+        $9::text[], $10::text[], $11::bytea[], $12::bytea[]
+    ) AS i (id, started_at, ended_at, error, input_tokens, output_tokens, cached_tokens, cost_usd,
+            metadata, content, instructions, tools)
 ), ended AS (
-    UPDATE span s SET started_at = item.started_at, ended_at = item.ended_at, error = item.error
+    UPDATE span s SET started_at = item.started_at, ended_at = item.ended_at, error = item.error,
+        input_tokens = item.input_tokens, output_tokens = item.output_tokens,
+        cached_tokens = item.cached_tokens, cost_usd = item.cost_usd
     FROM item WHERE s.id = item.id
     RETURNING s.id
 )
@@ -137,9 +148,7 @@ class SpanInserts:
     async def end(self, spans: Sequence[NewSpan]) -> None:
         """Store the ends, metadata and content of spans that were stored while they were open."""
         for chunk in _chunks(spans):
-            ends = [(new.span.id, new.span.started_at, new.span.ended_at, new.span.error) for new in chunk]
-            contents = [_content_row(new) for new in chunk]
-            await self._pool.execute(END, *zip(*ends, strict=True), *zip(*contents, strict=True))
+            await self._pool.execute(END, *zip(*map(_end_row, chunk), strict=True))
 
     async def _insert_shared(self, groups: list[Sequence[NewSpan]]) -> list[bool]:
         """Return for each group, all of one trace, whether it was stored.
@@ -232,8 +241,17 @@ def _row(new: NewSpan) -> tuple[Any, ...]:
         span.started_at,
         span.ended_at,
         span.error,
+        span.input_tokens,
+        span.output_tokens,
+        span.cached_tokens,
+        span.cost_usd,
         *_content_row(new),
     )
+
+
+def _end_row(new: NewSpan) -> tuple[Any, ...]:
+    row = _row(new)
+    return row[:1] + row[5:]
 
 
 def _content_row(new: NewSpan) -> tuple[str, str | None, bytes | None, bytes | None]:

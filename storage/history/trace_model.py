@@ -20,7 +20,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One step of a run, without its metadata."""
+    """One step of a run, without its metadata. `span_usage.usage_of` reads what it used from the metadata."""
 
     id: UUID
     trace_id: UUID
@@ -30,6 +30,10 @@ class Span:
     started_at: datetime
     ended_at: datetime | None
     error: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
 
     @property
     def has_error(self) -> bool:

@@ -11,7 +11,9 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_once
 from storage.history.span_content import full_metadata
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
+from storage.history.span_usage import usage_of
 from storage.history.trace_model import NewSpan, Span, Trace
+from storage.history.waterfalls import SpanColumns, read_columns
 from storage.model import Receipt
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -55,7 +57,11 @@ WHERE s.id = $1
 
 END_SPAN = """
 WITH ended AS (
-    UPDATE span SET ended_at = coalesce(ended_at, $2), error = coalesce($3, error)
+    UPDATE span SET ended_at = coalesce(ended_at, $2), error = coalesce($3, error),
+        input_tokens = CASE WHEN $4 THEN $6 ELSE input_tokens END,
+        output_tokens = CASE WHEN $4 THEN $7 ELSE output_tokens END,
+        cached_tokens = CASE WHEN $4 THEN $8 ELSE cached_tokens END,
+        cost_usd = CASE WHEN $4 THEN $9 ELSE cost_usd END
     WHERE id = $1
     RETURNING id
 )
@@ -79,7 +85,9 @@ WHERE t.id = ANY($1::uuid[])
 
 # Without the error, which may be long: a page of spans is bounded by the lengths of the other columns.
 LIST_SPANS = """
-SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error <> '' AS has_error FROM span
+SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error <> '' AS has_error,
+       input_tokens, output_tokens, cached_tokens, cost_usd
+FROM span
 WHERE trace_id = $1 /* and */
 ORDER BY started_at, id LIMIT $2
 """
@@ -113,6 +121,7 @@ WITH RECURSIVE page AS (
 )
 SELECT s.id, s.trace_id, s.parent_id, s.name, s.span_type, s.started_at, s.ended_at,
        s.error <> '' AS has_error, left(s.error, $8) AS error, fits,
+       s.input_tokens, s.output_tokens, s.cached_tokens, s.cost_usd,
        CASE WHEN fits THEN page.metadata END AS metadata, CASE WHEN fits THEN page.content END AS content,
        CASE WHEN fits THEN page.instructions END AS instructions, CASE WHEN fits THEN page.tools END AS tools
 FROM page JOIN span s ON s.id = page.id
@@ -201,6 +210,10 @@ class SpanSummary:
     started_at: datetime
     ended_at: datetime | None
     has_error: bool
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +289,8 @@ class Traces:
 
     async def end_span(self, span_id: UUID, ending: Ending) -> None:
         """End the span, which keeps its name; nothing happens if there is no such span."""
-        await self._pool.execute(
-            END_SPAN, span_id, ending.ended_at, ending.error, ending.has_metadata, ending.metadata
-        )
+        end = (ending.ended_at, ending.error, ending.has_metadata, ending.metadata)
+        await self._pool.execute(END_SPAN, span_id, *end, *usage_of(ending.metadata).values())
 
     async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
         """Return the ids that name a span."""
@@ -310,6 +322,10 @@ class Traces:
         shown = [row for row in rows[:limit] if row["fits"]]
         spans = [ExpandedSpan(from_row(SpanSummary, row), full_metadata(row), row["error"]) for row in shown]
         return Chunk(spans, is_cut=len(shown) < len(rows))
+
+    async def read_columns(self, trace: Trace, after: Cursor | None, limit: int) -> SpanColumns:
+        """Read up to `limit` spans as columns, whose times count from the start of the trace."""
+        return await read_columns(self._pool, trace.id, trace.started_at, after, limit)
 
     async def get_span_cursor(self, trace_id: UUID, span_id: UUID) -> Cursor | None:
         """Return the place of a span in the list of its trace; None if it is no span of the trace."""

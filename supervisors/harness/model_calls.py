@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from storage.history.span_usage import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
 from supervisors.harness.conversation import Conversation
 from supervisors.harness.span_recorder import OpenSpan
 from supervisors.llm.port import ModelCallFailed, ModelRequest, ModelResponse
@@ -33,15 +34,15 @@ async def _complete(conversation: Conversation, span: OpenSpan) -> ModelResponse
             "gen_ai.response.id": answer.id,
             "gen_ai.response.model": answer.model,
             "gen_ai.response.finish_reasons": [answer.finish_reason],
-            "gen_ai.usage.input_tokens": answer.input_tokens,
-            "gen_ai.usage.output_tokens": answer.output_tokens,
-            "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
+            INPUT_TOKENS: answer.input_tokens,
+            OUTPUT_TOKENS: answer.output_tokens,
+            CACHED_TOKENS: answer.cached_tokens,
         }
     )
     await usage.flush()
     conversation.run.cost_usd = usage.cost_usd
     if usage.cost_of_latest is not None:
-        span.metadata["hostsvc.usage.cost_usd"] = float(usage.cost_of_latest)
+        span.metadata[COST_USD] = float(usage.cost_of_latest)
     return answer
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 import structlog
 
 from storage.errors import NotUnique, StorageError, TraceFull
+from storage.history.span_usage import usage_of
 from storage.history.trace_model import NewSpan, Span
 from storage.ids import new_id
 from storage.postgres.json_values import to_json
@@ -125,6 +126,7 @@ class SpanRecorder:
             started_at=started_at,
             ended_at=ended_at,
             error=storable(step.error),
+            **usage_of(step.metadata),
         )
         policy, content = self.content_policy, None
         if policy is not None and step.content:

@@ -62,7 +62,8 @@ def record(
 
     `decision` is what the rules say of `facts`, the facts after the step. A step that changes neither the
     phase, nor the sentence that explains it, nor the moment of the next wake, writes no event, unless it
-    starts, ends, stops, pauses or unpauses something. Nor does a message that only postpones the end of a hold.
+    starts, ends, stops or pauses something, or ends a pause. Nor does a message that only postpones the end
+    of a hold.
     """
     if facts.organization_paused:
         facts = replace(facts, organization_paused=False)

@@ -251,7 +251,7 @@ def stopped(facts: AgentFacts, now: datetime, reason: str = "") -> AgentState:
 
 
 def paused(state: AgentState) -> AgentState:
-    """Pause the agent: nothing starts it, and nothing that could is forgotten. A run is stopped afterwards."""
+    """Pause the agent: nothing starts it, and nothing is forgotten. A run is stopped afterwards."""
     return state if state.paused else replace(state, paused=True, queued_at=None)
 
 

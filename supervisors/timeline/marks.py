@@ -8,6 +8,7 @@ from uuid import UUID
 from storage.events.catalogue import EventType
 from storage.events.marks import NotificationTimes
 from storage.events.model import Event
+from storage.model import Priority
 
 OF_NOTIFICATIONS = frozenset(
     {
@@ -22,7 +23,7 @@ OF_NOTIFICATIONS = frozenset(
 class Mark(NamedTuple):
     """An event beside the phases. A notification is one mark, from its arrival to its clearing.
 
-    `title`: that of the notification, None if the mark is about something else or the notification is gone.
+    `title`, `priority`: those of the notification, None if the mark is about something else or it is gone.
     `actor` and `cleared_by` are those of the events.
     """
 
@@ -34,6 +35,7 @@ class Mark(NamedTuple):
     actor: str
     data: Mapping[str, Any]
     title: str | None = None
+    priority: Priority | None = None
     due_at: datetime | None = None
     cleared_at: datetime | None = None
     cleared_by: str | None = None
@@ -72,4 +74,6 @@ def _mark_of(event: Event, times: Mapping[UUID, NotificationTimes]) -> Mark:
         mark = mark._replace(cleared_at=notification.cleared_at)
     if notification is None:
         return mark
-    return mark._replace(title=notification.title, due_at=notification.scheduled_for)
+    return mark._replace(
+        title=notification.title, priority=notification.priority, due_at=notification.scheduled_for
+    )

@@ -7,7 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts
-from storage.events.marks import MarkEvents
+from storage.events.marks import MarkEvents, NotificationTimes
 from storage.events.phases import Origin, PhaseChange, PhaseEvents
 from supervisors.clock import Clock
 from supervisors.engine.snapshot import Snapshot
@@ -34,6 +34,7 @@ MAX_CHANGES = 4_000  # of the phase, which are shown one by one
 MAX_MARK_EVENTS = 4_000
 MAX_PAUSES = 1_000  # and ends of pauses
 MAX_REMINDERS = 100
+MAX_WAITING = 500
 FIRST_ID = 1
 
 
@@ -54,6 +55,7 @@ class Timeline:
     """What happened in a period, and what lies ahead in it.
 
     `resolution`: the length of the parts whose changes were merged, None if every change is shown.
+    `waiting`: notifications from before the period that were not cleared in it.
     `marks_left_out`: the number of events before the first mark that were left out.
     """
 
@@ -62,6 +64,7 @@ class Timeline:
     ahead: Sequence[Ahead]
     resolution: timedelta | None
     marks_left_out: int
+    waiting: Sequence[NotificationTimes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,9 @@ class Timelines:
         if len(events) == MAX_MARK_EVENTS:
             left_out = await self._mark_events.count_marks(agent_id, start, end) - MAX_MARK_EVENTS
         notifications = await self._mark_events.list_notifications(notification_ids(events), agent_id)
+        waiting = await self._mark_events.list_waiting(agent_id, start, min(end, now), MAX_WAITING)
         lying_ahead = await self._ahead(agent_id, now, end) if end > now else ()
-        return Timeline(bands, marks(events, notifications), lying_ahead, resolution, left_out)
+        return Timeline(bands, marks(events, notifications), lying_ahead, resolution, left_out, waiting)
 
     async def state_at(self, agent_id: UUID, moment: datetime) -> PastState | None:
         """Return the agent as it was at a moment; None if it does not exist."""

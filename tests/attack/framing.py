@@ -102,6 +102,8 @@ async def odd_paths(target: Target) -> list[Finding]:
         "/api/docs/../../../../etc/passwd",
         "/api/docs/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
         "/api/docs/..%5c..%5cetc%5cpasswd",
+        "/console/assets/../../status/",
+        "/console/assets/0/..%2f..%2f..%2f..%2fhandlers%2fconsole.py",
         "/static/../../hostsvc/config.py",
         f"http://{target.host}:{target.port}/status/",
         "http://example.org/status/",

@@ -68,7 +68,7 @@ STATE = re.compile(
     r"|.*A span may not be its own parent\."
     r"|.*start_date may not be after end_date\."
     r"|.*start must be before end\."
-    r"|.*The period may be at most 31 days long: .*"
+    r"|.*The period may be at most [0-9]+ days long: .*"
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."
     r"|.*parse error - too many fields"

@@ -309,6 +309,7 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/events/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/runs/": Row(),
+    "GET /api/cloud/usage/": Row(),
     "GET /api/cloud/agents/{id}/events/": Row({"id": AGENT}),
     "GET /api/events/": Row(),
     "POST /api/events/tickets/": Row(body={}),
@@ -361,6 +362,7 @@ ROWS: dict[str, Row] = {
     "GET /api/tracing/traces/list/": Row(),
     "POST /api/tracing/traces/": Row(body=new("trace", started_at="2026-01-01T12:00:00+01:00")),
     "GET /api/tracing/traces/{id}/": Row({"id": TRACE}),
+    "GET /api/tracing/traces/{id}/waterfall/": Row({"id": TRACE}),
     "GET /api/tracing/traces/{id}/transcript/": Row({"id": TRACE}),
     "POST /api/tracing/traces/{id}/end/": Row(
         {"id": TRACE}, {"agent": AGENT, "error": "MARK", "metadata": {"b": "MARK"}}, mixed_status=400

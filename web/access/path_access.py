@@ -4,7 +4,8 @@ A filter by a resource of another organization is refused; a filter by an unknow
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -52,9 +53,20 @@ async def load(
     """Return the resource whose id is in the path, of any organization. Raise NotFound if it does not exist.
 
     For resources that have an access rule of their own, which the handler must check. Organizations read in
-    turn, so that many reads of one leave connections to the database to others.
+    turn.
     """
     resource_id = path_id(request, name)
+    async with turn_to_read(request):
+        return require_found(await get(resource_id))
+
+
+@asynccontextmanager
+async def turn_to_read(request: web.Request) -> AsyncIterator[None]:
+    """Wait for a turn of the caller's organization to read, and hold it in the block.
+
+    Organizations read in turn, so that many reads of one leave connections to the database to others. Raise
+    Unavailable if the turn does not come in time.
+    """
     turns, organization_id = request.app[LOAD_TURNS], request[CALLER].accountable
     try:
         async with asyncio.timeout(TURN_SECONDS):
@@ -62,7 +74,7 @@ async def load(
     except TimeoutError:
         raise Unavailable("Too many resources are being read.", RETRY_SECONDS) from None
     try:
-        return require_found(await get(resource_id))
+        yield
     finally:
         turns.release(organization_id)
 

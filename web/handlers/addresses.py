@@ -6,10 +6,13 @@ from typing import TypedDict
 from aiohttp import web
 
 from web.app_keys import COLLECTIONS
+from web.handlers.console import CONSOLE
 from web.json import json_response
+from web.request.preferences import prefers_html
 from web.routes import Access, PublicRoute, Route
 
 API = "/api/"
+VARY = {"Vary": "Accept"}
 
 
 class ServiceAddressesResponse(TypedDict):
@@ -19,6 +22,8 @@ class ServiceAddressesResponse(TypedDict):
     """The name of the service: hostsvc."""
     api: str
     """The path that all paths of the API begin with."""
+    console: str
+    """A page to see and control agents, for people."""
     documentation: str
     """A page to read and try the API."""
     schema: str
@@ -48,6 +53,7 @@ class ApiAddressesResponse(TypedDict):
 SERVICE_ADDRESSES: ServiceAddressesResponse = {
     "service": "hostsvc",
     "api": API,
+    "console": CONSOLE,
     "documentation": "/api/docs/",
     "schema": "/api/schema/",
     "health": "/healthz",
@@ -57,9 +63,14 @@ SERVICE_ADDRESSES: ServiceAddressesResponse = {
 }
 
 
-async def get_service_addresses(_: web.Request) -> web.Response:
-    """Return the paths at which people, programs and operators start."""
-    return json_response(SERVICE_ADDRESSES)
+async def get_service_addresses(request: web.Request) -> web.Response:
+    """Return the paths at which people, programs and operators start.
+
+    A client that prefers HTML, as a browser does, is redirected to the console with 302.
+    """
+    if prefers_html(request):
+        return web.Response(status=302, headers={"Location": CONSOLE, **VARY})
+    return json_response(SERVICE_ADDRESSES, headers=VARY)
 
 
 async def get_api_addresses(request: web.Request) -> web.Response:

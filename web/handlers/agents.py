@@ -1,7 +1,7 @@
 """Agents: create, list, read, change, delete.
 
-These handlers store an agent's settings themselves. Its state (`paused`, `status`, `sleep_until` and the like)
-belongs to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
+These handlers store an agent's settings themselves. Its state (`paused`, `status`, `sleep_until` and the
+like) belongs to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
 """
 
 from datetime import datetime

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique, TraceFull
+from storage.history.span_usage import usage_of
 from storage.history.trace_model import NewSpan, Span
 from storage.history.traces import SpanOwner, TraceOwner, Traces
 from storage.ids import new_id
@@ -143,6 +144,7 @@ def _build_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: da
         started_at=started_at,
         ended_at=ended_at,
         error=body["error"],
+        **body["usage"],
     )
     return NewSpan(span, body["metadata"])
 
@@ -174,7 +176,8 @@ async def _check_parents(
 
 
 def _encode_metadata(max_bytes: int, body: dict[str, Any]) -> None:
-    """Replace the metadata of a body by its JSON, which is what is stored."""
+    """Replace the metadata of a body by its JSON, which is what is stored, and read the usage from it."""
+    body["usage"] = usage_of(body["metadata"])
     body["metadata"] = _metadata_json(max_bytes, body["metadata"]).decode()
 
 

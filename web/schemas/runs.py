@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 from uuid import UUID
 
 from storage.channels.messages import Channel, MessageStatus
@@ -116,6 +116,15 @@ class ToolUseResponse(TypedDict):
     """The error of the last call that failed, at most 200 characters; "" if none failed."""
 
 
+class UnclearedResponse(TypedDict):
+    """A notification that a run left uncleared."""
+
+    id: UUID
+    """The notification, which may have been cleared or deleted since."""
+    title: str
+    """The first 100 characters of its title at the end of the run."""
+
+
 class JournalResponse(TypedDict):
     """What a run did, written by the service from its own records at the end of the run.
 
@@ -128,6 +137,11 @@ class JournalResponse(TypedDict):
     """The titles of the notifications that it cleared, the first 10, 100 characters of each."""
     cleared_count: int
     """How many notifications it cleared; larger numbers are shown as 1,000."""
+    uncleared: NotRequired[Sequence[UnclearedResponse]]
+    """The first 10 notifications of high priority that were active at its end, longest active first. Left out
+    for runs from before this was recorded."""
+    uncleared_count: NotRequired[int]
+    """How many there were; larger numbers are shown as 1,000. Left out as `uncleared` is."""
     sent: Sequence[SentMessageResponse]
     """The first 10 messages that it sent to contacts."""
     sent_count: int

@@ -64,6 +64,16 @@ class SpanResponse(TypedDict):
     """`agent`, `llm`, `tool`, `retrieval`, `embedding`, `other` or any other text."""
     ended_at: datetime | None
     """When it ended; null while it is open."""
+    input_tokens: int | None
+    """The tokens that the model read, `gen_ai.usage.input_tokens` of its metadata; null if that does
+    not tell."""
+    output_tokens: int | None
+    """The tokens that the model wrote, `gen_ai.usage.output_tokens`; null if it does not tell."""
+    cached_tokens: int | None
+    """The input tokens that the model read from a cache, `gen_ai.usage.cache_read.input_tokens`; null if it
+    does not tell."""
+    cost_usd: float | None
+    """What the model call cost, `hostsvc.usage.cost_usd`; null if it does not tell, or no price is known."""
 
 
 class FullSpanResponse(SpanResponse):
@@ -87,6 +97,10 @@ def serialize_span(span: Span | SpanSummary) -> SpanResponse:
         "parent": span.parent_id,
         "span_type": span.span_type,
         "ended_at": span.ended_at,
+        "input_tokens": span.input_tokens,
+        "output_tokens": span.output_tokens,
+        "cached_tokens": span.cached_tokens,
+        "cost_usd": span.cost_usd,
     }
 
 

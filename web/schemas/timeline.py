@@ -7,7 +7,8 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.events.catalogue import EventType
-from storage.model import Agent
+from storage.events.marks import NotificationTimes
+from storage.model import Agent, Priority
 from supervisors.timeline.ahead import AheadKind
 from supervisors.timeline.bands import Band, BandPhase
 from supervisors.timeline.marks import Mark
@@ -74,6 +75,8 @@ class MarkResponse(TypedDict):
     """The data of the event, by its type."""
     title: str | None
     """The beginning of the notification's title; null if it is about something else, or no longer exists."""
+    priority: Priority | None
+    """The priority of the notification; null if it is about something else, or no longer exists."""
     due_at: datetime | None
     """When the notification, a reminder, falls due; null for all others."""
     cleared_at: datetime | None
@@ -95,6 +98,23 @@ class AheadResponse(TypedDict):
     """The reminder; null for other kinds."""
 
 
+class WaitingResponse(TypedDict):
+    """A notification that waited during the whole period: it arrived before it, and was not cleared in it."""
+
+    notification: UUID
+    """The notification."""
+    title: str
+    """The beginning of its title."""
+    priority: Priority
+    """Its priority."""
+    created_at: datetime
+    """When it arrived, before the period."""
+    due_at: datetime | None
+    """When it, a reminder, falls due, before the end of the period; null for all others."""
+    cleared_at: datetime | None
+    """When it was cleared, after the period; null while it is not."""
+
+
 class TimelineResponse(TypedDict):
     """What happened to an agent in a period."""
 
@@ -113,6 +133,9 @@ class TimelineResponse(TypedDict):
     """What happened beside the phases, by time, for up to 4,000 events."""
     marks_left_out: int
     """How many earlier events of the period have no mark; a shorter period shows them."""
+    waiting: list[WaitingResponse]
+    """Notifications that waited during the whole period, the oldest first: of the last 500 from before it,
+    and of the last 500 of those that nobody has cleared."""
     ahead: list[AheadResponse]
     """What lies ahead until `end`, by time, with up to 100 reminders; empty if `end` is past."""
 
@@ -155,6 +178,7 @@ def serialize_timeline(
         "resolution_seconds": None if resolution is None else resolution.total_seconds(),
         "marks": [_serialize_mark(mark) for mark in timeline.marks],
         "marks_left_out": timeline.marks_left_out,
+        "waiting": [_serialize_waiting(notification) for notification in timeline.waiting],
         "ahead": [
             {"at": one.at, "kind": one.kind, "because": one.because, "resource": one.resource_id}
             for one in timeline.ahead
@@ -207,7 +231,19 @@ def _serialize_mark(mark: Mark) -> MarkResponse:
         "by": actor_of(mark.actor),
         "data": mark.data,
         "title": mark.title,
+        "priority": mark.priority,
         "due_at": mark.due_at,
         "cleared_at": mark.cleared_at,
         "cleared_by": None if mark.cleared_by is None else actor_of(mark.cleared_by),
+    }
+
+
+def _serialize_waiting(notification: NotificationTimes) -> WaitingResponse:
+    return {
+        "notification": notification.id,
+        "title": notification.title,
+        "priority": notification.priority,
+        "created_at": notification.created_at,
+        "due_at": notification.scheduled_for,
+        "cleared_at": notification.cleared_at,
     }

@@ -129,13 +129,13 @@ def serialize_usage(
         "agent_name": agent_name,
         "start_date": start,
         "end_date": end,
-        **_serialize_sums(sums.total),
+        **serialize_sums(sums.total),
         "model_count": sums.model_count,
-        "model_breakdown": {model.model: _serialize_sums(model) for model in sums.models},
+        "model_breakdown": {model.model: serialize_sums(model) for model in sums.models},
     }
 
 
-def _serialize_sums(sums: ModelUsage) -> ModelUsageResponse:
+def serialize_sums(sums: ModelUsage) -> ModelUsageResponse:
     return {
         "input_tokens": sums.input_tokens,
         "output_tokens": sums.output_tokens,

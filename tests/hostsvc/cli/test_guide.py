@@ -12,5 +12,5 @@ def test_guide_uses_the_address_and_the_token_command() -> None:
 
 def test_guide_names_where_people_and_programs_look() -> None:
     text = guide("http://127.0.0.1:8080", "hostsvc operator-token")
-    for path in ("/api/docs/", "/status/", "/metrics", "/healthz", "/readyz"):
+    for path in ("/console/", "/api/docs/", "/status/", "/metrics", "/healthz", "/readyz"):
         assert f"  http://127.0.0.1:8080{path} " in text

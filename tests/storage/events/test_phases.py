@@ -84,5 +84,6 @@ async def test_short_period_of_a_long_log_reads_few_rows(pool: Pool) -> None:
     await phases.sum_changes(AGENT, start, end, [start, end])
     assert len(await marks.list_marks(AGENT, start, end, 100)) == 5
     await phases.list_pauses(ORGANIZATION, start, end, 100)
+    await marks.list_waiting(AGENT, start, end, 100)
 
     assert max(explaining.rows_touched.values()) <= 12

@@ -18,7 +18,8 @@ CLEAR_ALL = """
 UPDATE notification SET cleared = true, cleared_at = $1, activated_at = NULL WHERE NOT cleared
 """
 SET_JOURNAL = """
-UPDATE run SET journal = '{"woken_by": ["Hello"], "cleared": [], "cleared_count": 3, "sent": [],
+UPDATE run SET journal = '{"woken_by": ["Hello"], "cleared": [], "cleared_count": 3, "uncleared": [],
+    "uncleared_count": 0, "sent": [],
     "sent_count": 0, "tools": ["look"], "cost_usd": 0}' WHERE id = $1
 """
 
@@ -67,4 +68,4 @@ async def test_late_entries_replace_those_of_the_journal(pool: Pool) -> None:
     completed = await runs.get(run.id)
     assert completed is not None
     kept = {"woken_by": ["Hello"], "cleared": [], "cleared_count": 3, "sent": [], "sent_count": 0}
-    assert completed.journal == kept | late
+    assert completed.journal == kept | late | {"uncleared": [], "uncleared_count": 0}

@@ -5,6 +5,7 @@ Among many rows few match, or none. PostgreSQL has statistics, or none yet: the 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from storage.channels.documents import DocumentFilters, Documents
 from storage.channels.memories import Memories
 from storage.channels.messages import MessageFilters, Messages
 from storage.delivery.outbox import DeliveryFilters, Outbox
+from storage.history.daily_usage import UsageByDay, UsageScope
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.history.transcripts import TranscriptFilters, Transcripts
@@ -104,6 +106,13 @@ FILL_TRANSCRIPTS = """
 INSERT INTO transcript_turn (id, agent_id, run_id, kind, messages, tokens, carried, created_at)
 SELECT gen_random_uuid(), id, id, 'turn', '[]', 1, n % 4000 = 0, $2::timestamptz - n * interval '1 s'
 FROM agent, generate_series(1, 4 * $1::integer) AS n
+"""
+FILL_USAGE = """
+INSERT INTO usage_record (
+    id, organization_id, agent_id, model, input_tokens, output_tokens, priced, occurred_at)
+SELECT gen_random_uuid(), organization_id, CASE WHEN n > $1 - 10 THEN id ELSE organization_id END, 'm', 1, 1,
+       true, $2::timestamptz - n * interval '1 s'
+FROM agent, generate_series(1, $1::integer) AS n
 """
 FILL_AGENTS = """
 WITH copy AS (
@@ -282,6 +291,20 @@ async def test_traces_are_found_by_time_along_an_index(explain: Any, scout: Agen
     for agent_id in (None, scout.id):
         filters = TraceFilters(agent_id=agent_id, started=Period(NOW - 2 * HOUR, NOW - HOUR))
         assert len(await Traces(pool).list_page([scout.organization_id], filters, PAGE)) == 10
+    require_few(pool)
+
+
+async def test_usage_is_summed_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_USAGE)
+    owner = frozenset({scout.organization_id})
+    minute = timedelta(minutes=1)
+    for scope in (
+        UsageScope(owner, NOW - minute / 4, NOW),
+        UsageScope(owner, NOW - 2 * HOUR, NOW, agent_id=scout.id),
+    ):
+        sums = await UsageByDay(pool).sum_by_day(scope)
+        assert sums.model_count == 1
+        await UsageByDay(pool).list_top_agents(scope, 3)
     require_few(pool)
 
 

@@ -28,6 +28,8 @@ NOTHING = {
     "woken_by": [],
     "cleared": [],
     "cleared_count": 0,
+    "uncleared": [],
+    "uncleared_count": 0,
     "sent": [],
     "sent_count": 0,
     "tools": [],
@@ -140,6 +142,8 @@ async def test_run_of_a_dead_process_is_told_from_its_rows(pool: Pool) -> None:
             "woken_by": ["New sms from Ada"],
             "cleared": ["New sms from Ada", "Low"],
             "cleared_count": 2,
+            "uncleared": [],
+            "uncleared_count": 0,
             "sent": [{"contact": str(contact.id), "name": "Ada", "channel": "sms", "status": "failed"}],
             "sent_count": 1,
             "tools": [tool("look", 2, 1, "dark")],
@@ -169,6 +173,24 @@ async def test_sleep_of_a_process_is_told_from_its_rows(pool: Pool) -> None:
         )
         await run.sleeps()
         assert decoded((await only_run(world, agent)).journal) == NOTHING | {"tools": [tool("look")]}
+
+
+async def test_run_tells_what_it_left_uncleared_at_its_end(pool: Pool) -> None:
+    async with open_world(pool) as world:
+        agent = await world.agent()
+        handled = await world.notify(agent, title="Handled")
+        run = world.puppets[agent.id]
+        left = [await notify(world, agent, f"Left {number}") for number in range(11)]
+        await notify(world, agent, "Low", priority=Priority.LOW)
+        await world.remind(agent, 3600)
+        await run.clears(handled)
+        world.registry.allow_starts(False)
+        await run.fail()
+        await world.storage.notifications.clear(agent.id, left[0].id, world.clock.now())
+
+        journal = decoded((await only_run(world, agent)).journal)
+        assert journal["uncleared_count"] == 11
+        assert journal["uncleared"] == [{"id": str(new.id), "title": new.title} for new in left[:10]]
 
 
 async def test_journal_stays_bounded_in_bytes(pool: Pool) -> None:

@@ -16,6 +16,13 @@ async def test_root_names_only_addresses_that_answer(service: Service) -> None:
     assert paths >= OPERATOR_ONLY
 
 
+async def test_root_sends_browsers_to_the_console(service: Service) -> None:
+    answer = await service.nobody.get("/", headers={"Accept": "text/html,application/xml;q=0.9,*/*;q=0.8"})
+    assert (answer.status, answer.headers["Location"]) == (302, "/console/")
+    assert answer.headers["Vary"] == "Accept"
+    assert (await service.nobody.get("/", headers={"Accept": "*/*"})).status == 200
+
+
 async def test_api_root_names_every_list(service: Service) -> None:
     answer = await service.nobody.get("/api/")
     assert answer.status == 200

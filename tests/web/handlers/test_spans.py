@@ -51,10 +51,35 @@ async def test_span_is_a_summary_in_its_trace_and_full_alone(api: Api) -> None:
         "parent": None,
         "span_type": "llm",
         "ended_at": "2026-01-01T05:00:00.250000Z",
+        "input_tokens": 7,
+        "output_tokens": None,
+        "cached_tokens": None,
+        "cost_usd": None,
     }
     full = {**created, "error": "no answer", "metadata": {"gen_ai.usage.input_tokens": 7}}
     assert (await api.get(f"{SPANS}{UNKNOWN_ID}/")).body == full
     assert (await api.get(f"{TRACES}{trace}/")).body["spans"] == [created]
+
+
+async def test_span_usage_is_read_from_its_attributes(api: Api) -> None:
+    trace = await new_trace(api)
+    attributes = {
+        "gen_ai.usage.input_tokens": 70,
+        "gen_ai.usage.output_tokens": 9,
+        "gen_ai.usage.cache_read.input_tokens": 60,
+        "hostsvc.usage.cost_usd": 0.25,
+    }
+    created = await api.post(SPANS, [{"trace": trace, "name": "chat"}] * 2)
+    first, second = (span["id"] for span in created.body)
+    await api.post(f"{SPANS}{first}/end/", {"metadata": attributes})
+    await api.post(f"{SPANS}{first}/end/", {"error": "late"})
+    await api.post(f"{SPANS}{second}/end/", {"metadata": {"gen_ai.usage.input_tokens": "many"}})
+
+    used, unused = (await api.get(f"{TRACES}{trace}/")).body["spans"]
+
+    names = ("input_tokens", "output_tokens", "cached_tokens", "cost_usd")
+    assert [used[name] for name in names] == [70, 9, 60, 0.25]
+    assert [unused[name] for name in names] == [None] * 4
 
 
 @pytest.mark.parametrize("metadata", [[], [1], [[1], [2, 3]], {"a": [None]}, "x", 0, None])

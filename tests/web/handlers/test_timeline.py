@@ -215,6 +215,52 @@ async def test_notification_is_one_mark_until_its_clearing(service: Service, api
     assert requested["by"]["type"] == mark["by"]["type"]
 
 
+async def test_notifications_of_earlier_days_wait_in_the_period(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    kept = await api.create_notification(agent, title="Kept")
+    later = await api.create_notification(agent, title="Cleared after the period")
+    within = await api.create_notification(agent, title="Cleared in the period")
+    soon = await api.create_notification(agent, title="Due", scheduled_for=stamp(datetime.now(UTC)))
+    await api.create_notification(agent, title="Not due", scheduled_for="2126-11-22T10:00:00Z")
+    start = datetime.now(UTC)
+    await api.post(CLEAR, {"agent": agent["id"], "ids": [within["id"]]})
+    end = datetime.now(UTC)
+    await api.post(CLEAR, {"agent": agent["id"], "ids": [later["id"]]})
+    done = (await api.get(f"/api/defaults/notifications/{later['id']}/")).body
+
+    shown = (await api.get(f"{timeline_of(agent)}?start={stamp(start)}&end={stamp(end)}")).body
+
+    assert [one["notification"] for one in shown["waiting"]] == [kept["id"], later["id"], soon["id"]]
+    assert shown["waiting"][1] == {
+        "notification": later["id"],
+        "title": "Cleared after the period",
+        "priority": "low",
+        "created_at": later["created_at"],
+        "due_at": None,
+        "cleared_at": done["cleared_at"],
+    }
+    assert shown["waiting"][2]["due_at"] == soon["scheduled_for"]
+    assert [mark["resource"] for mark in shown["marks"]] == [within["id"]]
+    assert shown["marks"][0]["priority"] == "low"
+
+
+async def test_last_of_too_many_waiting_notifications_are_shown(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_WAITING", 2)
+    agent = await api.create_agent()
+    for title in ("1", "2", "3"):
+        await api.create_notification(agent, title=title)
+
+    shown = (
+        await api.get(
+            f"{timeline_of(agent)}?start={stamp(datetime.now(UTC))}&end={stamp(datetime.now(UTC) + MINUTE)}"
+        )
+    ).body
+
+    assert [one["title"] for one in shown["waiting"]] == ["2", "3"]
+
+
 async def test_ahead_names_wake_reminder_and_budget(service: Service, api: Api) -> None:
     agent = await api.create_agent(max_cost_usd_per_day=5)
     due_at = (datetime.now(UTC) + timedelta(hours=30)).replace(microsecond=0)

@@ -60,6 +60,10 @@ async def test_trace_includes_spans_without_metadata(service: Service, api: Api)
                 "parent": None,
                 "span_type": "llm",
                 "ended_at": "2026-01-01T00:00:00.250000Z",
+                "input_tokens": None,
+                "output_tokens": None,
+                "cached_tokens": None,
+                "cost_usd": None,
             }
         ],
         "total_spans": 1,

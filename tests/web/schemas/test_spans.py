@@ -49,6 +49,10 @@ def test_summary_says_only_that_there_was_an_error() -> None:
         "parent": None,
         "span_type": "llm",
         "ended_at": None,
+        "input_tokens": None,
+        "output_tokens": None,
+        "cached_tokens": None,
+        "cost_usd": None,
     }
 
 

@@ -1,0 +1,129 @@
+// What the calls of models cost, day by day.
+import { html } from "../../lib.js";
+import { get } from "../../core/api.js";
+import { useResource } from "../../core/resource.js";
+import { query, setQuery } from "../../core/router.js";
+import { organization, session } from "../../core/session.js";
+import { now } from "../../core/time.js";
+import { dayAfter, dayOf, MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
+import { Button, Empty, Line, Loaded, Money, Page, Table } from "../../ui/ui.js";
+import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
+
+const PRESETS = [7, 30, 90, 365];
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+const period = () => {
+  const { from, to } = query.value;
+  const last = DAY.test(to) ? to : dayOf(now.peek());
+  return { from: DAY.test(from) ? from : dayAfter(last, -29), to: last };
+};
+
+const download = (usage) => {
+  const { from, to } = period();
+  const url = URL.createObjectURL(new Blob([usageCsv(usage)], { type: "text/csv" }));
+  const link = Object.assign(document.createElement("a"), { href: url, download: `usage_${from}_${to}.csv` });
+  link.click();
+  setTimeout(URL.revokeObjectURL, 1000, url);
+};
+
+const Choice = ({ label, name, value, options }) => html`<label>
+  ${label}
+  <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
+    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${text}</option>`)}
+  </select>
+</label>`;
+
+const Period = ({ from, to }) => {
+  const today = dayOf(now.peek());
+  const date = (name, value) =>
+    html`<label>${name} <input type="date" value=${value} onChange=${(event) => setQuery({ from, to, [name]: event.target.value, day: null })} /></label>`;
+  return html`<div class="actions" role="group" aria-label="Period">
+    ${PRESETS.map((days) => {
+      const start = dayAfter(today, 1 - days);
+      const isChosen = from === start && to === today;
+      return html`<button class="quiet" aria-pressed=${isChosen} onClick=${() => setQuery({ from: start, to: today, day: null })}>${days} days</button>`;
+    })}
+    ${date("from", from)} ${date("to", to)}
+  </div>`;
+};
+
+const named = (found, chosen) => {
+  const pairs = (found ?? []).map(({ id, name }) => [id, name]);
+  return !chosen || pairs.some(([id]) => id === chosen) ? pairs : [...pairs, [chosen, chosen]];
+};
+
+const Filters = ({ from, to, measure }) => {
+  const { template = "", agent = "", organization: owner = "" } = query.value;
+  const templates = useResource(() => get("/api/templates/", { limit: 500 }));
+  const { data: known } = useResource(() => (agent ? get(`/api/cloud/agents/${encodeURIComponent(agent)}/`) : Promise.resolve(null)), [agent]);
+  const { organizations = [] } = session.value;
+  return html`<div class="filters">
+    <${Period} from=${from} to=${to} />
+    <${Choice} label="Show" name="by" value=${measure} options=${Object.entries(MEASURES).map(([id, { label }]) => [id, label])} />
+    <${Choice} label="Template" name="template" value=${template} options=${[["", "all"], ...named(templates.data, template)]} />
+    ${organizations.length > 1 &&
+    html`<${Choice} label="Organization" name="organization" value=${owner} options=${[["", "all"], ...named(organizations, owner)]} />`}
+    ${agent &&
+    html`<span class="badge">Agent: <${Line} value=${known?.name ?? agent} max=${60} />
+      <button class="quiet" aria-label="All agents" onClick=${() => setQuery({ agent: null })}>✕</button></span>`}
+  </div>`;
+};
+
+const Totals = ({ total, days }) => html`<dl class="usage-total">
+  <div><dt>Cost</dt><dd><${Money} amount=${total.total_cost_usd} /></dd></div>
+  <div><dt>Calls</dt><dd>${total.llm_calls.toLocaleString("en")}</dd></div>
+  <div><dt>Input tokens</dt><dd>${total.input_tokens.toLocaleString("en")}</dd></div>
+  <div><dt>of them from a cache</dt><dd>${total.cached_tokens.toLocaleString("en")}</dd></div>
+  <div><dt>Output tokens</dt><dd>${total.output_tokens.toLocaleString("en")}</dd></div>
+  <div><dt>Days with calls</dt><dd>${days.length}</dd></div>
+</dl>`;
+
+const AGENT_COLUMNS = [
+  { title: "Agent", cell: ({ agent, name }) => html`<a href="/console/agents/${agent}/usage"><${Line} value=${name || agent} max=${80} /></a>` },
+  { title: "Cost", number: true, cell: (row) => html`<${Money} amount=${row.total_cost_usd} />` },
+  { title: "Calls", number: true, cell: (row) => row.llm_calls.toLocaleString("en") },
+];
+
+/** Show the most expensive agents; they are read after the chart, because this takes longer. */
+const TopAgents = ({ filters }) => {
+  const { data } = useResource((signal) => get("/api/cloud/usage/", { ...filters, top_agents: 10 }, signal), [JSON.stringify(filters)]);
+  if (!data?.top_agents.length) return null;
+  return html`<h2>Agents that cost the most</h2>
+    <${Table} columns=${AGENT_COLUMNS} rows=${data.top_agents} id=${(row) => row.agent} label="Agents that cost the most" />`;
+};
+
+const Report = ({ usage, filters, measure }) => {
+  const { day } = query.value;
+  return html`<div class="stack">
+    <section class="card">
+      <${Totals} total=${usage.total} days=${usage.days} />
+      <${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${(one) => setQuery({ day: one }, { replace: true })} />
+    </section>
+    <h2>${MEASURES[measure].label} by day and model</h2>
+    <${UsageTable} usage=${usage} measure=${measure} day=${day} />
+    ${!filters.agent && html`<${TopAgents} filters=${filters} />`}
+  </div>`;
+};
+
+const NOTHING = html`<${Empty} title="No model was called in this period">
+  <p>Choose a longer period, or wake an agent: each call of a model appears here with its tokens and its cost.</p>
+  <p><a href="/console/agents">Go to the agents</a></p>
+<//>`;
+
+/** Show the Usage screen. */
+export default function Usage() {
+  const { from, to } = period();
+  const { template, agent, organization: owner } = query.value;
+  const filters = { start_date: from, end_date: dayAfter(to), template, agent, organization: owner };
+  const usage = useResource((signal) => get("/api/cloud/usage/", filters, signal), [JSON.stringify(filters), organization.value?.id], {
+    events: ["run.ended"],
+  });
+  const measure = MEASURES[query.value.by] ? query.value.by : usage.data ? usualMeasure(usage.data) : "cost";
+  const actions = html`<${Button} disabled=${!usage.data} run=${() => download(usage.data)}>Download CSV<//>`;
+  return html`<${Page} title="Usage" actions=${actions}>
+    <${Filters} from=${from} to=${to} measure=${measure} />
+    <${Loaded} of=${usage}>
+      ${(data) => (data.total.llm_calls ? html`<${Report} usage=${data} filters=${filters} measure=${measure} />` : NOTHING)}
+    <//>
+  <//>`;
+}

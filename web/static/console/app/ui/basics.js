@@ -1,0 +1,77 @@
+// Small parts that every screen uses.
+import { html, useState } from "../lib.js";
+import { formatDuration, localize } from "../core/time.js";
+import { money, PHASES } from "../core/words.js";
+import { setTitle } from "../core/router.js";
+import { toast } from "./toast.js";
+
+/** Show a screen's heading with its actions, and its contents. `title` is text, `heading` may be more than that. */
+export const Page = ({ title, heading, actions, children }) => {
+  setTitle(title);
+  return html`<div class="page">
+    <header class="page-head">
+      <h1>${heading ?? title}</h1>
+      <div class="actions">${actions}</div>
+    </header>
+    ${children}
+  </div>`;
+};
+
+/** Show the phase of an agent, by a colour and a word. */
+export const PhaseBadge = ({ phase }) => html`<span class="phase phase-${phase}">${PHASES[phase] ?? phase}</span>`;
+
+/** Show a short label; `tone`: `good`, `warn`, `bad` or nothing. */
+export const Badge = ({ tone = "", children }) => html`<span class="badge ${tone}">${children}</span>`;
+
+/** Show a sentence of the service with its times in the chosen zone. */
+export const Sentence = ({ text, zone }) => html`<span class="sentence"><bdi>${localize(text ?? "", zone)}</bdi></span>`;
+
+/** Show an amount of US dollars. */
+export const Money = ({ amount }) => html`<span class="number">${amount == null ? "–" : money(amount)}</span>`;
+
+/** Show milliseconds as a duration. */
+export const Milliseconds = ({ ms }) => html`<span class="number">${formatDuration(ms == null ? null : ms / 1000)}</span>`;
+
+/** Show a button that runs something, and cannot be pressed again until that is done. Errors become a message. */
+export const Button = ({ run, kind = "", children, disabled, ...rest }) => {
+  const [isBusy, setBusy] = useState(false);
+  const press = async (event) => {
+    if (isBusy) return;
+    setBusy(true);
+    try {
+      await run(event);
+    } catch (error) {
+      toast(error.sentence ?? error.message, { tone: "bad" });
+    } finally {
+      setBusy(false);
+    }
+  };
+  return html`<button type="button" class=${kind} disabled=${disabled} aria-busy=${isBusy} onClick=${press} ...${rest}>
+    ${children}
+  </button>`;
+};
+
+/** Show a button that asks once more before it runs something. */
+export const ConfirmButton = ({ question, run, kind = "", children }) => {
+  const [isAsking, setAsking] = useState(false);
+  const confirm = async () => {
+    await run();
+    setAsking(false);
+  };
+  if (!isAsking) return html`<button type="button" class=${kind} onClick=${() => setAsking(true)}>${children}</button>`;
+  return html`<span class="confirm" role="group" aria-label=${question}>
+    ${question} <${Button} kind="danger" run=${confirm}>${children}<//>
+    <button type="button" class="quiet" onClick=${() => setAsking(false)}>Cancel</button>
+  </span>`;
+};
+
+/** Show a button that copies a text. */
+export const CopyButton = ({ text, label = "Copy" }) =>
+  html`<${Button}
+    kind="quiet"
+    run=${async () => {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+      toast("Copied.");
+    }}
+    >${label}<//
+  >`;

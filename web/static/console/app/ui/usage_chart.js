@@ -1,0 +1,97 @@
+// Usage by day: bars stacked by model, the cap as a line, and the same figures as a table.
+import { html, useState } from "../lib.js";
+import { money } from "../core/words.js";
+import { daysOf, MEASURES, seriesOf } from "../core/usage.js";
+import { Table } from "./table.js";
+import { Line } from "./text.js";
+
+const HEIGHT = 100; // units of the drawing, which is stretched to its place
+const CAP_REACH = 4; // a cap beyond this many times the highest bar would make all bars flat
+const MANY_DAYS = 62;
+
+/** Return a value of a measure as text. */
+export const measured = (value, measure) =>
+  measure === "cost" ? money(value) : Math.round(value).toLocaleString("en", { notation: value < 1e6 ? "standard" : "compact" });
+
+const Legend = ({ series }) => html`<ul class="usage-legend">
+  ${series.map(({ name }, index) => html`<li><span class="usage-dot usage-series-${index + 1}"></span><${Line} value=${name} max=${60} /></li>`)}
+</ul>`;
+
+const Bars = ({ days, top, day, onDay, onPoint }) => {
+  const bars = days.map((one, place) => {
+    let from = HEIGHT;
+    const parts = one.values.map((value, index) => {
+      const height = (value / top) * HEIGHT;
+      from -= height;
+      return value > 0 && html`<rect class="usage-series-${index + 1}" x=${place + 0.12} y=${from} width="0.76" height=${height} />`;
+    });
+    return html`<g
+      key=${one.day}
+      class=${one.day === day ? "usage-day usage-chosen" : "usage-day"}
+      onClick=${() => onDay?.(one.day === day ? null : one.day)}
+      onPointerEnter=${() => onPoint(one)}
+      onPointerLeave=${() => onPoint(null)}
+    >
+      <rect class="usage-back" x=${place} y="0" width="1" height=${HEIGHT} />${parts}
+    </g>`;
+  });
+  return bars;
+};
+
+const Caption = ({ day, series, measure }) => {
+  if (!day) return html`<p class="usage-caption muted">Days are those of UTC. Point at a day for its figures.</p>`;
+  const parts = day.values.map((value, index) => value > 0 && html` · <${Line} value=${series[index].name} max=${40} /> ${measured(value, measure)}`);
+  return html`<p class="usage-caption"><strong>${day.day}: ${measured(day.total, measure)}</strong>${parts}</p>`;
+};
+
+const capOf = (usage) => usage.agent_max_cost_usd_per_day ?? usage.organization_max_cost_usd_per_day;
+
+/** Show the bars of a period: `usage` is the answer of /api/cloud/usage/.
+ *
+ * `measure`: cost, tokens or calls. `day` is the chosen day, and `onDay` is called with another one or null.
+ */
+export const UsageChart = ({ usage, measure = "cost", day, onDay }) => {
+  const [pointed, point] = useState(null);
+  const series = seriesOf(usage);
+  const days = daysOf(usage, series, measure);
+  const highest = Math.max(...days.map(({ total }) => total), 0);
+  const cap = measure === "cost" ? capOf(usage) : null;
+  const isNear = cap != null && cap > 0 && (cap <= highest * CAP_REACH || highest === 0);
+  const top = Math.max(highest, isNear ? cap : 0) * 1.05 || 1;
+  const label = `${MEASURES[measure].label} by day from ${days[0]?.day} to ${days.at(-1)?.day}; the highest is ${measured(highest, measure)}. The table below has all figures.`;
+  return html`<figure class="usage-chart">
+    <${Legend} series=${series} />
+    <div class="usage-plot">
+      <span class="usage-scale">${measured(top / 1.05, measure)}</span>
+      <svg viewBox="0 0 ${days.length || 1} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${label}>
+        <${Bars} days=${days} top=${top} day=${day} onDay=${onDay} onPoint=${point} />
+        ${isNear && html`<line class="usage-cap" x1="0" x2=${days.length} y1=${HEIGHT - (cap / top) * HEIGHT} y2=${HEIGHT - (cap / top) * HEIGHT} />`}
+      </svg>
+      <div class="usage-days"><span>${days[0]?.day}</span><span>${days.at(-1)?.day}</span></div>
+    </div>
+    <figcaption>
+      <${Caption} day=${pointed ?? days.find((one) => one.day === day)} series=${series} measure=${measure} />
+      ${cap != null && html`<p class="muted"><span class="usage-cap-key"></span> Cap: ${money(cap)} a day${isNear ? "" : ", far above these bars"}.</p>`}
+      ${measure === "cost" && !usage.total.priced && html`<p class="muted">Some calls have no known price and count as $0.</p>`}
+    </figcaption>
+  </figure>`;
+};
+
+/** Show the figures of the chart as a table, the latest day first. */
+export const UsageTable = ({ usage, measure = "cost", day }) => {
+  const [isWhole, setWhole] = useState(false);
+  const series = seriesOf(usage);
+  const days = daysOf(usage, series, measure).reverse();
+  const shown = isWhole ? days : days.slice(0, MANY_DAYS);
+  const columns = [
+    { title: "Day", cell: (row) => row.day },
+    { title: "All", number: true, cell: (row) => measured(row.total, measure) },
+    ...series.map(({ name }, index) => ({
+      title: html`<${Line} value=${name} max=${40} />`,
+      number: true,
+      cell: (row) => (row.values[index] ? measured(row.values[index], measure) : "–"),
+    })),
+  ];
+  return html`<${Table} columns=${columns} rows=${shown} id=${(row) => row.day} selected=${day} label="${MEASURES[measure].label} by day and model" />
+    ${shown.length < days.length && html`<button class="quiet" onClick=${() => setWhole(true)}>Show all ${days.length} days</button>`}`;
+};
