@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
@@ -98,6 +99,7 @@ class Storage:
         )
         self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
+        self.overviews = Overviews(pool)
         self.wakes = Wakes(pool, cipher, sleep)
         self.notifications = Notifications(
             pool, on_commit, on_clear, self.limits, sleep=sleep, announce=self.events.announce

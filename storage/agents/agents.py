@@ -37,8 +37,8 @@ VALUES (
 INSERT_STATE = """
 INSERT INTO agent_state (
     agent_id, status, sleep_until, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
-    next_due_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+    next_due_at, organization_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
 # A low notification: it changes neither the parent's state nor what its supervisor does.

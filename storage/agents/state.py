@@ -25,7 +25,7 @@ from storage.postgres.rows import from_row
 # second statement, and only where a cap exists: with two more tables here, PostgreSQL would plan this
 # statement again at each execution.
 GET_FACTS = """
-SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
+SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
        t.debounce_window_seconds AS template_window_seconds,
        o.paused AS organization_paused,
