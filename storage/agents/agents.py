@@ -59,7 +59,8 @@ DELETE_ADAPTERS = "DELETE FROM agent_adapter WHERE agent_id = $1"
 # PostgreSQL would plan the statement again at each execution.
 GET = """
 SELECT a.*,
-       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
+       s.last_wake_interrupted_sleep_until,
        t.name AS template_name, coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
 FROM agent a
@@ -72,7 +73,8 @@ WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL
 # Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT a.*,
-       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
+       s.last_wake_interrupted_sleep_until,
        t.name AS template_name, coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
 FROM unnest($1::uuid[]) AS o (id)

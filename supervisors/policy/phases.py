@@ -18,7 +18,7 @@ class Phase(StrEnum):
     """Five runs in a row failed, or cleared none of its high-priority notifications; it rests for 15 minutes,
     or longer each time, up to 6 hours."""
     PAUSED = "paused"
-    """Its organization is paused; nothing starts."""
+    """It or its organization is paused; nothing starts."""
     RUNNING = "running"
     """A run is active."""
     STOPPING = "stopping"

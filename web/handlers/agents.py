@@ -1,7 +1,7 @@
 """Agents: create, list, read, change, delete.
 
-These handlers store an agent's settings themselves. Its state (`status`, `sleep_until` and the like) belongs
-to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
+These handlers store an agent's settings themselves. Its state (`paused`, `status`, `sleep_until` and the
+like) belongs to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
 """
 
 from datetime import datetime
@@ -44,7 +44,11 @@ BODY = AgentBody()
 QUERY = AgentQuery()
 TAGS = TagsBody()
 
-SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {"status": AgentStatus.SLEEPING, "sleep_until": None}
+SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {
+    "paused": False,
+    "status": AgentStatus.SLEEPING,
+    "sleep_until": None,
+}
 # Only runs change these: a value that a client gives is checked, but has no effect.
 RUN_FIELD_DEFAULTS: dict[str, Any] = {
     "run_started_at": None,
