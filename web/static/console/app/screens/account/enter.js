@@ -3,10 +3,10 @@ import { ApiError, send } from "../../core/api.js";
 import { BASE, navigate, query } from "../../core/router.js";
 import { updateSession } from "../../core/session.js";
 
-/** Go where the person wanted to go before the sign-in; only to addresses of the console. */
+/** Go where the person wanted to go before the sign-in: only to addresses of the console, and below the first page. */
 export const goOn = (fallback = `${BASE}/`) => {
   const next = query.value.next;
-  const isOurs = typeof next === "string" && (next === BASE || next.startsWith(`${BASE}/`));
+  const isOurs = typeof next === "string" && next.startsWith(`${BASE}/`) && next !== `${BASE}/`;
   navigate(isOurs ? next : fallback, { replace: true });
 };
 
