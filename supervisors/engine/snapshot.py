@@ -8,7 +8,7 @@ from storage.agent_facts import AgentFacts
 from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import Policy
 from supervisors.policy.explanations import StartLimits
-from supervisors.policy.phases import Phase
+from supervisors.policy.phases import Phase, ShownPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,19 @@ class Present:
     limits: StartLimits
     has_room: bool = True
     run_is_stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSummary:
+    """One agent in a list for people; the fields mean the same as those of `Snapshot`."""
+
+    status: AgentStatus
+    phase: ShownPhase
+    since: datetime | None
+    why: str
+    next_wake: NextWake | None
+    run: UUID | None
+    uncleared_high: int
 
 
 @dataclass(frozen=True, slots=True)

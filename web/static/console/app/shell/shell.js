@@ -1,5 +1,6 @@
 // The frame around all screens: navigation, the state of the connection, and what is the same everywhere.
 import { html, signal, useEffect, useState } from "../lib.js";
+import { copyText } from "../core/clipboard.js";
 import { useKeys } from "../core/keys.js";
 import { toggleFrozen } from "../core/live.js";
 import { navigate, path } from "../core/router.js";
@@ -56,7 +57,7 @@ const goUp = () => {
 };
 
 const copyLink = async () => {
-  await navigator.clipboard.writeText(location.href);
+  await copyText(location.href);
   toast("The link to what you see is copied.");
 };
 
