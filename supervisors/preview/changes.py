@@ -56,6 +56,8 @@ class Change:
                 return f"a cap of {dollars(cap)} USD a day"
             case ["status"], AgentStatus.RUNNING:
                 return "a run request"
+            case ["paused"], _:
+                return "a pause" if self.paused else "the end of its pause"
         return "the change"
 
 
@@ -64,6 +66,9 @@ def apply(
 ) -> tuple[AgentFacts, list[str]]:
     """Return the facts after the change, and sentences about its effects. A run is not ended by it yet."""
     changed, said = _with_settings(change, facts)
+    if change.paused is not Unset.UNSET:
+        changed, sentence = _with_pause(changed, paused=change.paused)
+        said.append(sentence)
     if change.status is not Unset.UNSET:
         changed, sentence = _with_status(changed, change.status, now, run_is_stopping=run_is_stopping)
         said.append(sentence)
@@ -97,10 +102,6 @@ def _with_settings(change: Change, facts: AgentFacts) -> tuple[AgentFacts, list[
         said.append(NEXT_RUN)
     if change.timezone is not Unset.UNSET:
         said.append(LOCAL_TIME)
-    if change.paused is not Unset.UNSET and change.paused != facts.paused:
-        changed = replace(changed, paused=change.paused)
-        if change.paused and facts.state.run_id is not None:
-            said.append(STOPS_RUN)
     return changed, said
 
 
@@ -132,6 +133,14 @@ def _budgets_with(cap_usd: Decimal | None, spent_usd: Decimal, facts: AgentFacts
     return (replace(own, cap_usd=cap_usd), *shared)
 
 
+def _with_pause(facts: AgentFacts, *, paused: bool) -> tuple[AgentFacts, str]:
+    """Do what a supervisor does when a client writes `paused`."""
+    state = facts.state
+    after = transitions.paused(state) if paused else transitions.unpaused(state)
+    stops_run = paused and not facts.is_paused and state.run_id is not None
+    return replace(facts, state=after), STOPS_RUN if stops_run else ""
+
+
 def _with_status(
     facts: AgentFacts, status: AgentStatus, now: datetime, *, run_is_stopping: bool
 ) -> tuple[AgentFacts, str]:
@@ -161,7 +170,7 @@ def _refusal_of_run(facts: AgentFacts, *, run_is_stopping: bool) -> str:
     state = facts.state
     if state.status is AgentStatus.ARCHIVED:
         return NOT_WHILE_ARCHIVED
-    if facts.paused:
+    if facts.is_paused:
         return REQUEST_PAUSED
     if state.run_id is not None and state.stopped_at is None and not run_is_stopping:
         return REQUEST_RUNNING

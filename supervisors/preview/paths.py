@@ -104,7 +104,7 @@ def path_of(
 
 
 def unpaused(path: Path) -> Path:
-    """Return the path as it would be if the pause ended now."""
-    facts = replace(path.facts, paused=False)
+    """Return the path as it would be if every pause ended now."""
+    facts = path.facts.without_pause()
     course = follow(facts, path.arrivals, path.present.now, path.moment, path.present.policy)
     return replace(path, facts=facts, course=course)

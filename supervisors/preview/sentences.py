@@ -80,7 +80,7 @@ def _outcome(event: Event, path: Path) -> str:
         return "it would not wake: what has a low priority waits until something else wakes it"
     if path.is_running:
         return _outcome_during_run(event, path)
-    if path.facts.paused:
+    if path.facts.is_paused:
         start = unpaused(path).course.start
         later = f", but not before {when(start.at)}" if start and start.at > path.present.now else ""
         return f"it would not wake during the pause; it would wake when that ends{later}"
@@ -161,7 +161,7 @@ def _next(path: Path) -> str:
     if path.is_running:
         is_stopping = path.course.decision.phase is Phase.STOPPING or path.present.run_is_stopping
         return "its run is asked to stop" if is_stopping else "its run goes on"
-    if path.facts.paused:
+    if path.facts.is_paused:
         return "nothing starts until the pause ends"
     if path.waits_for_slot:
         return f"it waits, because {_why_no_slot(path)}"

@@ -34,7 +34,7 @@ MAX_REMINDERS = 100  # that are taken one by one
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 HAS_PASSED = "This moment has passed: leave at out to ask about the present."
 TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
-CHANGED_AS_THEY_ARE = ("max_sleep_hours", "timezone", "status", "sleep_until")
+CHANGED_AS_THEY_ARE = ("max_sleep_hours", "timezone", "paused", "status", "sleep_until")
 
 
 async def preview_agent(request: web.Request, caller: Caller) -> web.Response:

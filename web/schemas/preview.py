@@ -1,7 +1,7 @@
 """Previews: request bodies. The answer is `supervisors.preview.preview.Preview`."""
 
 from storage.model import AgentStatus, Priority, Source
-from web.fields import MAX_INT32, Choice, Datetime, Integer, Money, ObjectOf, Timezone, Uuid
+from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Timezone, Uuid
 from web.request.parsing import Body
 
 MAX_COUNT = 100
@@ -38,6 +38,8 @@ class PreviewPatchBody(Body):
     """Another maximum length of a sleep; null: no limit."""
     max_cost_usd_per_day = Money(allow_none=True)
     """Another cap; null: the template's."""
+    paused = Boolean()
+    """A pause of the agent, or its end."""
     status = Choice(AgentStatus)
     """A run request (`running`), a stop or restore (`sleeping`), or an archive (`archived`)."""
     sleep_until = Datetime(allow_none=True)

@@ -209,8 +209,9 @@ def test_raised_cap_starts_what_waited() -> None:
     [
         (facts(running()), Change(status=AgentStatus.RUNNING), REQUEST_RUNNING),
         (facts(running()), Change(status=AgentStatus.SLEEPING), STOPS_RUN),
+        (facts(running()), Change(paused=True), STOPS_RUN),
         (facts(running()), Change(max_sleep_hours=3), NEXT_RUN),
-        (facts(paused=True), Change(status=AgentStatus.RUNNING), REQUEST_PAUSED),
+        (facts(organization_paused=True), Change(status=AgentStatus.RUNNING), REQUEST_PAUSED),
         (
             facts(budgets=(Budget(True, Decimal(1), Decimal(1)),)),
             Change(status=AgentStatus.RUNNING),
@@ -238,7 +239,7 @@ def test_sleep_is_limited_by_the_cap_of_the_last_run() -> None:
 
 
 def test_pause_delays_a_wake_until_it_ends() -> None:
-    said = ask(conversing(paused=True), event=SMS)
+    said = ask(conversing(organization_paused=True), event=SMS)
 
     at = clock(NOW + seconds(60))
     assert said.sentences[0].endswith(f"it would wake when that ends, but not before {at}.")

@@ -43,6 +43,8 @@ PATCHES: list[tuple[Change, dict[str, Any]]] = [
     (Change(status=AgentStatus.RUNNING), {"status": AgentStatus.RUNNING}),
     (Change(status=AgentStatus.SLEEPING), {"status": AgentStatus.SLEEPING}),
     (Change(status=AgentStatus.ARCHIVED), {"status": AgentStatus.ARCHIVED}),
+    (Change(paused=True), {"paused": True}),
+    (Change(paused=False), {"paused": False}),
     (Change(sleep_until=None), {"sleep_until": timedelta(minutes=20)}),
 ]
 
@@ -113,10 +115,9 @@ async def check_change(pool: Pool, situation: Situation, change: Change, patch: 
             change, patch = replace(change, sleep_until=until), {"sleep_until": until}
         present, known = await the_present(world, agent), len(await world.wakes(agent))
         said = preview(present, change=change)
-        is_refused = (
-            present.facts.state.status is AgentStatus.ARCHIVED and change.status is not AgentStatus.SLEEPING
-        )
-        if {"status", "sleep_until"} & patch.keys():
+        is_archived = present.facts.state.status is AgentStatus.ARCHIVED
+        is_refused = is_archived and change.status is not AgentStatus.SLEEPING
+        if {"paused", "status", "sleep_until"} & patch.keys():
             if not is_refused:
                 await world.ask(agent, OwnedFieldsRequest(**patch))
         else:
