@@ -17,7 +17,16 @@ from web.fields import JsonObject, JsonValue, Line, ListOf, ObjectOf, Text
 BODIES = {(route.method, route.path): route.body for route in ROUTES if route.body is not None}
 # Texts that must be something certain, or that no answer contains.
 FIXED = frozenset(
-    {"content_type", "default_model", "from", "model", "other_addresses", "phone", "secret_headers", "tool_call_secret"}
+    {
+        "content_type",
+        "default_model",
+        "from",
+        "model",
+        "other_addresses",
+        "phone",
+        "secret_headers",
+        "tool_call_secret",
+    }
 )
 LINES = in_lines()
 LONG_CHARACTERS = 1_000_000
