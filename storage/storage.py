@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
+from storage.agents.sorted_agents import SortedAgents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
@@ -97,7 +99,9 @@ class Storage:
             pool, stored=self.outbox.stored, changed=self.webhooks.changed
         )
         self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
+        self.sorted_agents = SortedAgents(pool)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
+        self.overviews = Overviews(pool)
         self.wakes = Wakes(pool, cipher, sleep)
         self.notifications = Notifications(
             pool, on_commit, on_clear, self.limits, sleep=sleep, announce=self.events.announce

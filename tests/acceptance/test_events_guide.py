@@ -45,16 +45,14 @@ async def test_program_of_the_guide_follows_events(
     assert (await waiting)["resource_id"] == notification["id"]
 
 
-async def test_script_of_the_guide_gets_new_tickets(
-    services: Services, session: ClientSession, tmp_path: Path
-) -> None:
+async def test_script_of_the_guide_gets_new_tickets(services: Services, session: ClientSession) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
     agent = await client.create_agent(name="Grace")
     ticket = (await client.post("/api/events/tickets/"))["ticket"]
     [script] = SCRIPT.findall(GUIDE)
-    async with chromium(tmp_path) as page:
-        await page.open(f"{service.url}/api/docs/")
+    async with chromium() as page:
+        await page.goto(f"{service.url}/api/docs/")
         tickets = json.dumps([None, "expired", ticket])  # the first time there is no answer
         await page.evaluate(
             f"const tickets = {tickets}; window.seen = [];"

@@ -5,13 +5,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import httpx2
+from playwright.async_api import Page
 
 from storage.events.catalogue import EventType
-from tests.chromium import Page, chromium
+from tests.chromium import chromium
 
 EVENTS = "/api/events/"
 TICKETS = "/api/events/tickets/"
@@ -21,13 +21,12 @@ READ_AT_ONCE = 10_000
 
 # A new ticket when the old one has expired, as docs/events.md shows it. The service may be away for a moment.
 FOLLOW = """
-const seen = [], tickets = [0]
+window.seen = []
 const follow = async after => {
     const again = () => setTimeout(() => follow(after), %(retry)d)
     const answer = await fetch('%(tickets)s', {method: 'POST', headers: {Authorization: '%(authorization)s'}})
         .then(response => response.json(), () => null)
     if (!answer?.ticket) return again()
-    tickets[0] += 1
     const source = new EventSource(`%(events)s?ticket=${answer.ticket}&after=${after}`)
     for (const type of %(types)s) source.addEventListener(type, event => {
         after = event.lastEventId
@@ -69,12 +68,12 @@ class BrowserClient:
 
 
 @asynccontextmanager
-async def browser_client(url: str, authorization: str, directory: Path) -> AsyncIterator[BrowserClient]:
+async def browser_client(url: str, authorization: str) -> AsyncIterator[BrowserClient]:
     """Follow with the EventSource of a browser while the block lasts."""
     types = json.dumps([*EventType, "reset"])
     names = {"events": EVENTS, "tickets": TICKETS, "types": types, "retry": RETRY_SECONDS * 1000}
-    async with chromium(directory) as page:
-        await page.open(f"{url}/api/docs/")
+    async with chromium() as page:
+        await page.goto(f"{url}/api/docs/")
         await page.evaluate(FOLLOW % {**names, "authorization": authorization})
         yield BrowserClient(page)
 

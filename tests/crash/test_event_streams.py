@@ -1,7 +1,6 @@
 """Clients of event streams whose connections are cut, and whose service is killed, miss nothing."""
 
 import asyncio
-from pathlib import Path
 from random import Random
 
 import aiohttp
@@ -23,7 +22,7 @@ LOG = "SELECT id, type, id FROM event ORDER BY id"
 
 @repeated(6, CYCLES)
 async def test_clients_see_each_event_once_across_cuts_and_kills(
-    services: Services, session: aiohttp.ClientSession, tmp_path: Path, cycles: int
+    services: Services, session: aiohttp.ClientSession, cycles: int
 ) -> None:
     seconds = cycles
     service = await services.start()
@@ -31,7 +30,7 @@ async def test_clients_see_each_event_once_across_cuts_and_kills(
     proxy, key = CuttingProxy(service.url, Random(seconds)), load.client.authorization  # noqa: S311
     async with (
         proxy.listening(),
-        browser_client(proxy.url, key, tmp_path) as browser,
+        browser_client(proxy.url, key) as browser,
         httpx_client(proxy.url, key) as httpx,
     ):
         async with load.going_on():

@@ -4,6 +4,7 @@ The path of every file contains a digest of all files. So browsers keep a file f
 again after an upgrade that changes one.
 """
 
+import asyncio
 import gzip
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -12,13 +13,18 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+import brotli
+
+from web.console.plain_modules import without_comments
+
 PREFIX = "/console/assets/"
 PAGE = "index.html"
 CONTENT_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 FIRST_SHEET = "css/base.css"  # the others change what it sets
 PRELOADED = ("vendor/", "app/core/", "app/ui/", "app/main.js", "app/lib.js")  # every screen needs them
 DIGEST_CHARACTERS = 16
-COMPRESSION_LEVEL = 9
+GZIP_LEVEL = 9
+OWN_MODULES = "app/"
 
 
 class Asset:
@@ -27,11 +33,16 @@ class Asset:
     def __init__(self, path: str, body: bytes) -> None:
         self.body = body
         self.content_type = CONTENT_TYPES[suffix(path)]
+        self.by_brotli: bytes | None = None
 
     @cached_property
-    def compressed(self) -> bytes:
+    def by_gzip(self) -> bytes:
         """Return the body compressed by gzip. It takes a millisecond, once for each file."""
-        return gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
+        return gzip.compress(self.body, GZIP_LEVEL, mtime=0)
+
+    def compress(self) -> None:
+        """Compress the body by brotli, which takes some ten milliseconds and saves a seventh."""
+        self.by_brotli = brotli.compress(self.body, mode=brotli.MODE_TEXT)
 
 
 class Console:
@@ -42,6 +53,17 @@ class Console:
         self.assets = {path: Asset(path, sources[path]) for path in sorted(sources)}
         self.digest = digest_of(sources)
         self.page = self._fill(template).encode()
+        self._is_compressing = False
+
+    def begin_compressing(self) -> None:
+        """Have a thread compress all files by brotli, unless it was begun before."""
+        if not self._is_compressing:
+            self._is_compressing = True
+            asyncio.get_running_loop().run_in_executor(None, self._compress)
+
+    def _compress(self) -> None:
+        for asset in self.assets.values():
+            asset.compress()
 
     def url(self, path: str) -> str:
         """Return the address of a file."""
@@ -84,4 +106,10 @@ def _read(directory: Traversable, prefix: str) -> Iterable[tuple[str, bytes]]:
         if entry.is_dir():
             yield from _read(entry, f"{prefix}{entry.name}/")
         elif suffix(entry.name) in CONTENT_TYPES:
-            yield f"{prefix}{entry.name}", entry.read_bytes()
+            yield f"{prefix}{entry.name}", _content(f"{prefix}{entry.name}", entry.read_bytes())
+
+
+def _content(path: str, source: bytes) -> bytes:
+    """Return what is sent of a file: the console's own modules without comments."""
+    is_module = path.startswith(OWN_MODULES) and suffix(path) == "js"
+    return without_comments(source.decode()).encode() if is_module else source

@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
-from web.console.assets import PREFIX, read_console
+from web.console.assets import PREFIX, Asset, read_console
 from web.errors import NotFound
 from web.json import json_response
-from web.request.preferences import accepts_gzip
+from web.request.preferences import accepts_encoding
 
 CONSOLE = "/console/"
 PAGE_HEADERS = {
@@ -14,7 +14,6 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 ASSET_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
-GZIP_HEADERS = {**ASSET_HEADERS, "Content-Encoding": "gzip"}
 OUTDATED = "This file belongs to another version of the console. Reload the page."
 
 FILES = read_console()
@@ -29,6 +28,7 @@ def add_files(app: web.Application) -> None:
 
 async def get_page(_: web.Request) -> web.Response:
     """Return the page. Its script shows the screen that belongs to the address."""
+    FILES.begin_compressing()
     return web.Response(body=FILES.page, content_type="text/html", charset="utf-8", headers=PAGE_HEADERS)
 
 
@@ -39,13 +39,16 @@ async def get_asset(request: web.Request) -> web.Response:
     asset = FILES.assets.get(request.match_info["path"])
     if asset is None:
         raise NotFound
-    is_compressed = accepts_gzip(request)
-    return web.Response(
-        body=asset.compressed if is_compressed else asset.body,
-        content_type=asset.content_type,
-        charset="utf-8",
-        headers=GZIP_HEADERS if is_compressed else ASSET_HEADERS,
-    )
+    encoding, body = _encode(request, asset)
+    headers = {**ASSET_HEADERS, "Content-Encoding": encoding} if encoding else ASSET_HEADERS
+    return web.Response(body=body, content_type=asset.content_type, charset="utf-8", headers=headers)
+
+
+def _encode(request: web.Request, asset: Asset) -> tuple[str, bytes]:
+    """Return the smallest form of a file that the client takes and that is ready, and its encoding."""
+    if asset.by_brotli is not None and accepts_encoding(request, "br"):
+        return "br", asset.by_brotli
+    return ("gzip", asset.by_gzip) if accepts_encoding(request, "gzip") else ("", asset.body)
 
 
 async def refuse_unknown(_: web.Request) -> web.Response:

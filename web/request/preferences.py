@@ -13,9 +13,9 @@ def prefers_html(request: web.Request) -> bool:
     return _quality(header, HTML) > _quality(header, *JSON_NAMES)
 
 
-def accepts_gzip(request: web.Request) -> bool:
-    """Return whether the answer may be compressed by gzip."""
-    return _quality(request.headers.get(ACCEPT_ENCODING, ""), "gzip", "*") > 0
+def accepts_encoding(request: web.Request, encoding: str) -> bool:
+    """Return whether the answer may be compressed by an encoding such as `gzip`."""
+    return _quality(request.headers.get(ACCEPT_ENCODING, ""), encoding, "*") > 0
 
 
 def _quality(header: str, *names: str) -> float:

@@ -3,6 +3,8 @@
 import gzip
 import re
 
+import brotli
+
 from web.console.assets import Asset, Console, digest_of, read_console
 
 SOURCES = {
@@ -50,8 +52,10 @@ def test_icon_has_address_with_digest() -> None:
 
 def test_compressed_file_is_the_file() -> None:
     asset = Asset("app/main.js", b"const one = 1\n" * 100)
-    assert gzip.decompress(asset.compressed) == asset.body
-    assert len(asset.compressed) < len(asset.body)
+    asset.compress()
+    assert asset.by_brotli is not None
+    assert gzip.decompress(asset.by_gzip) == brotli.decompress(asset.by_brotli) == asset.body
+    assert len(asset.by_brotli) < len(asset.by_gzip) < len(asset.body)
 
 
 def test_console_of_the_package_has_only_files_for_browsers() -> None:

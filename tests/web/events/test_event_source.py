@@ -1,9 +1,10 @@
 """A browser's own EventSource, whose connections are cut, sees each event of the log once and in order."""
 
 import asyncio
-from pathlib import Path
 
-from tests.chromium import Page, chromium
+from playwright.async_api import Page
+
+from tests.chromium import chromium
 from tests.web.conftest import Api, Service
 from web.events.open_streams import OPEN_STREAMS
 
@@ -25,13 +26,11 @@ SEEN = (
 IDS = "SELECT id FROM event WHERE type = 'notification.created' ORDER BY id"
 
 
-async def test_event_source_misses_nothing_when_connections_are_cut(
-    service: Service, api: Api, tmp_path: Path
-) -> None:
+async def test_event_source_misses_nothing_when_connections_are_cut(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     ticket = (await api.create("/api/events/tickets/"))["ticket"]
-    async with chromium(tmp_path) as page:
-        await page.open(f"http://127.0.0.1:{service.address[1]}/api/docs/")
+    async with chromium() as page:
+        await page.goto(f"http://127.0.0.1:{service.address[1]}/api/docs/")
         await page.evaluate(LISTEN % ticket)
         for number in range(EVENTS):
             await api.create_notification(agent, title=f"Number {number}")

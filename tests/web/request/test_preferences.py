@@ -3,7 +3,7 @@
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from web.request.preferences import accepts_gzip, prefers_html
+from web.request.preferences import accepts_encoding, prefers_html
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 
@@ -44,6 +44,6 @@ def test_html_is_preferred_only_by_higher_quality(accept: str, is_html: bool) ->
         ("", False),
     ],
 )
-def test_gzip_is_accepted_unless_refused(encodings: str, is_accepted: bool) -> None:
+def test_encoding_is_accepted_unless_refused(encodings: str, is_accepted: bool) -> None:
     request = make_mocked_request("GET", "/", headers={"Accept-Encoding": encodings})
-    assert accepts_gzip(request) is is_accepted
+    assert accepts_encoding(request, "gzip") is is_accepted

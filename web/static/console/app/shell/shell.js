@@ -1,11 +1,13 @@
 // The frame around all screens: navigation, the state of the connection, and what is the same everywhere.
 import { html, signal, useEffect, useState } from "../lib.js";
+import { copyText } from "../core/clipboard.js";
 import { useKeys } from "../core/keys.js";
 import { toggleFrozen } from "../core/live.js";
-import { navigate, path, setTitle } from "../core/router.js";
+import { navigate, path } from "../core/router.js";
 import { isOperator, session } from "../core/session.js";
 import { isForOperators, listedScreens, screenAt } from "../screens.js";
-import { Empty, Failure } from "../ui/loaded.js";
+import { Page } from "../ui/basics.js";
+import { Failure } from "../ui/loaded.js";
 import { toast, Toasts } from "../ui/toast.js";
 import { Account } from "./account.js";
 import { LiveBadge } from "./live_badge.js";
@@ -36,18 +38,12 @@ const Screen = ({ screen, values }) => {
   return html`<div class="state loading" role="status">Loading…</div>`;
 };
 
-const NotThere = () => {
-  setTitle("Not found");
-  return html`<${Empty} title="There is no such page"><p><a href="/console/">Go to the first page</a></p><//>`;
-};
+const NotThere = () => html`<${Page} title="There is no such page"><p><a href="/console/">Go to the first page</a></p><//>`;
 
-const NotForOperators = () => {
-  setTitle("Not for operators");
-  return html`<${Empty} title="This page belongs to an organization">
-    <p>The operator's token shows the whole service. Sign out, and sign in with the account of a person.</p>
-    <p><a href="/console/service">Go to the service</a></p>
-  <//>`;
-};
+const NotForOperators = () => html`<${Page} title="This page belongs to an organization">
+  <p>The operator's token shows the whole service. Sign out, and sign in with the account of a person.</p>
+  <p><a href="/console/service">Go to the service</a></p>
+<//>`;
 
 const Contents = ({ found }) => {
   if (!found) return html`<${NotThere} />`;
@@ -61,7 +57,7 @@ const goUp = () => {
 };
 
 const copyLink = async () => {
-  await navigator.clipboard.writeText(location.href);
+  await copyText(location.href);
   toast("The link to what you see is copied.");
 };
 
@@ -98,10 +94,10 @@ const SignedIn = ({ found }) => {
     <a class="skip" href="#main">Skip to the contents</a>
     <${Navigation} current=${found?.screen.name} />
     <div class="column">
-      <div class="top">
+      <header class="top">
         <button class="search" onClick=${() => (opened.value = "palette")}>Search <kbd>Ctrl K</kbd></button>
         <${LiveBadge} /><${ZoneChoice} /><${Account} />
-      </div>
+      </header>
       <main id="main" tabindex="-1"><${Contents} found=${found} /></main>
     </div>
     ${opened.value === "palette" && html`<${Palette} close=${close} />`}

@@ -1,5 +1,6 @@
 // Small parts that every screen uses.
 import { html, useState } from "../lib.js";
+import { copyText } from "../core/clipboard.js";
 import { formatDuration, localize } from "../core/time.js";
 import { money, PHASES } from "../core/words.js";
 import { setTitle } from "../core/router.js";
@@ -70,7 +71,7 @@ export const CopyButton = ({ text, label = "Copy" }) =>
   html`<${Button}
     kind="quiet"
     run=${async () => {
-      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+      await copyText(typeof text === "function" ? text() : text);
       toast("Copied.");
     }}
     >${label}<//

@@ -1,0 +1,30 @@
+"""The frame around all screens."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.console.accessibility import violations
+from tests.console.visits import Console, Person
+
+
+async def test_unknown_address_says_that_there_is_no_page(console: Console, person: Person) -> None:
+    page = await console.open("/nowhere/at/all", person)
+    await expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    await expect(page.get_by_role("button", name="live")).to_be_visible()
+
+
+async def test_single_keys_can_be_switched_off(console: Console, person: Person) -> None:
+    page = await console.open("/nowhere", person)
+    await page.keyboard.press("?")
+    await page.get_by_label("Single keys have an effect").uncheck()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_frame_is_accessible(console: Console, person: Person, scheme: str) -> None:
+    page = await console.open("/nowhere", person, color_scheme=scheme)
+    assert await violations(page) == []
