@@ -23,7 +23,7 @@ const columns = (reload) => [
   { title: "At", cell: (row) => html`<${Instant} at=${row.created_at} />` },
   { title: "Status", cell: ({ status }) => html`<${Badge} tone=${TONES[status]}>${status}<//>` },
   { title: "Attempts", number: true, cell: (row) => row.attempts },
-  { title: "Last response", cell: (row) => html`<${Line} value=${answer(row)} max=${70} />` },
+  { title: "Last response", cell: (row) => html`<${Line} value=${answer(row)} max=${48} />` },
   { title: "Next attempt", cell: (row) => (row.next_attempt_at ? html`<${Relative} at=${row.next_attempt_at} />` : "–") },
   { title: "To", cell: (row) => html`<${Line} value=${row.url} max=${50} />` },
   { title: "", cell: (row) => html`<${Redeliver} row=${row} reload=${reload} />` },
