@@ -63,9 +63,13 @@ ORDER BY a.value, a.created_at DESC, a.id DESC LIMIT $2
 """
 
 BY_NEXT_WAKE = """
-SELECT s.next_due_at AS value, a.created_at, a.id FROM agent_state s JOIN agent a ON a.id = s.agent_id
-WHERE a.organization_id = ANY($1::uuid[]) AND a.deleted_at IS NULL AND s.next_due_at IS NOT NULL /* and */
-ORDER BY s.next_due_at, a.created_at DESC, a.id DESC LIMIT $2
+SELECT a.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT s.next_due_at AS value, a.created_at, a.id FROM agent_state s JOIN agent a ON a.id = s.agent_id
+    WHERE s.organization_id = o.id AND a.deleted_at IS NULL AND s.next_due_at IS NOT NULL /* and */
+    ORDER BY s.next_due_at, a.created_at DESC, a.id DESC LIMIT $2
+) a
+ORDER BY a.value, a.created_at DESC, a.id DESC LIMIT $2
 """
 
 BY_COST = """
