@@ -63,8 +63,11 @@ class Rows {
     else {
       const id = this.spec.idIn(event);
       if (this.places.has(id)) this.stale.add(id);
-      else if (this.spec.isNew(event) && this.hasLoaded) this.moved.add(id);
-      else return;
+      else if (!this.hasLoaded || !this.spec.isNew(event)) return;
+      else {
+        this.moved.add(id);
+        this.hasNew = true;
+      }
       this.draw();
     }
     this.schedule();
@@ -83,9 +86,11 @@ class Rows {
   async refresh() {
     this.timer = null;
     this.refreshedAt = Date.now();
+    if (this.hasNew && this.view[0] === 0 && this.spec.isNewestFirst && !document.querySelector(".virtual:hover")) this.load();
+    this.hasNew = false;
     const seen = this.rows.slice(...this.view).map(this.spec.idOf).filter((id) => this.stale.has(id));
     if (!seen.length || isFrozen.peek()) return;
-    const ids = seen.slice(0, MAX_REFRESHED);
+    const ids = seen.slice(0, this.spec.batch ?? MAX_REFRESHED);
     ids.forEach((id) => this.stale.delete(id));
     try {
       const found = new Map((await this.spec.read(ids)).map((row) => [this.spec.idOf(row), row]));
@@ -96,6 +101,17 @@ class Rows {
       ids.forEach((id) => this.stale.add(id));
     }
     if (this.stale.size) this.schedule();
+  }
+
+  remove(id) {
+    this.replace(id, null);
+    this.moved.delete(id);
+    this.draw();
+  }
+
+  put(row) {
+    this.replace(this.spec.idOf(row), row);
+    this.draw();
   }
 
   replace(id, row) {
@@ -110,8 +126,10 @@ class Rows {
 /** Read a list page by page, and keep it fresh without moving a row.
  *
  * `spec`: `path`, `query`, `idOf(row)`, `types` of events, `idIn(event)` (of the row that it is about),
- * `isNew(event)`, `read(ids)` (a promise of these rows) and `isMoved(old, row)`. The answer has `rows`, `total`, `error`,
- * `isLoading`, `hasLoaded`, `next`, `moved` (a set of ids) and the functions `more`, `reload` and `see(first, last)`.
+ * `isNew(event)`, `read(ids)` (a promise of these rows) for at most `batch` of them, `isMoved(old, row)`, and
+ * `isNewestFirst`: new rows appear by themselves while the reader is at the top and points at none. The answer has
+ * `rows`, `total`, `error`, `isLoading`, `hasLoaded`, `next`, `moved` (a set of ids), and the functions `more`,
+ * `reload`, `put(row)`, `remove(id)` and `see(first, last)`.
  */
 export const useLiveRows = (spec) => {
   const [, redraw] = useState(0);

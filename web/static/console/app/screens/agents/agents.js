@@ -36,6 +36,7 @@ const useAgents = (filters, sort) => {
     types: TYPES,
     idIn: (event) => event.agent,
     isNew: (event) => event.type === "agent.created",
+    isNewestFirst: !sort,
     read: (ids) => get(PATH, { agent: ids, include_archived: true, limit: PAGE }),
     isMoved: (old, row) => valueOf(old) !== valueOf(row) || (filters.phase && filters.phase !== row.phase),
   });
@@ -67,6 +68,10 @@ const Nothing = ({ hasFilters, add }) =>
     : html`<${Empty} title="There are no agents yet"><p>An agent sleeps until something wakes it, runs, and sleeps again. Create one, or take the guided first steps.</p>
         <button class="primary" onClick=${add}>New agent</button> <a class="button" href="/console/start">First steps</a><//>`;
 
+const HEADINGS = html`<div class="agents-row agents-headings" aria-hidden="true">
+  <span></span><span>Agent</span><span>Next wake</span><span class="agents-cost">Cost today</span><span class="agents-highs">Highs</span>
+</div>`;
+
 const List = ({ agents, selection, rows: { selected, select } }) => {
   const { rows, places } = agents;
   const height = matchMedia("(max-width: 760px)").matches ? NARROW_HEIGHT : HEIGHT;
@@ -75,7 +80,7 @@ const List = ({ agents, selection, rows: { selected, select } }) => {
     const { agent } = one;
     return html`<${AgentRow} row=${one} isCurrent=${agent === selected} isSelected=${selection.has(agent)} toggle=${selection.toggle} select=${select} />`;
   };
-  return html`<${VirtualRows}
+  return html`${HEADINGS}<${VirtualRows}
     label="Agents"
     count=${rows.length}
     height=${height}

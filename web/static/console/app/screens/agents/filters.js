@@ -1,12 +1,12 @@
 // The filters of the agents, all of them in the address.
-import { html, useEffect, useRef } from "../../lib.js";
+import { html } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { session } from "../../core/session.js";
 import { PHASES } from "../../core/words.js";
+import { Choice, TextFilter } from "../../ui/filters.js";
 
-const TYPING_MS = 250;
 const NAMES = ["search", "phase", "template", "tag", "status", "purpose", "name", "parent", "organization", "include_archived"];
 const FURTHER = NAMES.slice(4);
 const SORTS = [
@@ -17,7 +17,7 @@ const SORTS = [
   ["-uncleared_high", "uncleared highs"],
 ];
 const STATUSES = ["running", "sleeping", "archived"];
-const PURPOSES = ["production", "development", "eval"];
+const PURPOSES = ["production", "eval"];
 
 /** Return the filters in the address, by the names of the API. */
 export const filtersOf = (address) => Object.fromEntries(NAMES.filter((name) => address[name]).map((name) => [name, address[name]]));
@@ -27,26 +27,6 @@ const filter = (changes) => setQuery({ ...changes, selected: null, row: null }, 
 
 /** Remove all filters. */
 export const clearFilters = () => filter(Object.fromEntries(NAMES.map((name) => [name, null])));
-
-/** Show a text filter, which takes effect when the typing pauses. */
-export const TextFilter = ({ label, value, change, ...rest }) => {
-  const timer = useRef(null);
-  const input = useRef(null);
-  useEffect(() => {
-    if (document.activeElement !== input.current) input.current.value = value;
-  }, [value]);
-  const onInput = (event) => {
-    const text = event.target.value.trim();
-    clearTimeout(timer.current);
-    timer.current = setTimeout(change, TYPING_MS, text);
-  };
-  return html`<input ref=${input} type="search" aria-label=${label} placeholder=${label} defaultValue=${value} onInput=${onInput} ...${rest} />`;
-};
-
-/** Show a choice; `options` are pairs of a value and its words, "" stands for no filter. */
-export const Choice = ({ label, value = "", options, change }) => html`<select aria-label=${label} onChange=${(event) => change(event.target.value)}>
-  ${options.map(([one, words]) => html`<option value=${one} selected=${one === value}>${words}</option>`)}
-</select>`;
 
 const choose = (name) => (value) => filter({ [name]: value });
 const any = (words, values) => [["", words], ...values.map((one) => (Array.isArray(one) ? one : [one, one]))];
