@@ -1,6 +1,6 @@
 """The facts from which the rules decide what an agent does next, and the updates that they decide on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -40,6 +40,7 @@ class AgentState:
     phase: str = "asleep"  # with the next two: what the event log says of the agent
     phase_since: datetime | None = None
     why_digest: int = 0
+    paused: bool = False  # unlike the pause of an organization, a pause of this agent alone
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
@@ -87,7 +88,7 @@ class AgentFacts:
     state: AgentState
     created_at: datetime
     name: str
-    paused: bool
+    organization_paused: bool
     max_sleep_hours: int | None
     agent_window_seconds: int | None
     template_window_seconds: int | None
@@ -98,6 +99,16 @@ class AgentFacts:
     wake_reason: str = ""  # of the active run, blank if there is none
     model: str = ""
     held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the agent or its organization is paused, so that nothing starts."""
+        return self.organization_paused or self.state.paused
+
+    def without_pause(self) -> "AgentFacts":
+        """Return the facts as they would be if neither the agent nor its organization were paused."""
+        state = replace(self.state, paused=False) if self.state.paused else self.state
+        return replace(self, organization_paused=False, state=state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,6 +290,7 @@ class Agent:
     max_cost_usd_per_day: Decimal | None = None
     language: str = ""
     unpriced: Unpriced | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from uuid import UUID
 from storage.agents.agents import Agents
 from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
+from storage.agents.sorted_agents import SortedAgents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
@@ -98,6 +99,7 @@ class Storage:
             pool, stored=self.outbox.stored, changed=self.webhooks.changed
         )
         self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
+        self.sorted_agents = SortedAgents(pool)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.overviews = Overviews(pool)
         self.wakes = Wakes(pool, cipher, sleep)

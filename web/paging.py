@@ -55,6 +55,7 @@ class OwnedStore(Protocol[Filters, Record]):
 log = structlog.get_logger(__name__)
 
 PIECE_BYTES = 65_536
+TOTAL_HEADER = "X-Total-Count"
 
 
 class PageQuery(Body):
@@ -208,9 +209,9 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     return latest_creation, after
 
 
-def next_link(request: web.Request, last_id: UUID, limit: int) -> dict[str, str]:
-    """Return the `Link` header of a page: the address of the next one, after the item with this id."""
-    url = request.rel_url.without_query_params("offset").update_query(after=str(last_id), limit=str(limit))
+def next_link(request: web.Request, after: UUID | str, limit: int) -> dict[str, str]:
+    """Return the `Link` header of a page: the address of the next one, after this id or position."""
+    url = request.rel_url.without_query_params("offset").update_query(after=str(after), limit=str(limit))
     return {"Link": f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'}
 
 

@@ -1,6 +1,6 @@
 """Interfaces that the HTTP layer needs from the layers around it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
-from supervisors.engine.snapshot import Overview, Snapshot, SnapshotFilters
+from supervisors.engine.snapshot import AgentSummary, Overview, Snapshot, SnapshotFilters
 
 
 class PauseLog(Protocol):
@@ -61,6 +61,8 @@ class StatusReader(Protocol):
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> Sequence[Snapshot]: ...
+
+    async def summaries(self, agent_ids: Sequence[UUID]) -> Mapping[UUID, AgentSummary]: ...
 
     def overview(self) -> Overview: ...
 

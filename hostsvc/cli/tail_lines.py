@@ -19,7 +19,7 @@ EVENT_COLORS = {
     **dict.fromkeys(("notification.created", "message.received"), "cyan"),
     **dict.fromkeys(("run.started", "agent.restored"), "green"),
     **dict.fromkeys(("message.failed", "budget.reached", "webhook.given_up", "webhook.disabled"), "red"),
-    **dict.fromkeys(("agent.over_budget", "agent.stopped", "organization.paused"), "yellow"),
+    **dict.fromkeys(("agent.over_budget", "agent.stopped", "agent.paused", "organization.paused"), "yellow"),
     "model.delta": "dim",
 }
 KINDS = {"key": "key", "user": "user", "run": "run", "operator": "the operator", "program": "another program"}

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.agents.agent_filters import AgentFilters, add_filters
 from storage.agents.deletion import delete_agent
 from storage.agents.tags import add_tags, remove_tags
 from storage.delivery.outbox import insert_agent_created
@@ -14,7 +15,7 @@ from storage.errors import ParentCycle
 from storage.events.catalogue import EventType
 from storage.events.inserts import insert_events
 from storage.events.model import BY_SERVICE, Announce, NewEvent
-from storage.model import Agent, AgentStatus, Notification, Priority, Purpose, Receipt
+from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
@@ -58,7 +59,8 @@ DELETE_ADAPTERS = "DELETE FROM agent_adapter WHERE agent_id = $1"
 # PostgreSQL would plan the statement again at each execution.
 GET = """
 SELECT a.*,
-       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
+       s.last_wake_interrupted_sleep_until,
        t.name AS template_name, coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
 FROM agent a
@@ -71,7 +73,8 @@ WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL
 # Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT a.*,
-       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
+       s.last_wake_interrupted_sleep_until,
        t.name AS template_name, coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
 FROM unnest($1::uuid[]) AS o (id)
@@ -153,24 +156,6 @@ CHANGEABLE = frozenset(
         "unpriced",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class AgentFilters:
-    """The agents that a list shows: those with all of `tags`, whose names are `name` or contain `search`.
-
-    Upper and lower case are the same in names.
-    """
-
-    organization_ids: tuple[UUID, ...]
-    include_archived: bool = False
-    purpose: Purpose | None = None
-    tags: tuple[str, ...] = ()
-    template_id: UUID | None = None
-    status: AgentStatus | None = None
-    parent_id: UUID | None = None
-    name: str | None = None
-    search: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,17 +248,7 @@ class Agents:
         Archived agents are left out unless `include_archived` or `status` asks for them.
         """
         conditions = PageConditions(filters.organization_ids, page, "a.created_at, a.id")
-        conditions.add_optional("s.status = $", filters.status)
-        if filters.status is None and not filters.include_archived:
-            conditions.add("s.status <> 'archived'")
-        conditions.add_optional("a.purpose = $", filters.purpose)
-        if filters.tags:
-            conditions.add("a.tags @> $::text[]", filters.tags)
-        conditions.add_optional("a.template_id = $", filters.template_id)
-        conditions.add_optional("a.parent_id = $", filters.parent_id)
-        conditions.add_optional("lower(a.name) = lower($)", filters.name)
-        if filters.search is not None:
-            conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
+        add_filters(conditions, filters)
         return await fetch_page(self._pool, Agent, PAGE, conditions)
 
     async def update(

@@ -58,7 +58,8 @@ SELECT s.agent_id FROM (
     WHERE t.max_cost_usd_per_day = 0
 ) a
 CROSS JOIN LATERAL (SELECT * FROM agent_state WHERE agent_id = a.id OFFSET 0) s
-WHERE s.status = 'sleeping' AND s.phase NOT IN ('over_budget', 'quarantined')
+WHERE s.status = 'sleeping' AND NOT s.paused
+  AND s.phase NOT IN ('over_budget', 'quarantined')
 ORDER BY s.agent_id LIMIT $3
 """
 

@@ -28,7 +28,7 @@ GET_FACTS = """
 SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
        t.debounce_window_seconds AS template_window_seconds,
-       o.paused,
+       o.paused AS organization_paused,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
        o.max_cost_usd_per_day AS organization_cap,
        coalesce(a.unpriced, t.unpriced, 'refuse') AS agent_unpriced, o.unpriced AS organization_unpriced,
@@ -75,13 +75,13 @@ WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
 ORDER BY next_due_at, agent_id LIMIT $4
 """
 
-# Each of these agents has a wake ahead or is about to be signalled again. A paused organization's agents are
-# left out: they are signalled when the pause ends.
+# Each of these agents has a wake ahead or is about to be signalled again. Paused agents and those of paused
+# organizations are left out: they are signalled when the pause ends.
 LIST_WITH_ACTIVE = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
-  AND s.status = 'sleeping' AND s.queued_at IS NULL
+  AND s.status = 'sleeping' AND s.queued_at IS NULL AND NOT s.paused
   AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $3
@@ -100,7 +100,7 @@ LIST_STUCK = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1
-  AND s.status = 'sleeping' AND s.queued_at IS NULL
+  AND s.status = 'sleeping' AND s.queued_at IS NULL AND NOT s.paused
   AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
@@ -132,7 +132,8 @@ LIST_WITHOUT_DUE_TIME = """
 SELECT s.agent_id FROM agent_state s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 JOIN organization o ON o.id = a.organization_id AND NOT o.paused
-WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.queued_at IS NULL
+WHERE s.agent_id > $2 AND s.status = 'sleeping' AND NOT s.paused
+  AND s.next_due_at IS NULL AND s.queued_at IS NULL
   AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
 ORDER BY s.agent_id LIMIT $3
@@ -178,7 +179,7 @@ SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
        coalesce(array_agg(agent_id) FILTER (
-           WHERE failures >= $2::integer AND retry_at > $1 AND run_id IS NULL AND NOT EXISTS (
+           WHERE failures >= $2::integer AND retry_at > $1 AND run_id IS NULL AND NOT paused AND NOT EXISTS (
                SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
                WHERE a.id = agent_id AND o.paused
            )

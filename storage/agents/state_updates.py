@@ -26,7 +26,7 @@ WITH item AS (
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
         $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
-        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[]
+        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[], $67::boolean[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -35,7 +35,7 @@ WITH item AS (
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
-        end_output, phase, phase_since, why_digest
+        end_output, phase, phase_since, why_digest, paused
     )
 ), locked AS MATERIALIZED (
     SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
@@ -51,7 +51,8 @@ WITH item AS (
         failures = i.failures, retries = i.retries, left_over = i.left_over, retry_at = i.retry_at,
         retry_reason = i.retry_reason, last_error = i.last_error, next_due_at = i.next_due_at,
         seen_until = i.seen_until, stop_reason = i.stop_reason,
-        phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest
+        phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest,
+        paused = i.paused
     FROM locked JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
     WHERE s.agent_id = locked.agent_id
       AND s.status = i.seen_status
@@ -214,6 +215,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         [update.after.why_digest for update in updates],
         *_event_columns(updates),
         [notice.budget for notice in notices.values()],
+        [update.after.paused for update in updates],
     )
 
 

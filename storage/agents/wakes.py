@@ -38,7 +38,8 @@ MAX_SHARED_PART_BYTES = 24_576  # of each of them; an agent that is told more ge
 # A text is left out if those before it use up the budget.
 GET = r"""
 SELECT item.ordinal, a.*,
-       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
+       s.last_wake_interrupted_sleep_until,
        s.last_ended_at, o.name AS organization_name, t AS template, t.name AS template_name,
        coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters,

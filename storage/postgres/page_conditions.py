@@ -36,14 +36,22 @@ WHERE place = 1 OR total_bytes <= /* max_bytes */
 SHORT_TYPES = (UUID, datetime, Decimal, bool, int, float, StrEnum, type(None))
 
 
-class PageConditions(Conditions):
+class OrderedConditions(Conditions):
+    """The parameters and conditions of a statement that lists rows `p` in an `order`, up to `max_bytes`."""
+
+    def __init__(self, *parameters: object, max_bytes: int, order: str) -> None:
+        super().__init__(*parameters)
+        self.max_bytes = max_bytes
+        self.order = order
+
+
+class PageConditions(OrderedConditions):
     """The parameters and conditions of a statement that takes the owners, the limit and the offset."""
 
     def __init__(self, owners: object, page: Page, order: LiteralString) -> None:
         """Start after the page's cursor, a pair of values for `order`: the time column and the id column."""
-        super().__init__(owners, page.limit, page.offset)
-        self.max_bytes = page.max_bytes
-        self.order = ", ".join(f"p.{column.rpartition('.')[2]} DESC" for column in order.split(", "))
+        by = ", ".join(f"p.{column.rpartition('.')[2]} DESC" for column in order.split(", "))
+        super().__init__(owners, page.limit, page.offset, max_bytes=page.max_bytes, order=by)
         if page.after is not None:
             self.add(f"({order}) < ($, $)", *page.after)
 
@@ -52,7 +60,7 @@ async def fetch_page(
     pool: Pool,
     model: type[Model],
     statement: LiteralString,
-    conditions: PageConditions,
+    conditions: OrderedConditions,
     build: Callable[[Record], Model] | None = None,
 ) -> Chunk[Model]:
     """Return the rows of the page that fit the bytes of the page, built by `build` or by their columns.

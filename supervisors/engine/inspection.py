@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from supervisors.engine.message_log import read_messages
 from supervisors.engine.requests import MAX_BLOCKERS
 from supervisors.engine.snapshot import (
     AgentsResponse,
+    AgentSummary,
     CurrentRun,
     DebounceResponse,
     FailuresResponse,
@@ -33,8 +35,9 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
+from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import Decision, active_count, decide
-from supervisors.policy.phases import Phase
+from supervisors.policy.phases import Phase, ShownPhase
 from supervisors.ports import KnownPrices
 from supervisors.text import excerpt
 
@@ -88,10 +91,16 @@ class StatusReader:
         if active_count(facts):
             blockers = await store.list_blockers(agent_id, now, MAX_BLOCKERS)
         snapshot = self._build_snapshot(facts, blockers, self._supervisors.get(agent_id))
-        if self._models is None or await self._models.is_priced(facts.model, now):
-            return snapshot
-        unpriced = explanations.why_unpriced(self._models.qualify(facts.model))
-        return replace(snapshot, why=f"{snapshot.why} {unpriced}")
+        unpriced = await self._unpriced({facts.model}, now)
+        return replace(snapshot, why=snapshot.why + unpriced.get(facts.model, ""))
+
+    async def summaries(self, agent_ids: Sequence[UUID]) -> dict[UUID, AgentSummary]:
+        """Return the agents that exist in short, by id. Their facts are read together."""
+        store, now = self._context.store, self._context.clock.now()
+        found = await asyncio.gather(*(store.get_facts(agent_id, now) for agent_id in agent_ids))
+        facts = [each for each in found if each is not None]
+        unpriced = await self._unpriced({each.model for each in facts}, now)
+        return {each.state.agent_id: self._summarize(each, unpriced) for each in facts}
 
     async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None:
         """Return the facts about one agent and what the rules make of them; None if it does not exist."""
@@ -143,6 +152,27 @@ class StatusReader:
             oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,
             run_totals=RunTotals(statistics.started_runs, dict(statistics.ended_runs)),
             quarantines=statistics.quarantines,
+        )
+
+    async def _unpriced(self, models: Collection[str], now: datetime) -> dict[str, str]:
+        """Return for each model without a known price the sentence that follows an explanation."""
+        if self._models is None:
+            return {}
+        unpriced = [model for model in models if not await self._models.is_priced(model, now)]
+        return {model: f" {explanations.why_unpriced(self._models.qualify(model))}" for model in unpriced}
+
+    def _summarize(self, facts: AgentFacts, unpriced: Mapping[str, str]) -> AgentSummary:
+        agent_id = facts.state.agent_id
+        snapshot = self._build_snapshot(facts, (), self._supervisors.get(agent_id))
+        is_over_budget = snapshot.phase is Phase.ASLEEP and reached_budget(facts.budgets) is not None
+        return AgentSummary(
+            snapshot.status,
+            ShownPhase.OVER_BUDGET if is_over_budget else ShownPhase(snapshot.phase),
+            snapshot.since,
+            snapshot.why + unpriced.get(facts.model, ""),
+            snapshot.next_wake,
+            snapshot.run.id if snapshot.run else None,
+            active_count(facts),
         )
 
     def _is_quarantined(self, facts: AgentFacts) -> bool:

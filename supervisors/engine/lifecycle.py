@@ -41,6 +41,10 @@ def report_update(facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE
         _report_archive(facts, after, cause)
     elif after.stopped_at is not None and after.stopped_at != before.stopped_at:
         _report_stop(facts, before, cause)
+    if after.paused and not before.paused:
+        log.info("agent paused", **_agent(facts), caller=cause.caller)
+    elif before.paused and not after.paused:
+        log.info("agent resumed", **_agent(facts), caller=cause.caller)
     if is_newly_quarantined(before, after):
         log.warning(
             "agent quarantined",

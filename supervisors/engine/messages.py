@@ -33,7 +33,7 @@ class RunAnswer(StrEnum):
     SLEEPING = "sleeping"
     """The agent was left asleep, because `wakeup` was false and its sleep has not ended."""
     PAUSED = "paused"
-    """The organization is paused; no run is made."""
+    """The agent or its organization is paused; no run is made."""
     OVER_BUDGET = "over_budget"
     """A spending cap is reached; no run is made."""
 
@@ -154,11 +154,12 @@ UNSET = Unset.UNSET
 @final
 @dataclass(frozen=True, slots=True)
 class OwnedFieldsRequest(Request[None]):
-    """Write fields that the supervisor owns; `status` is applied before `sleep_until`.
+    """Write fields that the supervisor owns; `paused` is applied first, `sleep_until` last.
 
     `caller` is for the log and the event.
     """
 
+    paused: bool | Unset = UNSET
     status: AgentStatus | Unset = UNSET
     sleep_until: datetime | Unset | None = UNSET
     caller: str = ""

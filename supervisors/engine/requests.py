@@ -86,7 +86,7 @@ def _reply_without_effect(
     state = facts.state
     if state.status is AgentStatus.ARCHIVED:
         raise AgentArchived("The agent is archived.")
-    if facts.paused:
+    if facts.is_paused:
         return RunReply(RunAnswer.PAUSED)
     if state.run_id is not None and not _is_stopping(supervisor, state):
         return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
@@ -136,12 +136,17 @@ def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
     state, now = facts.state, supervisor.context.clock.now()
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
-    decision = supervisor.decide(replace(facts, paused=False, budgets=()), now)
+    decision = supervisor.decide(replace(facts.without_pause(), budgets=()), now)
     return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
 async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
-    """Write the fields that the supervisor owns, `status` first. Raise AgentArchived."""
+    """Write the fields that the supervisor owns: `paused`, then `status`, then `sleep_until`.
+
+    Raise AgentArchived.
+    """
+    if owned.paused is not Unset.UNSET:
+        await _change_pause(supervisor, owned.caller, paused=owned.paused)
     if owned.status is not Unset.UNSET:
         await _change_status(supervisor, owned.status, owned.caller)
     now = supervisor.context.clock.now()
@@ -156,6 +161,15 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
 
     await supervisor.change(await supervisor.get_facts(), written, cause=Cause(owned.caller))
     await supervisor.reconcile()
+
+
+async def _change_pause(supervisor: Supervisor, caller: str, *, paused: bool) -> None:
+    """Store the pause or its end; the reconcile that follows stops a run, or starts one that is due."""
+
+    def changed(seen: AgentFacts) -> AgentState:
+        return transitions.paused(seen.state) if paused else transitions.unpaused(seen.state)
+
+    await supervisor.change(await supervisor.get_facts(), changed, cause=Cause(caller))
 
 
 async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: str) -> None:

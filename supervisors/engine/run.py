@@ -67,7 +67,7 @@ class RunResult:
 
 def unknown_end(facts: AgentFacts) -> RunResult:
     """Return how a run ended of which this process knows nothing."""
-    if facts.state.stopped_at is not None or facts.paused:
+    if facts.state.stopped_at is not None or facts.is_paused:
         return RunResult(Outcome.STOPPED, "stopped")
     return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from storage.model import AgentStatus, Outcome
-from supervisors.policy.phases import Phase
+from supervisors.policy.phases import Phase, ShownPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,19 @@ class Snapshot:
     recent: tuple[RecentMessage, ...]
     """The last messages to its supervisor, oldest first, at most 32. They are lost when the supervisor leaves
     memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSummary:
+    """One agent in a list for people; the fields mean the same as those of `Snapshot`."""
+
+    status: AgentStatus
+    phase: ShownPhase
+    since: datetime | None
+    why: str
+    next_wake: NextWake | None
+    run: UUID | None
+    uncleared_high: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class Supervisor:
                 continue
             if run is not None and run.result is not None:
                 self._remove(run)
-            if facts.paused and self.run is not None and not self.run.is_stopping:
+            if facts.is_paused and self.run is not None and not self.run.is_stopping:
                 # Unlike a stop, this is not stored: what is due when the pause ends still starts a run.
                 self.run.stop(self.context.stop_grace_seconds)
             decision = self.decide(facts, now)
@@ -272,7 +272,7 @@ class Supervisor:
         if not await self.context.store.update(update):
             return None
         self._report(facts, update)
-        self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
+        self.phase = _phase_after_crash(replace(facts, state=after))
         return retry_at
 
     def learns_of_sleep(self, facts: AgentFacts) -> bool:
@@ -394,6 +394,12 @@ class Supervisor:
         del self.context.runs[self.agent_id]
         report_run(run)
         run.settle()
+
+
+def _phase_after_crash(facts: AgentFacts) -> Phase:
+    if facts.is_paused:
+        return Phase.PAUSED
+    return Phase.QUARANTINED if is_quarantined(facts) else Phase.BACKING_OFF
 
 
 def _has_effect(update: StateUpdate) -> bool:

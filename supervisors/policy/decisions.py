@@ -110,9 +110,9 @@ def decide(
     if state.status is AgentStatus.ARCHIVED:
         return Decision(Phase.ARCHIVED)
     if state.run_id is not None:
-        is_stopping = state.stopped_at is not None or facts.paused
+        is_stopping = state.stopped_at is not None or facts.is_paused
         return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
-    if facts.paused:
+    if facts.is_paused:
         return Decision(Phase.PAUSED)
     hold = hold_of(facts, policy)
     if hold is not None and hold_ends_at is not None:

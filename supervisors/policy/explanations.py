@@ -24,6 +24,9 @@ UNPRICED = "A model without a known price"
 MAX_REASON_LENGTH = 200  # of a reason or an error that a sentence quotes
 WHY_ASLEEP = "Asleep until a high-priority notification, a reminder or a run request wakes it."
 WHY_PAUSED = "Its organization is paused; nothing starts until the pause ends."
+WHY_AGENT_PAUSED = "It is paused; nothing starts until its field paused is set to false."
+WHY_BOTH_PAUSED = "It is paused, and so is its organization; nothing starts until both pauses have ended."
+WHY_STOPPING_FOR_AGENT_PAUSE = "It is paused; its run was asked to stop and has not ended yet."
 WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop and has not ended yet."
 WHY_STOPPING_BEFORE_NEXT = (
     "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
@@ -62,11 +65,12 @@ def since(
 ) -> datetime | None:
     """Return when the agent entered this phase; None if it is not known.
 
-    `pause_seen_at`: when its supervisor saw a pause of its organization begin or end. A pause is no change of
+    `pause_seen_at`: when its supervisor saw a pause begin or end. A pause of its organization is no change of
     the agent, so its moment is not stored with the agent.
     """
     if phase is Phase.PAUSED:
-        return pause_seen_at
+        moments = (stored_since(facts, decision, phase) if facts.state.paused else None, pause_seen_at)
+        return min(filter(None, moments), default=None)
     began_at = stored_since(facts, decision, phase)
     return began_at if pause_seen_at is None else max(began_at, pause_seen_at)
 
@@ -131,7 +135,7 @@ def why(
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
-            return WHY_PAUSED
+            return _why_paused(facts)
         case Phase.QUEUED:
             return f"Waiting for a run slot since {when(state.queued_at)}; {_why_queued(limits)}."
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
@@ -261,12 +265,20 @@ def _waiting(waits: Sequence[tuple[str, float]]) -> str:
     return f"; waiting {int(seconds)} s for {subject}{others}"
 
 
+def _why_paused(facts: AgentFacts) -> str:
+    if not facts.state.paused:
+        return WHY_PAUSED
+    return WHY_BOTH_PAUSED if facts.organization_paused else WHY_AGENT_PAUSED
+
+
 def _why_stopping(facts: AgentFacts) -> str:
     stopped_at = facts.state.stopped_at
     if stopped_at is not None:
         asked = f"Its run was asked to stop at {when(stopped_at)}{_for_reason(facts.state)}"
         return f"{asked} and has not ended yet."
-    if facts.paused:
+    if facts.state.paused:
+        return WHY_STOPPING_FOR_AGENT_PAUSE
+    if facts.organization_paused:
         return WHY_STOPPING_FOR_PAUSE
     return WHY_STOPPING_BEFORE_NEXT
 

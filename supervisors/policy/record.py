@@ -1,7 +1,7 @@
 """The record: what the event log says of an agent after an update, and the events that the update writes.
 
-The log ignores pauses of organizations, which have events of their own. `supervisors.timeline` lays them over
-the phases.
+The pause of an agent is a phase of it. The log ignores pauses of organizations, which have events of their
+own. `supervisors.timeline` lays them over the phases.
 """
 
 from dataclasses import dataclass, replace
@@ -31,6 +31,7 @@ TYPE_BY_PHASE: dict[str, EventType] = {
     Phase.QUARANTINED: EventType.AGENT_QUARANTINED,
     Phase.STOPPING: EventType.AGENT_STOPPING,
     OVER_BUDGET: EventType.AGENT_OVER_BUDGET,
+    Phase.PAUSED: EventType.AGENT_PAUSED,
 }
 
 
@@ -61,16 +62,17 @@ def record(
 
     `decision` is what the rules say of `facts`, the facts after the step. A step that changes neither the
     phase, nor the sentence that explains it, nor the moment of the next wake, writes no event, unless it
-    starts, ends or stops something. Nor does a message that only postpones the end of a hold.
+    starts, ends, stops or pauses something, or ends a pause. Nor does a message that only postpones the end
+    of a hold.
     """
-    if facts.paused:
-        facts = replace(facts, paused=False)
+    if facts.organization_paused:
+        facts = replace(facts, organization_paused=False)
         decision = decide(facts, step.now, policy)
     ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)
     phase = explanations.phase_of(facts, decision, step.now, run_is_stopping=step.run_is_stopping)
     name = explanations.recorded_name(decision, phase)
-    is_stop = _is_stop_without_run(before, after)
-    if name == before.phase and not is_stop and _is_about_to_start(decision, phase, step.now):
+    is_told = _is_stop_without_run(before, after) or after.paused != before.paused
+    if name == before.phase and not is_told and _is_about_to_start(decision, phase, step.now):
         return after, ended  # the start that follows at once has an event
     since = step.now
     if name == before.phase:
@@ -79,7 +81,7 @@ def record(
     wake = explanations.next_wake(decision) if after.queued_at is None else None
     next_at = format_timestamp(wake.at) if wake else ""
     digest = digest_of(why, "" if _moves_with_messages(decision, phase) else next_at)
-    if name == before.phase and digest == (before.why_digest or INITIAL_DIGEST) and not is_stop:
+    if name == before.phase and digest == (before.why_digest or INITIAL_DIGEST) and not is_told:
         return after, ended
     event = _state_event(before, after, name, why, next_at, step)
     return replace(after, phase=name, phase_since=since, why_digest=digest), (*ended, event)
@@ -89,6 +91,8 @@ def record_crash(
     before: AgentState, after: AgentState, step: Step
 ) -> tuple[AgentState, tuple[NewEvent, ...]]:
     """Do the same for a crash of the supervisor, without the rules, which may be what has crashed."""
+    if after.paused:
+        return after, ()  # it is paused as before; the failure counts when the pause ends
     if after.failures >= QUARANTINE_AFTER_FAILURES:
         name, why = Phase.QUARANTINED, explanations.why_quarantined(after)
     else:
@@ -132,8 +136,11 @@ def _type_of_event(before: AgentState, after: AgentState, name: str, step: Step)
         return EventType.AGENT_RESTORED if was_archived else EventType.AGENT_ARCHIVED
     if _is_stop_without_run(before, after):
         return EventType.AGENT_STOPPED
+    if before.paused and not after.paused:
+        return EventType.AGENT_UNPAUSED
     if name == before.phase:
-        return EventType.AGENT_RESCHEDULED
+        is_newly_paused = after.paused and not before.paused
+        return EventType.AGENT_PAUSED if is_newly_paused else EventType.AGENT_RESCHEDULED
     return TYPE_BY_PHASE.get(name, EventType.AGENT_RESCHEDULED)
 
 

@@ -250,6 +250,16 @@ def stopped(facts: AgentFacts, now: datetime, reason: str = "") -> AgentState:
     )
 
 
+def paused(state: AgentState) -> AgentState:
+    """Pause the agent: nothing starts it, and nothing is forgotten. A run is stopped afterwards."""
+    return state if state.paused else replace(state, paused=True, queued_at=None)
+
+
+def unpaused(state: AgentState) -> AgentState:
+    """End the pause of the agent: whatever is due starts it."""
+    return replace(state, paused=False) if state.paused else state
+
+
 def archived(facts: AgentFacts, now: datetime) -> AgentState:
     """Archive the agent. Its status changes at once; a run is stopped afterwards."""
     return replace(stopped(facts, now), status=AgentStatus.ARCHIVED)

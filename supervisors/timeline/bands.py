@@ -16,7 +16,12 @@ from uuid import UUID
 from storage.events.catalogue import EventType
 from storage.events.model import Event
 from storage.events.phases import PhaseChange
-from supervisors.policy.explanations import WHY_PAUSED, WHY_STOPPING_BEFORE_NEXT, WHY_STOPPING_FOR_PAUSE
+from supervisors.policy.explanations import (
+    WHY_BOTH_PAUSED,
+    WHY_PAUSED,
+    WHY_STOPPING_BEFORE_NEXT,
+    WHY_STOPPING_FOR_PAUSE,
+)
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two stored moments
 ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -38,7 +43,7 @@ class BandPhase(StrEnum):
     OVER_BUDGET = "over_budget"
     """It, or its organization, had spent the budget of the day."""
     PAUSED = "paused"
-    """Its organization was paused."""
+    """It or its organization was paused."""
     RUNNING = "running"
     """A run was active."""
     STOPPING = "stopping"
@@ -198,6 +203,8 @@ def _paused(state: State, pause: PauseChange) -> State:
             return state._replace(why=WHY_STOPPING_FOR_PAUSE)
         case BandPhase.STOPPING:
             return state
+        case BandPhase.PAUSED:
+            return state._replace(why=WHY_BOTH_PAUSED)
         case _:
             return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
 

@@ -158,7 +158,8 @@ class Timelines:
         present = State(BandPhase(origin.phase), WHY_ASLEEP if is_new else None, origin.run_id)
         if not changes and not is_new:
             snapshot = await self._status.snapshot(agent_id)
-            if snapshot is not None and snapshot.phase is not Phase.PAUSED:
+            is_seen = snapshot is not None and (snapshot.phase is not Phase.PAUSED or not origin.paused)
+            if snapshot is not None and is_seen:
                 present = State(present.phase, snapshot.why, present.run_id)
         kept_from = self._kept_from(origin)
         existed = origin.created_at < kept_from

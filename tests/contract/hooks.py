@@ -60,6 +60,7 @@ STATE = re.compile(
     r"|content: /memories/core\.md may have at most .*"
     r"|.*The fields .* must make a unique set\."
     r"|.*Only one of offset and after may be given\."
+    r"|after: This is no position in a list of this order: .*"
     r"|.*The code is wrong, used or expired\."
     r"|.*Ensure this is not before started_at\."
     r"|.*This is not a trace of the agent\."

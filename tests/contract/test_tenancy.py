@@ -57,6 +57,7 @@ REF_OF_LIST = {  # a resource that each list contains
     "/api/organizations/organizations/": Ref("organization"),
     "/api/organizations/webhook-deliveries/": Ref("webhook_delivery"),
     RUNS: Ref("run"),
+    "/api/cloud/supervisors/": Ref("agent"),
 }
 
 LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"

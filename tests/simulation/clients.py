@@ -107,6 +107,8 @@ class Clients:
         if isinstance(owned.sleep_until, datetime):
             is_kept = state.sleep_until is not None and state.sleep_until <= owned.sleep_until
             self._require(is_kept, agent, "its sleep_until was written, and is not stored")
+        if isinstance(owned.paused, bool):
+            self._require(state.paused is owned.paused, agent, "its pause was written, and is not stored")
         if owned.status is AgentStatus.ARCHIVED:
             self._require(state.status is AgentStatus.ARCHIVED, agent, "was archived, and is not")
 

@@ -207,7 +207,7 @@ class Judge(Nobody):
             self.condemn(
                 "I2", state.agent_id, f"{self.history.name(state.run_id)} is stored, and nothing runs"
             )
-        is_held = self.tables.organizations[agent.organization_id].paused
+        is_held = state.paused or self.tables.organizations[agent.organization_id].paused
         if state.status is not AgentStatus.SLEEPING or runs or is_held:
             return
         if state.queued_at is not None:
@@ -252,6 +252,7 @@ class Judge(Nobody):
             after,
             f"starts while it is {before.status} with {self.history.name(before.run_id)}",
         )
+        self._require(not before.paused, "Pause", after, "starts while it is paused")
         self._require(agent_id not in self._running, "I1", after, "starts while its last run goes on")
         has_leader = self._led_until is None or self._led_until == self.loop.time()
         self._require(has_leader or self.is_lenient(agent_id), "I1", after, "starts while another may lead")

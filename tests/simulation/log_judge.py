@@ -14,7 +14,7 @@ from uuid import UUID
 from storage.agent_facts import AgentState, StateUpdate
 from storage.events.catalogue import EventType
 from storage.events.model import Event
-from storage.model import Notification
+from storage.model import AgentStatus, Notification
 from tests.simulation.history import History
 from tests.simulation.tables import Nobody, Tables
 
@@ -156,6 +156,8 @@ class LogJudge(Nobody):
         if state is None:
             return
         phase = self._phases.get(agent_id, ASLEEP)
+        if state.status is AgentStatus.SLEEPING and state.paused != (phase == "paused"):
+            yield f"is paused: {state.paused}, and the log says {phase}"
         if state.phase != phase:
             yield f"is recorded as {state.phase}, and the log says {phase}"
         open_run = self._open_runs.get(agent_id)

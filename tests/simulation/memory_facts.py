@@ -24,7 +24,7 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         created_at=agent.created_at,
         name=agent.name,
         model=agent.model,
-        paused=tables.organizations[agent.organization_id].paused,
+        organization_paused=tables.organizations[agent.organization_id].paused,
         max_sleep_hours=agent.max_sleep_hours,
         agent_window_seconds=agent.debounce_window_seconds,
         template_window_seconds=template.debounce_window_seconds if template else None,

@@ -145,6 +145,7 @@ class MemoryStates:
             is_resting = state.status is AgentStatus.SLEEPING
             return (
                 is_resting
+                and not state.paused
                 and state.phase not in {OVER_BUDGET, Phase.QUARANTINED}
                 and any(budget.is_reached for budget in budgets(self._tables, agent, now))
             )
@@ -252,7 +253,7 @@ class MemoryStates:
 
     def _is_paused(self, state: AgentState) -> bool:
         organization_id = self._tables.agents[state.agent_id].organization_id
-        return self._tables.organizations[organization_id].paused
+        return state.paused or self._tables.organizations[organization_id].paused
 
 
 async def update_row(tables: Tables, transaction: Transaction, update: StateUpdate) -> bool:

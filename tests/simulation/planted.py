@@ -162,7 +162,7 @@ PLANTED = (
         memory_facts.budgets,
         "(owner_id, now.date())",
         "(owner_id, min(day for _, day in tables.spending) if tables.spending else now.date())",
-        34,
+        211,
     ),
     PlantedBug(
         "a raised cap reaches no agent",
@@ -228,6 +228,13 @@ PLANTED = (
         118,
     ),
     PlantedBug(
+        "a pause of one agent is ignored",
+        decisions.decide,
+        "    if facts.is_paused:\n",
+        "    if facts.organization_paused:\n",
+        5,
+    ),
+    PlantedBug(
         "event missing: the end of a run writes none",
         record.record,
         "ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)",
@@ -237,8 +244,8 @@ PLANTED = (
     PlantedBug(
         "event missing: a sentence changes without one",
         record.record,
-        "digest == (before.why_digest or INITIAL_DIGEST) and not is_stop",
-        "not is_stop",
+        "digest == (before.why_digest or INITIAL_DIGEST) and not is_told",
+        "not is_told",
         0,
     ),
     PlantedBug(

@@ -39,6 +39,7 @@ TURNS_TO_END = 100
 READS_PER_TICK = (None, 1, 1, 4)
 SLOTS = (1, 2, 2)
 SHARE_WITH_CAPS = 0.4
+SHARE_WITH_PAUSES = 0.25  # of single agents
 ERROR_METHODS = frozenset({"error", "exception", "critical"})
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
 
@@ -73,7 +74,12 @@ class Simulation:
         self._tables.witness = Witnesses(self.judge, reads_along, self._followers, self._why_judge)
         self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
         self._workload = Workload(
-            self._chance, self._tables, self.ids, self._wall.now, has_caps=self._has_caps
+            self._chance,
+            self._tables,
+            self.ids,
+            self._wall.now,
+            has_caps=self._has_caps,
+            has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
         )
         self._lives = 0
         self._process: Process

@@ -39,8 +39,16 @@ class Workload:
     """Draws actions that fit the present state."""
 
     def __init__(
-        self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime], *, has_caps: bool
+        self,
+        random: Random,
+        tables: Tables,
+        ids: Ids,
+        now: Callable[[], datetime],
+        *,
+        has_caps: bool,
+        has_pauses: bool,
     ) -> None:
+        """`has_pauses`: single agents are paused, too, not only organizations."""
         self._random = random
         self._tables = tables
         self._ids = ids
@@ -63,6 +71,8 @@ class Workload:
         ]
         if has_caps:
             self._kinds.append((4, self._change_cap))
+        if has_pauses:
+            self._kinds.append((8, self._pause_agent))
 
     def pause_before_next(self) -> float:
         """Return the seconds until the next action, a number of quanta that is often zero or small."""
@@ -183,6 +193,11 @@ class Workload:
         organization_id = agent.organization_id
         paused = not self._tables.organizations[organization_id].paused
         return Action("pause", lambda clients: clients.pause(organization_id, paused=paused))
+
+    def _pause_agent(self, agent: Agent) -> Action:
+        state = self._tables.states.get(agent.id)
+        owned = OwnedFieldsRequest(paused=state is None or not state.paused)
+        return Action("pause of an agent", lambda clients: clients.write_owned(agent, owned))
 
     def _delete_agent(self, agent: Agent) -> Action | None:
         return Action("DELETE agent", lambda clients: clients.delete_agent(agent))

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from storage.agents.agents import AgentFilters
+from storage.agents.agent_filters import AgentFilters
 from storage.agents.secrets import Secret, SecretFilters
+from storage.agents.sorted_agents import AgentSort, SortedPage
 from storage.channels.contacts import ContactFilters
 from storage.channels.documents import DocumentFilters
 from storage.channels.messages import MessageFilters
@@ -101,6 +102,14 @@ class Lists:
     async def agents(self, page: Page) -> Chunk[Any]:
         return await self.storage.agents.list_page(AgentFilters(self.owners), page)
 
+    async def sorted_agents(self, page: Page) -> Chunk[Any]:
+        filters, by_name = AgentFilters(self.owners), AgentSort.NAME
+        skipped = SortedPage(NOW, limit=max(page.offset, 1))
+        first = await self.storage.sorted_agents.list_page(filters, by_name, skipped)
+        after = first[-1].position if page.offset else None
+        sorted_page = SortedPage(NOW, after, page.limit, page.max_bytes)
+        return await self.storage.sorted_agents.list_page(filters, by_name, sorted_page)
+
     async def notifications(self, page: Page) -> Chunk[Any]:
         return await self.storage.notifications.list_page(NotificationFilters(self.owners), page)
 
@@ -140,7 +149,7 @@ class Lists:
         await storage.adapters.insert(weather)
         await storage.tools.insert(tool(weather.id, parameters={"title": LONG}))
         await storage.adapter_configs.insert(config)
-        await stored_agent(self.pool, owner, system_prompt=LONG)
+        await stored_agent(self.pool, owner, system_prompt=LONG, tags=(LONG,))
         await storage.notifications.insert(new_notification(scout.id, body=LONG), {owner})
         await storage.contacts.insert(contact(scout, metadata={"title": LONG}))
         await storage.messages.insert(message(scout, body=LONG))

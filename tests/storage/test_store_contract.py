@@ -160,7 +160,7 @@ async def test_facts_of_a_new_agent_show_it_asleep(store: Store) -> None:
         state=AgentState(scout.id),
         created_at=NOW,
         name="Scout",
-        paused=False,
+        organization_paused=False,
         max_sleep_hours=8,
         agent_window_seconds=0,
         template_window_seconds=None,
@@ -188,7 +188,7 @@ async def test_facts_contain_template_window_and_pause_of_organization(store: St
     seen = await store.get_facts(scout)
 
     assert (seen.agent_window_seconds, seen.template_window_seconds, seen.max_sleep_hours) == (7, 5, 2)
-    assert seen.paused
+    assert seen.organization_paused
     assert await store.storage.organizations.list_paused() == [owner.id]
 
 

@@ -124,6 +124,17 @@ async def test_refused_request_leaves_no_event(service: Service, api: Api, other
     assert await actors(service) == []
 
 
+async def test_pause_of_an_agent_leaves_its_events(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    path = f"/api/cloud/agents/{agent['id']}/"
+    for paused in (True, True, False):
+        assert (await api.patch(path, {"paused": paused})).body["paused"] is paused
+
+    told = [each for each in await actors(service) if each[0].startswith("agent.")]
+    assert [type_ for type_, _ in told] == ["agent.created", "agent.paused", "agent.unpaused"]
+    assert len({actor for _, actor in told}) == 1
+
+
 async def test_pause_by_an_administrator_leaves_its_event(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     path = f"/api/organizations/organizations/{agent['organization']}/"

@@ -1,34 +1,27 @@
 """Agents: create, list, read, change, delete.
 
-These handlers store an agent's settings themselves. Its state (`status`, `sleep_until` and the like) belongs
-to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
+These handlers store an agent's settings themselves. Its state (`paused`, `status`, `sleep_until` and the
+like) belongs to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
 """
 
 from datetime import datetime
 from functools import partial
 from typing import Any
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agents.agents import AgentFilters
 from storage.agents.tags import MAX_TAGS_BYTES
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing, TooManyTags
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
+from web.access.agent_queries import read_agent_filters
 from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import single_organization
 from web.access.model_checks import require_usable_change, require_usable_model
-from web.access.path_access import (
-    agent_of_path,
-    load_agent,
-    require_agent,
-    require_organization,
-    require_owned,
-)
+from web.access.path_access import agent_of_path, load_agent
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import REQUIRED
@@ -51,7 +44,11 @@ BODY = AgentBody()
 QUERY = AgentQuery()
 TAGS = TagsBody()
 
-SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {"status": AgentStatus.SLEEPING, "sleep_until": None}
+SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {
+    "paused": False,
+    "status": AgentStatus.SLEEPING,
+    "sleep_until": None,
+}
 # Only runs change these: a value that a client gives is checked, but has no effect.
 RUN_FIELD_DEFAULTS: dict[str, Any] = {
     "run_started_at": None,
@@ -171,26 +168,9 @@ async def _answer_after_supervisor(
 async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the agents of your organizations, newest first, without archived ones unless you ask for them."""
     query = read_query(request, QUERY)
-    await require_organization(request, caller, query["organization"])
-    await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
-    await require_agent(request, caller, query["parent"])
+    filters = await read_agent_filters(request, caller, query)
     agents = request.app[STORAGE].agents
-    filters = AgentFilters(
-        organization_ids=_filter_organizations(caller, query["organization"]),
-        include_archived=query["include_archived"],
-        purpose=query["purpose"],
-        tags=tuple(query["tag"]),
-        template_id=query["template"],
-        status=query["status"],
-        parent_id=query["parent"],
-        name=query["name"],
-        search=query["search"],
-    )
     return await answer_owned_list(request, query, caller.organizations, agents, filters, serialize_agent)
-
-
-def _filter_organizations(caller: Caller, organization_id: UUID | None) -> tuple[UUID, ...]:
-    return tuple(own_id for own_id in caller.organizations if organization_id in {None, own_id})
 
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:

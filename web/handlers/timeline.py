@@ -22,6 +22,7 @@ QUERY = TimelineQuery()
 
 DEFAULT_PERIOD = timedelta(days=1)
 MAX_DAYS = 31
+LONGER_BY_CLOCK = timedelta(hours=1)  # 31 days are an hour longer if the clock is set back in one of them
 MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
 START_NOT_BEFORE_END = "start must be before end."
 TOO_LONG = f"The period may be at most {MAX_DAYS} days long: choose a later start or an earlier end."
@@ -55,7 +56,7 @@ def _period(query: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:
     start: datetime = query["start"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
     if start >= end:
         raise Invalid({"start": [START_NOT_BEFORE_END]})
-    if end - start > timedelta(days=MAX_DAYS):
+    if end - start > timedelta(days=MAX_DAYS) + LONGER_BY_CLOCK:
         raise Invalid({"start": [TOO_LONG]})
     return start, end
 

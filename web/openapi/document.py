@@ -22,11 +22,12 @@ from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.openapi.value_meanings import append_value_meanings
 from web.openapi.webhooks import webhook_requests
-from web.paging import PageQuery
+from web.paging import TOTAL_HEADER, PageQuery
 from web.request.forms import MAX_FIELDS
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
+from web.schemas.supervisors import SortedAgentQuery
 from web.version import VERSION
 
 INTERFACE_VERSION = "1.0.0"
@@ -235,8 +236,10 @@ def _stream(kind: Any, components: Components) -> Json:
 
 def _success(route: Route, components: Components) -> Json:
     names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
-    if isinstance(route.query, PageQuery):
+    if isinstance(route.query, PageQuery | SortedAgentQuery):
         names.append("Link")
+    if isinstance(route.query, SortedAgentQuery):
+        names.append(TOTAL_HEADER)
     if route.idempotent:
         names.append(idempotency.REPLAYED_HEADER)
     success: Json = {"description": route.summary, "headers": error_responses.headers(*names)}

@@ -1,7 +1,7 @@
 """The responses with which a route can refuse."""
 
 from web.openapi.components import Json
-from web.paging import PageQuery
+from web.paging import TOTAL_HEADER, PageQuery
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route
 from web.schemas.traces import TraceQuery
@@ -89,6 +89,10 @@ HEADER_OBJECTS: dict[str, Json] = {
     "Link": {
         "description": '`<…>; rel="next"` while there is more, if the request has a `limit`.',
         "schema": {"type": "string"},
+    },
+    TOTAL_HEADER: {
+        "description": "How many items all pages have together, on the first page.",
+        "schema": {"type": "integer", "minimum": 0},
     },
     "Retry-After": {
         "description": "Seconds after which to try again.",

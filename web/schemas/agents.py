@@ -32,8 +32,9 @@ from web.request.parsing import Body
 class AgentBody(Body):
     """The writable fields of an agent.
 
-    `status` and `sleep_until` are owned by its supervisor: writing one is a message to it. `run_started_at`
-    and `last_wake_…` only runs change: a value for one of them is checked, but has no effect.
+    `paused`, `status` and `sleep_until` are owned by its supervisor: writing one is a message to it, and they
+    are applied in this order. `run_started_at` and `last_wake_…` only runs change: a value for one of them is
+    checked, but has no effect.
     """
 
     template_id = Uuid(data_key="template", allow_none=True, load_default=None)
@@ -58,6 +59,9 @@ class AgentBody(Body):
     language = Choice(Language, blank=True, load_default="")
     unpriced = Choice(Unpriced, allow_none=True, load_default=None)
 
+    paused = Boolean()
+    """A message to the supervisor: true stops the agent's run and holds every start, false lets what has
+    fallen due start it."""
     status = Choice(AgentStatus)
     """A message to the supervisor: `running` requests a run, `sleeping` stops a run or restores an archived
     agent, `archived` archives it. The answer shows `running` only if a run has started."""
@@ -104,7 +108,9 @@ class TagsBody(Body):
 DATETIME_FIELDS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
 
 
-class AgentQuery(PageQuery):
+class AgentFilterQuery(Body):
+    """The agents that a list shows."""
+
     include_archived = Boolean(load_default=False)
     """Whether archived agents are listed, too."""
     organization = Uuid(load_default=None)
@@ -123,6 +129,10 @@ class AgentQuery(PageQuery):
     """Only agents with exactly this name, ignoring case."""
     search = Line(load_default=None)
     """Only agents whose name contains this text, ignoring case."""
+
+
+class AgentQuery(AgentFilterQuery, PageQuery):
+    pass
 
 
 class AgentResponse(TypedDict):
@@ -162,6 +172,9 @@ class AgentResponse(TypedDict):
     The service only stores it."""
     status: AgentStatus
     """Whether the agent runs, sleeps or is archived."""
+    paused: bool
+    """Whether the agent is paused: its run is stopped and nothing starts it. What comes or falls due wakes it
+    when the pause ends."""
     run_started_at: datetime | None
     """When the active run started; null if there is none."""
     last_wake_reason: str
@@ -218,6 +231,7 @@ def serialize_agent(agent: Agent) -> AgentResponse:
         "sleep_until": agent.sleep_until,
         "email_alias": agent.email_alias,
         "status": agent.status,
+        "paused": agent.paused,
         "run_started_at": agent.run_started_at,
         "last_wake_reason": agent.last_wake_reason,
         "last_wake_interrupted_sleep_until": agent.last_wake_interrupted_sleep_until,

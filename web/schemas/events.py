@@ -250,6 +250,8 @@ DATA: Mapping[str, type] = {
     EventType.AGENT_BACKING_OFF: PhaseData,
     EventType.AGENT_QUARANTINED: PhaseData,
     EventType.AGENT_OVER_BUDGET: PhaseData,
+    EventType.AGENT_PAUSED: PhaseData,
+    EventType.AGENT_UNPAUSED: PhaseData,
     EventType.AGENT_STOPPING: PhaseData,
     EventType.AGENT_STOPPED: PhaseData,
     EventType.AGENT_ARCHIVED: PhaseData,

@@ -25,7 +25,8 @@ class TimelineQuery(Body):
     start = Datetime(load_default=None)
     """The start of the period, in the agent's time zone if it has no offset. Left out: a day before `end`."""
     end = Datetime(load_default=None)
-    """The end of the period, at most 31 days after its start; it may lie ahead. Left out: now."""
+    """The end of the period, at most 31 days after its start, and an hour if the clock is set back; it may
+    lie ahead. Left out: now."""
 
 
 class SupervisorAtQuery(Body):

@@ -27,7 +27,7 @@ async def test_new_agent_is_asleep(states: AgentStates, pool: Pool) -> None:
         state=AgentState(agent.id),
         created_at=NOW,
         name="Scout",
-        paused=False,
+        organization_paused=False,
         max_sleep_hours=8,
         agent_window_seconds=0,
         template_window_seconds=None,
@@ -44,7 +44,11 @@ async def test_facts_hold_template_window_and_pause(states: AgentStates, pool: P
 
     facts = await get_facts(states, agent)
 
-    assert (facts.agent_window_seconds, facts.template_window_seconds, facts.paused) == (None, 60, True)
+    assert (facts.agent_window_seconds, facts.template_window_seconds, facts.organization_paused) == (
+        None,
+        60,
+        True,
+    )
 
 
 async def test_unknown_or_deleted_agent_has_no_facts(states: AgentStates, pool: Pool) -> None:

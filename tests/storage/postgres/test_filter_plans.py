@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from storage.agents.agents import AgentFilters, Agents
+from storage.agents.agent_filters import AgentFilters
+from storage.agents.agents import Agents
 from storage.agents.secrets import SecretFilters, Secrets
+from storage.agents.sorted_agents import AgentSort, SortedAgents, SortedPage
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.channels import document_search
@@ -124,6 +126,10 @@ INSERT INTO agent_state (agent_id) SELECT id FROM copy
 """
 
 
+FILL_DUE = """
+UPDATE agent_state SET next_due_at = created_at + interval '1 s' * hashtext(name)
+FROM agent WHERE id = agent_id
+"""
 FILL_DOCUMENTS = """
 INSERT INTO document (id, organization_id, agent_id, title, content, path, created_at, updated_at, deleted_at)
 SELECT gen_random_uuid(), organization_id, id, 'Note ' || n, 'common word' || n, '/memories/' || n,
@@ -325,6 +331,15 @@ async def test_agents_are_found_by_name_along_an_index(explain: Any, scout: Agen
         (AgentFilters((scout.organization_id,), parent_id=scout.id), 0),
     ):
         assert len(await Agents(pool).list_page(filters, PAGE)) == found
+    require_few(pool)
+
+
+async def test_sorted_agents_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool, filters = await explain(FILL_AGENTS, FILL_DUE), AgentFilters((scout.organization_id,))
+    await pool.execute("ANALYZE")  # else the planner sorts all, which takes as long for so few
+    for sort in (AgentSort.NEWEST, AgentSort.NAME, AgentSort.NEXT_WAKE):
+        page = SortedPage(NOW, limit=10)
+        assert len(await SortedAgents(pool).list_page(filters, sort, page)) == 10
     require_few(pool)
 
 

@@ -258,6 +258,14 @@ async def paused(world: World) -> Agent:
     return agent
 
 
+async def paused_alone(world: World) -> Agent:
+    agent = await asleep_before_a_reminder(world)
+    await world.notify(agent)
+    await world.ask(agent, OwnedFieldsRequest(paused=True))
+    await world.wait_until_idle()
+    return agent
+
+
 async def archived(world: World) -> Agent:
     agent = await asleep_before_a_reminder(world)
     await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
@@ -298,5 +306,6 @@ SITUATIONS: dict[Situation, Phase] = {
     running: Phase.RUNNING,
     stopping: Phase.STOPPING,
     paused: Phase.PAUSED,
+    paused_alone: Phase.PAUSED,
     archived: Phase.ARCHIVED,
 }

@@ -31,6 +31,7 @@ STATE_TYPES = [
     "agent.over_budget",
     "agent.stopped",
     "agent.restored",
+    "agent.unpaused",
     "agent.rescheduled",
     "run.started",
     "run.ended",

@@ -23,7 +23,8 @@ from tests.supervisors.world import World, open_world
 # A second implementation of the rules, in SQL. It does not read next_due_at.
 NEXT_WAKE = """
 WITH one AS (
-    SELECT s.*, o.paused, coalesce(a.debounce_window_seconds, t.debounce_window_seconds, 0) AS window_seconds,
+    SELECT s.*, o.paused OR s.paused AS is_paused,
+           coalesce(a.debounce_window_seconds, t.debounce_window_seconds, 0) AS window_seconds,
            a.organization_id, o.max_cost_usd_per_day AS organization_cap,
            coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
            CASE WHEN s.failures >= 5 AND s.retry_at IS NOT NULL
@@ -76,7 +77,7 @@ WITH one AS (
     FROM today, one
 )
 SELECT nullif(min(greatest(at, budget.opens_at)), 'infinity') FROM proposed, one, budget
-WHERE at IS NOT NULL AND status = 'sleeping' AND NOT paused AND queued_at IS NULL
+WHERE at IS NOT NULL AND status = 'sleeping' AND NOT is_paused AND queued_at IS NULL
 """
 
 

@@ -55,7 +55,7 @@ class RandomAgent:
             self.state,
             *waiting,
             agent_window_seconds=WINDOW_SECONDS,
-            paused=self.paused,
+            organization_paused=self.paused,
             budgets=(Budget(False, Decimal(5), Decimal(5)),) if self.is_over_budget else (),
             pending_at_start=self.active_at_start,
         )
@@ -97,6 +97,10 @@ class RandomAgent:
         if self.state.run_id is None:
             self.queue = [(Source.SMS, self.now, False)]
 
+    @property
+    def is_paused(self) -> bool:
+        return self.paused or self.state.paused
+
     def time_passes(self) -> None:
         wake = decide(self.get_facts(), self.now, POLICY).wake
         if wake is not None and wake.is_postponed:
@@ -110,7 +114,7 @@ class RandomAgent:
         self.has_slot = True
 
     def a_run_is_requested(self) -> None:
-        if self.state.status is AgentStatus.ARCHIVED or self.paused or self.is_over_budget:
+        if self.state.status is AgentStatus.ARCHIVED or self.is_paused or self.is_over_budget:
             return
         if self.state.run_id is None:
             requested = transitions.run_requested(self.state, self.now)
@@ -142,6 +146,13 @@ class RandomAgent:
     def the_pause_ends(self) -> None:
         self.paused = False
 
+    def it_is_paused_alone(self) -> None:
+        self.state = transitions.paused(self.state)
+        self.run_is_stopping = self.state.run_id is not None
+
+    def its_own_pause_ends(self) -> None:
+        self.state = transitions.unpaused(self.state)
+
     def its_budget_is_spent(self) -> None:
         self.is_over_budget = True
 
@@ -149,7 +160,7 @@ class RandomAgent:
         self.is_over_budget = False
 
     def its_supervisor_fails(self) -> None:
-        if self.state.status is AgentStatus.SLEEPING and not self.paused:
+        if self.state.status is AgentStatus.SLEEPING and not self.is_paused:
             self.state = transitions.failed(
                 transitions.dequeued(self.state), Outcome.FAILED, "it crashed", self.now, jitter=0
             )
@@ -171,7 +182,7 @@ class RandomAgent:
             self.end(Outcome.STOPPED if self.run_is_stopping else Outcome.BUDGET)
 
     def the_service_restarts(self) -> None:
-        was_asked_to_stop = self.state.stopped_at is not None or self.paused
+        was_asked_to_stop = self.state.stopped_at is not None or self.is_paused
         self.end(Outcome.STOPPED if was_asked_to_stop else Outcome.INTERRUPTED)
 
     def end(self, outcome: Outcome) -> None:
@@ -215,6 +226,8 @@ EVENT_WEIGHTS: dict[Callable[[RandomAgent], None], int] = {
     RandomAgent.it_is_restored: 3,
     RandomAgent.its_organization_is_paused: 1,
     RandomAgent.the_pause_ends: 3,
+    RandomAgent.it_is_paused_alone: 1,
+    RandomAgent.its_own_pause_ends: 6,
     RandomAgent.its_budget_is_spent: 1,
     RandomAgent.its_budget_is_raised: 3,
     RandomAgent.its_supervisor_fails: 3,

@@ -78,7 +78,7 @@ def test_archived_agent_has_no_wake(seen: AgentFacts) -> None:
 
 @given(some_facts())
 def test_agent_of_a_paused_organization_has_no_wake(seen: AgentFacts) -> None:
-    assert decided(replace(seen, paused=True)) == Decision(Phase.PAUSED)
+    assert decided(replace(seen, organization_paused=True)) == Decision(Phase.PAUSED)
 
 
 @given(some_facts())
@@ -184,7 +184,7 @@ def test_earliest_run_request_is_the_reason_of_several_due() -> None:
 
 
 def test_run_of_a_paused_organization_is_stopping() -> None:
-    assert decided(facts(running(), paused=True)) == Decision(Phase.STOPPING)
+    assert decided(facts(running(), organization_paused=True)) == Decision(Phase.STOPPING)
 
 
 def test_machine_notification_ends_the_hold() -> None:

@@ -190,7 +190,7 @@ STORIES = [
         None,
     ),
     (
-        replace(HELD, paused=True),
+        replace(HELD, organization_paused=True),
         Phase.PAUSED,
         "Its organization is paused; nothing starts until the pause ends.",
         None,
@@ -227,7 +227,7 @@ def test_every_wake_reason_is_explained_in_words(reason: str) -> None:
         (facts(running()), NOW - MINUTE),
         (facts(running(stopped_at=NOW)), NOW),
         (facts(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
-        (facts(state(last_ended_at=NOW - MINUTE), paused=True), None),  # its begin is not stored
+        (facts(state(last_ended_at=NOW - MINUTE), organization_paused=True), None),  # its begin is not stored
     ],
 )
 def test_since_is_the_moment_at_which_the_phase_began(seen: AgentFacts, expected: datetime | None) -> None:

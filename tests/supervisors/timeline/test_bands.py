@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from storage.events.catalogue import EventType
 from storage.events.model import Event
-from supervisors.policy.explanations import WHY_PAUSED, WHY_STOPPING_BEFORE_NEXT, WHY_STOPPING_FOR_PAUSE
+from supervisors.policy.explanations import (
+    WHY_AGENT_PAUSED,
+    WHY_BOTH_PAUSED,
+    WHY_PAUSED,
+    WHY_STOPPING_BEFORE_NEXT,
+    WHY_STOPPING_FOR_PAUSE,
+)
 from supervisors.timeline.bands import MOMENT, Band, BandPhase, Fallback, State
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.supervisors.timeline.bands_of_events import bands
@@ -132,6 +138,19 @@ def test_stop_keeps_its_sentence_during_a_pause() -> None:
     found = hour(events, [pause(3, -9)])
 
     assert told(found) == [(0, "stopping", stopped), (30, "stopping", WHY_STOPPING_FOR_PAUSE)]
+
+
+def test_pauses_of_agent_and_organization_are_told_together() -> None:
+    events = [event(1, -5, "paused", why=WHY_AGENT_PAUSED), event(4, 40, "asleep", why="Asleep.")]
+
+    found = hour(events, [pause(2, 10), pause(3, 30, ends=True)])
+
+    assert told(found) == [
+        (0, "paused", WHY_AGENT_PAUSED),
+        (10, "paused", WHY_BOTH_PAUSED),
+        (30, "paused", WHY_AGENT_PAUSED),
+        (40, "asleep", "Asleep."),
+    ]
 
 
 def test_pause_without_kept_begin_is_seen_by_its_end() -> None:

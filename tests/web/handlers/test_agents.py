@@ -75,6 +75,7 @@ async def test_agent_has_defaults(api: Api) -> None:
         "sleep_until": None,
         "email_alias": None,
         "status": "sleeping",
+        "paused": False,
         "run_started_at": None,
         "last_wake_reason": "",
         "last_wake_interrupted_sleep_until": None,

@@ -1,0 +1,248 @@
+"""Agents in the orders in which people look at them: by name, next wake, cost of the day or waiting work.
+
+An order is made of a value and, among equal values, of the time of creation, newest first. Agents without a
+value come last. A page starts after the position of the last row of the page before, which contains the value
+that the row had: agents whose values stay the same are neither repeated nor left out. One whose value changes
+between two pages may be on both, or on neither.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import LiteralString
+from uuid import UUID
+
+from storage.agents.agent_filters import AgentFilters, add_filters
+from storage.model import AgentStatus, Purpose
+from storage.postgres.page_conditions import OrderedConditions, fetch_page
+from storage.postgres.paging import CHUNK_BYTES, Chunk
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, fill_in
+
+Value = str | datetime | Decimal | int
+
+
+class AgentSort(StrEnum):
+    """The order of a list of agents; among equals, the newest comes first."""
+
+    NEWEST = "-created_at"
+    """By the time of creation, the newest first."""
+    NAME = "name"
+    """By the name, ignoring case."""
+    NEXT_WAKE = "next_wake"
+    """By the next moment at which something is due, the earliest first; agents without one come last."""
+    COST = "-cost_today"
+    """By the cost of the present UTC day, the highest first."""
+    UNCLEARED = "-uncleared_high"
+    """By the number of active high notifications, the highest first."""
+
+
+# The rows of a page: $1 are the organizations, $2 is the limit and $3 is now.
+ROWS = """
+SELECT c.value, a.id, a.organization_id, a.created_at, a.name, a.template_id, t.name AS template_name, a.tags,
+       a.purpose, a.timezone, s.status,
+       coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS max_cost_usd_per_day,
+       coalesce(spending.cost_usd, 0) AS cost_today_usd
+FROM (/* candidates */) c
+JOIN agent a ON a.id = c.id
+JOIN agent_state s ON s.agent_id = a.id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN spending ON spending.owner_id = a.id AND spending.day = ($3::timestamptz AT TIME ZONE 'UTC')::date
+"""
+
+# Read a page of each organization along its index, then take the first of all.
+BY_NAME = """
+SELECT a.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT lower(a.name) AS value, a.created_at, a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
+    WHERE a.organization_id = o.id AND a.deleted_at IS NULL /* and */
+    ORDER BY lower(a.name), a.created_at DESC, a.id DESC LIMIT $2
+) a
+ORDER BY a.value, a.created_at DESC, a.id DESC LIMIT $2
+"""
+
+BY_NEXT_WAKE = """
+SELECT s.next_due_at AS value, a.created_at, a.id FROM agent_state s JOIN agent a ON a.id = s.agent_id
+WHERE a.organization_id = ANY($1::uuid[]) AND a.deleted_at IS NULL AND s.next_due_at IS NOT NULL /* and */
+ORDER BY s.next_due_at, a.created_at DESC, a.id DESC LIMIT $2
+"""
+
+BY_COST = """
+SELECT spent.cost_usd AS value, a.created_at, a.id
+FROM spending spent
+JOIN agent a ON a.id = spent.owner_id
+JOIN agent_state s ON s.agent_id = a.id
+WHERE spent.day = ($3::timestamptz AT TIME ZONE 'UTC')::date
+  AND a.organization_id = ANY($1::uuid[]) AND a.deleted_at IS NULL /* and */
+ORDER BY spent.cost_usd DESC, a.created_at DESC, a.id DESC LIMIT $2
+"""
+
+BY_UNCLEARED = """
+SELECT n.value, a.created_at, a.id
+FROM (
+    SELECT agent_id, count(*) AS value FROM notification WHERE activated_at <= $3 GROUP BY agent_id
+) n
+JOIN agent a ON a.id = n.agent_id
+JOIN agent_state s ON s.agent_id = a.id
+WHERE a.organization_id = ANY($1::uuid[]) AND a.deleted_at IS NULL /* and */
+ORDER BY n.value DESC, a.created_at DESC, a.id DESC LIMIT $2
+"""
+
+# The agents without a value, or all.
+BY_CREATION = """
+SELECT a.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT NULL AS value, a.created_at, a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
+    WHERE a.organization_id = o.id AND a.deleted_at IS NULL /* and */
+    ORDER BY a.created_at DESC, a.id DESC LIMIT $2
+) a
+ORDER BY a.created_at DESC, a.id DESC LIMIT $2
+"""
+
+NEWEST = fill_in(ROWS, "/* candidates */", BY_CREATION)
+
+# The limit ends the count of a very large number.
+COUNT = """
+SELECT count(*) FROM (
+    SELECT FROM agent a JOIN agent_state s ON s.agent_id = a.id
+    WHERE a.organization_id = ANY($1::uuid[]) AND a.deleted_at IS NULL /* and */
+    LIMIT $2
+) a
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The statement of the agents that have a value, its order, and the condition that leads past a position.
+
+    `without_value` is the condition on all other agents, which may take the time; None if there are none.
+    """
+
+    statement: LiteralString
+    by_value: LiteralString
+    after: LiteralString
+    without_value: LiteralString | None
+
+
+ORDERS = {
+    AgentSort.NAME: Order(
+        fill_in(ROWS, "/* candidates */", BY_NAME),
+        "p.value",
+        "lower(a.name) >= $ AND (lower(a.name) > $ OR (a.created_at, a.id) < ($, $))",
+        None,
+    ),
+    AgentSort.NEXT_WAKE: Order(
+        fill_in(ROWS, "/* candidates */", BY_NEXT_WAKE),
+        "p.value",
+        "s.next_due_at >= $ AND (s.next_due_at > $ OR (a.created_at, a.id) < ($, $))",
+        "s.next_due_at IS NULL",
+    ),
+    AgentSort.COST: Order(
+        fill_in(ROWS, "/* candidates */", BY_COST),
+        "p.value DESC",
+        "spent.cost_usd <= $ AND (spent.cost_usd < $ OR (a.created_at, a.id) < ($, $))",
+        "NOT EXISTS (SELECT FROM spending WHERE owner_id = a.id"
+        " AND day = ($::timestamptz AT TIME ZONE 'UTC')::date)",
+    ),
+    AgentSort.UNCLEARED: Order(
+        fill_in(ROWS, "/* candidates */", BY_UNCLEARED),
+        "p.value DESC",
+        "n.value <= $ AND (n.value < $ OR (a.created_at, a.id) < ($, $))",
+        "NOT EXISTS (SELECT FROM notification WHERE agent_id = a.id AND activated_at <= $)",
+    ),
+}
+NEWEST_FIRST = "p.created_at DESC, p.id DESC"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place of a row in a sorted list: its value, None if it has none, its creation and its id."""
+
+    value: Value | None
+    created_at: datetime
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class SortedPage:
+    """At most `limit` agents after a position, as many as fit `max_bytes` but at least one."""
+
+    now: datetime
+    after: Position | None = None
+    limit: int = 100
+    max_bytes: int = CHUNK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent in a list for people. `value` is the one that the list is sorted by."""
+
+    value: Value | None
+    id: UUID
+    organization_id: UUID
+    created_at: datetime
+    name: str
+    template_id: UUID | None
+    template_name: str | None
+    tags: tuple[str, ...]
+    purpose: Purpose
+    timezone: str
+    status: AgentStatus
+    max_cost_usd_per_day: Decimal | None
+    cost_today_usd: Decimal
+
+    @property
+    def position(self) -> Position:
+        return Position(self.value, self.created_at, self.id)
+
+
+class SortedAgents:
+    """Lists of agents in the orders of `AgentSort`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def list_page(self, filters: AgentFilters, sort: AgentSort, page: SortedPage) -> Chunk[AgentRow]:
+        """List one page of the agents: those with a value of the order, then the others, newest first."""
+        order, after, chunk = ORDERS.get(sort), page.after, Chunk[AgentRow]([], is_cut=False)
+        if order is not None and (after is None or after.value is not None):
+            chunk = await self._list_valued(filters, order, page)
+            after = None
+            if order.without_value is None or chunk.is_cut or len(chunk) == page.limit:
+                return chunk
+        others = replace(page, after=after, limit=page.limit - len(chunk))
+        rest = await self._list_newest(filters, None if order is None else order.without_value, others)
+        return Chunk([*chunk, *rest], is_cut=rest.is_cut)
+
+    async def count(self, filters: AgentFilters, limit: int) -> int:
+        """Count the agents that the list shows, up to `limit`."""
+        conditions = Conditions(filters.organization_ids, limit)
+        add_filters(conditions, filters)
+        count: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
+        return count
+
+    async def _list_valued(self, filters: AgentFilters, order: Order, page: SortedPage) -> Chunk[AgentRow]:
+        by = f"{order.by_value}, {NEWEST_FIRST}"
+        conditions = _conditions(filters, page, by)
+        if (after := page.after) is not None:
+            conditions.add(order.after, after.value, after.value, after.created_at, after.id)
+        return await fetch_page(self._pool, AgentRow, order.statement, conditions)
+
+    async def _list_newest(
+        self, filters: AgentFilters, without_value: LiteralString | None, page: SortedPage
+    ) -> Chunk[AgentRow]:
+        conditions = _conditions(filters, page, NEWEST_FIRST)
+        if without_value is not None:
+            conditions.add(without_value, *([page.now] * without_value.count("$")))
+        if (after := page.after) is not None:
+            conditions.add("(a.created_at, a.id) < ($, $)", after.created_at, after.id)
+        return await fetch_page(self._pool, AgentRow, NEWEST, conditions)
+
+
+def _conditions(filters: AgentFilters, page: SortedPage, order: str) -> OrderedConditions:
+    conditions = OrderedConditions(
+        filters.organization_ids, page.limit, page.now, max_bytes=page.max_bytes, order=order
+    )
+    add_filters(conditions, filters)
+    return conditions

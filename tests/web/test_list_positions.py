@@ -1,0 +1,58 @@
+"""Positions in sorted lists: what is written is read again, and anything else is refused."""
+
+from base64 import urlsafe_b64encode
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import pytest
+
+from storage.agents.sorted_agents import AgentSort, Position, Value
+from tests.storage.factories import NOW
+from web.errors import Invalid
+from web.list_positions import read_position, write_position
+
+VALUES: list[tuple[AgentSort, Value | None]] = [
+    (AgentSort.NEWEST, None),
+    (AgentSort.NAME, "ängström 😀"),
+    (AgentSort.NAME, ""),
+    (AgentSort.NEXT_WAKE, NOW),
+    (AgentSort.NEXT_WAKE, None),
+    (AgentSort.COST, Decimal("12.345678")),
+    (AgentSort.UNCLEARED, 7),
+]
+ID, MOMENT = str(uuid4()), NOW.isoformat()
+BROKEN: list[tuple[AgentSort, Any]] = [
+    (AgentSort.NAME, ["a", MOMENT]),
+    (AgentSort.NAME, {"a": 1}),
+    (AgentSort.NAME, [1, MOMENT, ID]),
+    (AgentSort.NAME, ["a\x00", MOMENT, ID]),
+    (AgentSort.NAME, ["a", "yesterday", ID]),
+    (AgentSort.NAME, ["a", "2026-01-01T00:00:00", ID]),
+    (AgentSort.NAME, ["a", MOMENT, "7"]),
+    (AgentSort.NEWEST, ["a", MOMENT, ID]),
+    (AgentSort.NEXT_WAKE, ["soon", MOMENT, ID]),
+    (AgentSort.COST, ["NaN", MOMENT, ID]),
+    (AgentSort.COST, ["much", MOMENT, ID]),
+    (AgentSort.UNCLEARED, ["99999999999999999999", MOMENT, ID]),
+    (AgentSort.UNCLEARED, ["1.5", MOMENT, ID]),
+]
+
+
+@pytest.mark.parametrize(("sort", "value"), VALUES)
+def test_position_is_read_as_it_was_written(sort: AgentSort, value: Value | None) -> None:
+    position = Position(value, NOW, uuid4())
+    assert read_position(write_position(position), sort) == position
+
+
+@pytest.mark.parametrize(("sort", "parts"), BROKEN)
+def test_position_of_another_list_is_refused(sort: AgentSort, parts: Any) -> None:
+    with pytest.raises(Invalid):
+        read_position(urlsafe_b64encode(orjson.dumps(parts)).decode(), sort)
+
+
+@pytest.mark.parametrize("text", ["", "x", "é", "====", "AAAA", ID])
+def test_text_that_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        read_position(text, AgentSort.NAME)

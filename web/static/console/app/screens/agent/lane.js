@@ -1,0 +1,226 @@
+// The day lane: what the agent did, day by day, and what lies ahead of it.
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../../lib.js";
+import { get } from "../../core/api.js";
+import { useKeys } from "../../core/keys.js";
+import { useResource } from "../../core/resource.js";
+import { PHASES } from "../../core/words.js";
+import { Loaded } from "../../ui/loaded.js";
+import { addDays, columnAt, hourLabels, instantAt } from "./lane_days.js";
+import { LaneDay, Patterns, Swatch } from "./lane_day.js";
+import { LaneDetail } from "./lane_detail.js";
+import { continued, findItem, itemsOf, readTimeline, waits } from "./lane_items.js";
+import { LaneTable } from "./lane_table.js";
+import { DAY_COUNTS, selectItem, showBand, showColumns, showDays, useLaneView } from "./lane_view.js";
+import { sentenceOf, spanWords, wordOf } from "./lane_words.js";
+
+const room = (rows, pitch, band) => {
+  const top = rows * pitch + 3;
+  return { rows, pitch, top, band, height: top + band + 10 };
+};
+const ROOMS = { 1: room(4, 5, 34), 3: room(3, 4, 24), 7: room(2, 4, 16), 31: room(1, 4, 11) };
+const LABEL_WIDTH = 70; // pixels
+const EVENTS = ["agent.*", "run.*", "notification.*", "message.*", "budget.*", "organization.*"];
+
+const iso = (at) => new Date(at).toISOString();
+
+/** Read a period, and then only what is new: from some bands before the last one on. */
+const useTimeline = (id, start, end, isWanted) => {
+  const known = useRef(null);
+  const key = isWanted ? `${id} ${start} ${end}` : null;
+  const isOpen = end > Date.now();
+  const load = async (signal) => {
+    if (!key) return null;
+    const old = known.current?.key === key ? known.current.timeline : null;
+    const from = old?.bands.at(-3)?.start ?? iso(start);
+    const fresh = readTimeline(await get(`/api/cloud/agents/${id}/timeline/`, { start: from, end: iso(end) }, signal));
+    const timeline = old ? continued(old, fresh) : fresh;
+    known.current = { key, timeline };
+    return timeline;
+  };
+  return useResource(load, [key], key && isOpen ? { events: EVENTS, agent: id } : {});
+};
+
+/** Return the reference of an element and its width in pixels. */
+const useWidth = () => {
+  const box = useRef(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return [box, width];
+};
+
+/** Return what the keys of the lane do. */
+const bindingsOf = (shown, items, index, open) => {
+  const { view, own, lanes } = shown;
+  const center = items[index] ? columnAt(own, Math.min(Math.max(items[index].at, own.start), own.end)) : (view.from + view.to) / 2;
+  const select = (one) => {
+    selectItem(one);
+    const lane = lanes.find(({ start, end }) => start <= one.at && one.at < end) ?? lanes[0];
+    const column = columnAt(lane, one.at);
+    if (column < view.from || column > view.to) showColumns(shown, column, view.to - view.from);
+  };
+  const step = (by) => {
+    const next = items[index + by];
+    if (next) select(next);
+    else if (by < 0) showDays({ ...shown, day: addDays(shown.day, -shown.count) }, lanes[0].start - 1);
+    else if (shown.day < shown.today) showDays({ ...shown, day: addDays(shown.day, shown.count) }, own.end);
+  };
+  const day = (by) => () => shown.day < shown.today || by < 0 ? showDays({ ...shown, day: addDays(shown.day, by * shown.count) }) : 0;
+  const zoom = (factor) => () => showColumns(shown, center, (view.to - view.from) * factor);
+  return {
+    ArrowLeft: { help: "Event before", run: () => step(-1) },
+    ArrowRight: { help: "Event after", run: () => step(1) },
+    "+": { help: "Zoom in", run: zoom(1 / 3) },
+    "-": { help: "Zoom out", run: zoom(3) },
+    "0": { help: "Show the whole day", run: zoom(1e9) },
+    "[": { help: "Earlier days", run: day(-1) },
+    "]": { help: "Later days", run: day(1) },
+    t: { help: "Today", run: () => showDays({ ...shown, day: shown.today }) },
+    own: {
+      Home: () => items[0] && select(items[0]),
+      End: () => items.length && select(items.at(-1)),
+      Enter: open,
+    },
+  };
+};
+
+const useLaneKeys = (bindings, box) => {
+  const focusing = ({ help, run }) => ({ help, run: () => (run(), box.current?.focus({ preventScroll: true })) });
+  const { own, ...everywhere } = bindings;
+  useKeys(Object.fromEntries(Object.entries(everywhere).map(([key, one]) => [key, focusing(one)])));
+  return (event) => {
+    const run = own[event.key] ?? everywhere[event.key]?.run;
+    if (!run || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    run();
+  };
+};
+
+const Toolbar = ({ shown, keys }) => {
+  const { day, count, today, isZoomed } = shown;
+  const choose = (event) => showDays({ ...shown, count: Number(event.target.value) });
+  return html`<div class="lane-tools">
+    <button onClick=${keys["["].run} aria-label="Earlier">‹</button>
+    <input type="date" aria-label="Day" value=${day} max=${today} onChange=${(event) => event.target.value && showDays({ ...shown, day: event.target.value })} />
+    <button onClick=${keys["]"].run} disabled=${day >= today} aria-label="Later">›</button>
+    <button onClick=${() => showDays({ ...shown, day: addDays(today, -1), count: 1 })}>Yesterday</button>
+    <button onClick=${keys.t.run}>Today</button>
+    <select aria-label="How many days" onChange=${choose}>
+      ${DAY_COUNTS.map((one) => html`<option value=${one} selected=${one === count}>${one === 1 ? "1 day" : `${one} days`}</option>`)}
+    </select>
+    <span class="lane-zoom">
+      <button onClick=${keys["-"].run} disabled=${!isZoomed} aria-label="Zoom out">−</button>
+      <button onClick=${keys["+"].run} aria-label="Zoom in">+</button>
+    </span>
+  </div>`;
+};
+
+const dayName = (day, length) => {
+  const options = length > 1 ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "long", day: "numeric", month: "long" };
+  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }).format(new Date(day));
+};
+
+const Hours = ({ shown, width }) => {
+  const { own, view, zone, isAligned } = shown;
+  const labels = hourLabels(own, view, zone, isAligned, Math.max(2, Math.floor(width / LABEL_WIDTH)));
+  const place = (column) => ((column - view.from) / (view.to - view.from)) * width;
+  return html`<svg class="lane-svg" width=${width} height="16">
+    ${labels.map(({ column, text }) => {
+      const x = Math.min(Math.max(place(column), 14), width - 16);
+      return html`<text class="lane-hour" x=${x} y="11">${text}</text>`;
+    })}
+  </svg>`;
+};
+
+const Lanes = ({ shown, timeline, items, selected, width }) => {
+  const waiting = useMemo(() => waits(timeline), [timeline]);
+  const size = ROOMS[shown.count];
+  return html`<div aria-hidden="true">
+    <div class="lane-row"><span></span><${Hours} shown=${shown} width=${width} /></div>
+    ${shown.lanes.map(
+      (lane) => html`<div class="lane-row" key=${lane.day}>
+        <span class="lane-day">${shown.isAligned && dayName(lane.day, 2)}${lane.hours !== 24 && html` <small>${lane.hours} h</small>`}</span>
+        <${LaneDay}
+          ...${{ timeline, waiting, items, lane, width, size, selected }}
+          view=${shown.view}
+          zone=${shown.zone}
+          select=${selectItem}
+          isLive=${lane.end > Date.now()}
+        />
+      </div>`,
+    )}
+  </div>`;
+};
+
+const Legend = ({ timeline }) => {
+  const phases = useMemo(() => {
+    const found = new Set();
+    for (const { phase, seconds } of timeline.bands) for (const one of seconds ? Object.keys(seconds) : [phase]) found.add(one);
+    return [...found];
+  }, [timeline]);
+  return html`<p class="lane-legend">
+    ${phases.map((phase) => html`<span><${Swatch} phase=${phase} />${PHASES[phase] ?? phase}</span>`)}
+    ${timeline.resolution_seconds &&
+    html`<span>Much happened: each part of ${Math.round(timeline.resolution_seconds / 60) || 1} min shows its phases by their shares. Zoom in, or choose one day, for more.</span>`}
+    ${timeline.marks_left_out > 0 && html`<span>${timeline.marks_left_out.toLocaleString("en")} earlier marks are left out.</span>`}
+  </p>`;
+};
+
+const describe = (one, agent) => `${wordOf(one)}, ${spanWords(one, agent.timezone, Date.now())}. ${one.title ?? ""} ${sentenceOf(one, agent.timezone)}`;
+
+const LaneOf = ({ agent, shown, timeline }) => {
+  const [box, width] = useWidth();
+  const items = useMemo(() => itemsOf(timeline), [timeline]);
+  const index = findItem(items, shown.at ?? Date.now(), shown.item);
+  const selected = items[index] ?? null;
+  const list = useRef(null);
+  const open = () => {
+    if (selected?.phase === "mixed") showBand(shown, selected);
+    else document.querySelector(".lane-detail a")?.click();
+  };
+  const keys = bindingsOf(shown, items, index, open);
+  const onKeyDown = useLaneKeys(keys, list);
+  return html`<${Toolbar} shown=${shown} keys=${keys} />
+    <div class="lane-box">
+      <div
+        ref=${list}
+        class=${`lane-list ${shown.isAligned ? "lane-stack" : ""}`}
+        role="listbox"
+        tabindex="0"
+        aria-label="What happened, in the order of time; the arrow keys go from event to event"
+        aria-activedescendant=${selected ? "lane-item" : undefined}
+        onKeyDown=${onKeyDown}
+      >
+        <div class="lane-measure"><span></span><div ref=${box}></div></div>
+        ${selected &&
+        html`<div id="lane-item" class="hidden" role="option" aria-selected="true" aria-posinset=${index + 1} aria-setsize=${items.length}>
+          ${describe(selected, agent)}
+        </div>`}
+        ${width > 0 && html`<${Lanes} ...${{ shown, timeline, items, selected, width }} />`}
+      </div>
+    </div>
+    ${selected && html`<${LaneDetail} agent=${agent} one=${selected} zoom=${() => showBand(shown, selected)} />`}
+    <${Legend} timeline=${timeline} />
+    <${LaneTable} agent=${agent} items=${items} index=${index} />`;
+};
+
+/** Show the day lane of an agent. */
+export const Lane = ({ agent }) => {
+  const shown = useLaneView(agent);
+  const { lanes, own, view, isZoomed, count } = shown;
+  const whole = useTimeline(agent.id, lanes[0].start, own.end, true);
+  const isCoarse = count === 1 && isZoomed && whole.data?.resolution_seconds != null;
+  const limits = [instantAt(own, view.from), instantAt(own, view.to)].map(Math.round);
+  const part = useTimeline(agent.id, ...limits, isCoarse);
+  const title = count > 1 ? `${count} days until ${dayName(own.day, 1)}` : dayName(own.day, 1);
+  return html`<section class="card lane" aria-label="Day lane">
+    <${Patterns} />
+    <h2 class="lane-title">${title} <small>${shown.zone}</small></h2>
+    <${Loaded} of=${isCoarse && part.data ? part : whole}>
+      ${(timeline) => html`<${LaneOf} agent=${agent} shown=${shown} timeline=${timeline} />`}
+    <//>
+  </section>`;
+};
