@@ -244,9 +244,7 @@ class OverviewReader:
             items = await self._explain(kind, new[:MAX_SHOWN])
             attention.add(kind, items, totals[kind] - (len(agents) - len(new)))
 
-    async def _explain(
-        self, kind: AttentionKind, agents: Sequence[TroubledAgent]
-    ) -> Sequence[AttentionItem]:
+    async def _explain(self, kind: AttentionKind, agents: Sequence[TroubledAgent]) -> Sequence[AttentionItem]:
         summaries = await self._status.summaries([agent.agent_id for agent in agents])
         return [
             AttentionItem(
@@ -264,9 +262,7 @@ class OverviewReader:
         webhooks = await self._store.list_failing_webhooks(organization_ids, MAX_COUNTED)
         kind = AttentionKind.FAILING_WEBHOOK
         items = [
-            AttentionItem(
-                kind, sentences.why_failing(one), one.since, one.organization_id, webhook_id=one.id
-            )
+            AttentionItem(kind, sentences.why_failing(one), one.since, one.organization_id, webhook_id=one.id)
             for one in webhooks[:MAX_SHOWN]
         ]
         attention.add(kind, items, len(webhooks))

@@ -64,7 +64,9 @@ def why_paused(organization: PausedOrganization) -> str:
     """Say that an organization is paused, and what that means."""
     name = excerpt(organization.name, MAX_NAME)
     since = "" if organization.since is None else f" since {when(organization.since)}"
-    return f'The organization "{name}" has been paused{since}; none of its agents starts until the pause ends.'
+    return (
+        f'The organization "{name}" has been paused{since}; none of its agents starts until the pause ends.'
+    )
 
 
 def why_failing(webhook: FailingWebhook) -> str:
