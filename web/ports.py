@@ -11,7 +11,7 @@ from uuid import UUID
 from storage.agent_facts import AgentFacts
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
-from supervisors.engine.snapshot import AgentSummary, Overview, Snapshot, SnapshotFilters
+from supervisors.engine.snapshot import AgentSummary, Overview, Present, Snapshot, SnapshotFilters
 from supervisors.policy.decisions import Decision
 
 
@@ -62,6 +62,8 @@ class StatusReader(Protocol):
     """The status of the agents, for snapshots and the overview."""
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
+
+    async def present(self, agent_id: UUID) -> Present | None: ...
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> Sequence[Snapshot]: ...
 
