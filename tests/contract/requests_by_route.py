@@ -310,6 +310,7 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/agents/{id}/runs/{run_id}/events/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/runs/": Row(),
     "GET /api/cloud/supervisors/": Row(),
+    "GET /api/cloud/overview/": Row(),
     "GET /api/cloud/usage/": Row(),
     "GET /api/cloud/agents/{id}/events/": Row({"id": AGENT}),
     "GET /api/events/": Row(),
@@ -318,6 +319,10 @@ ROWS: dict[str, Row] = {
     "DELETE /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/timeline/": Row({"id": AGENT}),
+    "POST /api/cloud/agents/{id}/preview/": Row(
+        {"id": AGENT},
+        {"event": {"source": "sms", "count": 2}, "patch": {"template": TEMPLATE, "max_sleep_hours": 1}},
+    ),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),
     # their queues and channels
