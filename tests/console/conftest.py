@@ -91,6 +91,12 @@ async def person(http: aiohttp.ClientSession, console_service: ServiceProcess) -
     return await sign_up(http, console_service.url)
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def other_person(http: aiohttp.ClientSession, console_service: ServiceProcess) -> Person:
+    """The owner of another organization."""
+    return await sign_up(http, console_service.url)
+
+
 @pytest.fixture
 def operator(http: aiohttp.ClientSession, console_service: ServiceProcess) -> Person:
     """The operator of the service."""

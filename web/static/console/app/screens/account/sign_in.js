@@ -1,17 +1,12 @@
 // Sign-in: with e-mail and password, or with the operator's token for the service as a whole.
 import { html } from "../../lib.js";
 import { ApiError, post, send } from "../../core/api.js";
-import { BASE, navigate, query, setTitle } from "../../core/router.js";
+import { BASE, query } from "../../core/router.js";
 import { endSession, updateSession } from "../../core/session.js";
 import { Field, Form } from "../../ui/form.js";
 import { Tabs } from "../../ui/tabs.js";
-
-/** Go where the person wanted to go before the sign-in; only to addresses of the console. */
-export const goOn = (fallback = `${BASE}/`) => {
-  const next = query.value.next;
-  const isOurs = typeof next === "string" && (next === BASE || next.startsWith(`${BASE}/`));
-  navigate(isOurs ? next : fallback, { replace: true });
-};
+import { Door } from "./door.js";
+import { goOn } from "./enter.js";
 
 const signInPerson = async (values) => {
   const { token, user, organizations } = await post("/api/organizations/auth/login/", values);
@@ -29,7 +24,7 @@ const signInOperator = async ({ token }) => {
 };
 
 const PersonForm = () => html`<${Form} save=${signInPerson} submit="Sign in">
-  <${Field} label="E-mail" name="email" type="email" autocomplete="username" required autofocus />
+  <${Field} label="E-mail" name="email" type="email" autocomplete="username" required />
   <${Field} label="Password" name="password" type="password" autocomplete="current-password" required />
 <//>`;
 
@@ -46,7 +41,6 @@ const OperatorForm = () => html`<${Form} save=${signInOperator} submit="Sign in"
 
 /** Show the sign-in. */
 export default function SignIn() {
-  setTitle("Sign in");
   const who = query.value.as === "operator" ? "operator" : "person";
   const href = (as) => `${BASE}/sign-in?${new URLSearchParams({ ...query.value, as })}`;
   const tabs = [
@@ -54,12 +48,9 @@ export default function SignIn() {
     { id: "operator", label: "Operator", href: href("operator") },
   ];
   const next = query.value.next ? `?${new URLSearchParams({ next: query.value.next })}` : "";
-  return html`<section class="card">
-    <h1>Sign in to hostsvc</h1>
+  const links = html`<a href="${BASE}/sign-up${next}">Create an account</a> · <a href="${BASE}/reset">Forgotten password</a>`;
+  return html`<${Door} title="Sign in to hostsvc" links=${links} deps=${[who]}>
     <${Tabs} tabs=${tabs} current=${who} label="Who signs in" />
     ${who === "person" ? html`<${PersonForm} />` : html`<${OperatorForm} />`}
-    <p class="muted door-links">
-      <a href="${BASE}/sign-up${next}">Create an account</a> · <a href="${BASE}/reset">Forgotten password</a>
-    </p>
-  </section>`;
+  <//>`;
 }

@@ -1,0 +1,20 @@
+// What every way into the console ends with.
+import { ApiError, send } from "../../core/api.js";
+import { BASE, navigate, query } from "../../core/router.js";
+import { updateSession } from "../../core/session.js";
+
+/** Go where the person wanted to go before the sign-in: only to addresses of the console, and below the first page. */
+export const goOn = (fallback = `${BASE}/`) => {
+  const next = query.value.next;
+  const isOurs = typeof next === "string" && next.startsWith(`${BASE}/`) && next !== `${BASE}/`;
+  navigate(isOurs ? next : fallback, { replace: true });
+};
+
+/** Start the session of a person by a token, and read the person's organizations and roles. */
+export const enter = async (token, organization = null) => {
+  const headers = { Authorization: `Token ${token}` };
+  const response = await send("GET", "/api/organizations/auth/me/", { headers });
+  if (!response.ok) throw new ApiError(response.status);
+  const { user, organizations } = await response.json();
+  updateSession({ kind: "person", token, user, organizations, organization });
+};
