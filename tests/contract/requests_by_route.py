@@ -315,6 +315,7 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/agents/{id}/runs/{run_id}/events/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/runs/": Row(),
     "GET /api/cloud/supervisors/": Row(),
+    "GET /api/cloud/overview/": Row(),
     "GET /api/cloud/usage/": Row(),
     "GET /api/cloud/agents/{id}/events/": Row({"id": AGENT}),
     "GET /api/events/": Row(),

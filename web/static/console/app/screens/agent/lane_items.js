@@ -32,11 +32,11 @@ const waiting = (one) => ({
 
 const ahead = (one) => ({ ...one, type: one.kind, kind: "ahead", id: one.resource ?? one.kind, start: one.at, at: instant(one.at) });
 
-/** Return an answer of `timeline/` with its times as numbers. */
+/** Return an answer of `timeline/` with its times as numbers. The last band is open if it goes on after the answer. */
 export const readTimeline = (answer) => ({
   ...answer,
   from: instant(answer.start),
-  bands: answer.bands.map(band),
+  bands: answer.bands.map((one, index) => ({ ...band(one), isOpen: index === answer.bands.length - 1 && one.end < answer.end })),
   marks: answer.marks.map(mark),
   waiting: answer.waiting.map(waiting),
   ahead: answer.ahead.map(ahead),
