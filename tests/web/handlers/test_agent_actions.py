@@ -215,7 +215,8 @@ async def test_action_goes_on_at_the_next_agent(
     monkeypatch.setattr(agent_actions, "MAX_AGENTS", 2)
     agents = [await api.create_agent() for _ in range(5)]
     await act(api, "pause", agents[1:2])
-    body = {"match": {}} if given == "match" else {"agents": [agent["id"] for agent in agents]}
+    body: dict[str, Any] = {"agents": [agent["id"] for agent in agents]}
+    body = {"match": {}} if given == "match" else body
 
     answers = await act_on_all(api, "pause", **body)
 
