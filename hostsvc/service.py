@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -74,6 +75,10 @@ class Service:
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
         return self.leadership.is_held() and not self.draining
+
+    def forgotten(self) -> Mapping[UUID, datetime]:
+        """Return the agents that nothing will start although something is active, and since when."""
+        return self.stuck_agents.forgotten()
 
     def report_refusal(self, error: StorageError) -> None:
         """Count a request that was refused because of the database."""
