@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from storage.agents.actions import AgentSelections
 from storage.agents.agents import Agents
 from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
@@ -101,6 +102,7 @@ class Storage:
         )
         self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
         self.sorted_agents = SortedAgents(pool)
+        self.agent_selections = AgentSelections(pool)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.overviews = Overviews(pool)
         self.wakes = Wakes(pool, cipher, sleep)

@@ -59,6 +59,7 @@ async def test_lane_leads_to_why_it_did_not_wake_last_night(
 
     await page.get_by_role("button", name="Yesterday").click()
     await expect(detail(page)).to_contain_text("Asleep until something comes.")
+    await expect(detail(page)).to_contain_text("06:00:00 \u2013 after ")
     await page.keyboard.press("ArrowLeft")
 
     await expect(detail(page)).to_contain_text("over budget")

@@ -53,7 +53,10 @@ export const spanWords = (one, zone, present) => {
   const time = (at) => `${formatInstant(at, zone, "day") === day ? "" : `${formatInstant(at, zone, "day")} `}${formatInstant(at, zone, "time")}`;
   if (one.kind === "band") {
     const length = formatDuration(((one.isOpen ? Math.max(one.until, present) : one.until) - one.at) / 1000);
-    return one.isOpen ? `since ${first} · ${length}` : `${first} – ${time(one.until)} · ${length}`;
+    const start = one.isCutBefore ? `before ${first}` : first;
+    if (one.isOpen) return `since ${start} · ${one.isCutBefore ? "more than " : ""}${length}`;
+    const isCut = one.isCutBefore || one.isCutAfter;
+    return `${start} – ${one.isCutAfter ? "after " : ""}${time(one.until)} · ${isCut ? "more than " : ""}${length}`;
   }
   if (one.kind !== "mark" || !one.type.startsWith("notification.c")) return first;
   const end = one.cleared ? `cleared ${time(one.cleared)}` : "not cleared";
