@@ -39,7 +39,7 @@ WHERE n.activated_at <= $1 ORDER BY n.activated_at, n.agent_id LIMIT 1
 
 
 class PhaseSum(NamedTuple):
-    """How many agents are in a phase of the event log, or in all; of paused organizations, or of the others."""
+    """How many agents are in a phase or in all, in paused organizations or in the others."""
 
     paused: bool
     phase: str
