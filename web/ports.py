@@ -9,7 +9,7 @@ from uuid import UUID
 
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
-from supervisors.engine.snapshot import AgentSummary, Overview, Snapshot, SnapshotFilters
+from supervisors.engine.snapshot import AgentSummary, Overview, Present, Snapshot, SnapshotFilters
 
 
 class PauseLog(Protocol):
@@ -59,6 +59,8 @@ class StatusReader(Protocol):
     """The status of the agents, for snapshots and the overview."""
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
+
+    async def present(self, agent_id: UUID) -> Present | None: ...
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> Sequence[Snapshot]: ...
 

@@ -43,6 +43,11 @@ class Spending:
         """List the budgets that cap the agent's spending today. Concurrent reads share a statement."""
         return await self._reads.add((agent_id, now))
 
+    async def get_spent(self, owner_id: UUID, now: datetime) -> Decimal:
+        """Return what an agent or an organization has spent on the UTC day of this moment."""
+        rows = await self._pool.fetch(LIST_SPENT, [owner_id], [now.astimezone(UTC).date()])
+        return rows[0]["cost_usd"] if rows else Decimal(0)
+
     async def _get_many(self, items: Sequence[tuple[UUID, datetime]]) -> list[tuple[Budget, ...]]:
         moments = dict(items)
         caps = await self._pool.fetch(LIST_CAPS, list(moments))

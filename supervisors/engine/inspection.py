@@ -23,6 +23,7 @@ from supervisors.engine.snapshot import (
     MailboxResponse,
     NextWake,
     Overview,
+    Present,
     QuarantinedAgent,
     RecentMessage,
     RunsResponse,
@@ -107,6 +108,26 @@ class StatusReader:
         now = self._context.clock.now()
         facts = await self._context.store.get_facts(agent_id, now)
         return None if facts is None else (facts, decide(facts, now, self._context.policy))
+
+    async def present(self, agent_id: UUID) -> Present | None:
+        """Return what the rules read about one agent; None if it does not exist."""
+        context, now = self._context, self._context.clock.now()
+        facts = await context.store.get_facts(agent_id, now)
+        if facts is None:
+            return None
+        supervisor, run = self._supervisors.get(agent_id), context.runs.get(agent_id)
+        return Present(
+            facts=supervisor.hold_clock.on_wall_clock(facts) if supervisor else facts,
+            now=now,
+            policy=context.policy,
+            limits=self._limits_of(facts),
+            has_room=context.slots.has_room(facts.organization_id),
+            run_is_stopping=run is not None and run.is_stopping,
+        )
+
+    def _limits_of(self, facts: AgentFacts) -> explanations.StartLimits:
+        context = self._context
+        return replace(context.limits_of(facts.organization_id), may_start=context.may_start)
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:
         """Return at most `limit` agents in full, by id."""
@@ -197,7 +218,6 @@ class StatusReader:
         since = explanations.since(
             facts, decision, phase, supervisor.pause_seen_at if supervisor and has_seen_phase else None
         )
-        limits = replace(context.limits_of(facts.organization_id), may_start=context.may_start)
         waits = run.waits() if run else ()
         wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
         hold = decision.hold if phase is Phase.HOLDING else None
@@ -214,7 +234,7 @@ class StatusReader:
                 phase,
                 now,
                 since=explanations.stored_since(facts, decision, phase),
-                limits=limits,
+                limits=self._limits_of(facts),
                 waits=waits,
             ),
             next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts
 from storage.model import AgentStatus, Outcome
+from supervisors.policy.decisions import Policy
+from supervisors.policy.explanations import StartLimits
 from supervisors.policy.phases import Phase, ShownPhase
 
 
@@ -115,6 +118,21 @@ class Snapshot:
     recent: tuple[RecentMessage, ...]
     """The last messages to its supervisor, oldest first, at most 32. They are lost when the supervisor leaves
     memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Everything that the rules read to decide what an agent does next, at the moment `now`.
+
+    `has_room`: a run slot is free for it. `run_is_stopping`: its run was asked to stop.
+    """
+
+    facts: AgentFacts
+    now: datetime
+    policy: Policy
+    limits: StartLimits
+    has_room: bool = True
+    run_is_stopping: bool = False
 
 
 @dataclass(frozen=True, slots=True)

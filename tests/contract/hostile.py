@@ -141,7 +141,7 @@ def _of_files(_: Files) -> RefusedValues:
 def _of_object(field: ObjectOf) -> RefusedValues:
     for value, kind in (("x", "str"), ([], "list"), (1, "int")):
         yield value, {"non_field_errors": [f"{NO_OBJECT}{kind}."]}
-    known = field.schema.load_fields
+    known = {each.data_key or name: each for name, each in field.schema.load_fields.items()}
     usual = {name: "https://example.org/" for name, each in known.items() if each.required}
     for name, each in known.items():
         for refused, messages in refused_values(each):

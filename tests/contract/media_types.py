@@ -35,7 +35,7 @@ def form_of(request: Request) -> list[tuple[str, str]]:
         if isinstance(each, ListOf):
             is_json = isinstance(each.inner, ObjectOf)
             pairs += [(name, json.dumps(item) if is_json else item) for item in value]
-        elif isinstance(each, fields.Raw):
+        elif isinstance(each, fields.Raw | ObjectOf):
             pairs.append((name, json.dumps(value)))
         else:
             pairs.append((name, "" if value is None else str(value)))

@@ -132,7 +132,7 @@ def _field_value(field: fields.Field[Any], texts: list[str], blank_is_null: bool
     text = texts[-1]
     if blank_is_null and not text and field.allow_none and not isinstance(field, Text):
         return None
-    return parse_json(text.encode()) if isinstance(field, fields.Raw) else text
+    return parse_json(text.encode()) if isinstance(field, fields.Raw | ObjectOf) else text
 
 
 def _list_items(field: ListOf[Any], texts: list[str]) -> list[Any]:

@@ -4,7 +4,6 @@ import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
 import { PHASES } from "../../core/words.js";
-import { Loaded } from "../../ui/loaded.js";
 import { addDays, columnAt, hourLabels, instantAt } from "./lane_days.js";
 import { LaneDay, Patterns, Swatch } from "./lane_day.js";
 import { LaneDetail } from "./lane_detail.js";
@@ -20,6 +19,8 @@ const room = (rows, pitch, band) => {
 const ROOMS = { 1: room(4, 5, 34), 3: room(3, 4, 24), 7: room(2, 4, 16), 31: room(1, 4, 11) };
 const LABEL_WIDTH = 70; // pixels
 const EVENTS = ["agent.*", "run.*", "notification.*", "message.*", "budget.*", "organization.*"];
+
+const NOTHING = { bands: [], marks: [], waiting: [], ahead: [] }; // while a period is read
 
 const iso = (at) => new Date(at).toISOString();
 
@@ -52,8 +53,8 @@ const useWidth = () => {
   return [box, width];
 };
 
-/** Return what the keys of the lane do. */
-const bindingsOf = (shown, items, index, open) => {
+/** Return what the keys do: the ones of HELP in the whole page, the others in the lane. */
+const keysOf = (shown, items, index, open) => {
   const { view, own, lanes } = shown;
   const center = items[index] ? columnAt(own, Math.min(Math.max(items[index].at, own.start), own.end)) : (view.from + view.to) / 2;
   const select = (one) => {
@@ -71,49 +72,55 @@ const bindingsOf = (shown, items, index, open) => {
   const day = (by) => () => shown.day < shown.today || by < 0 ? showDays({ ...shown, day: addDays(shown.day, by * shown.count) }) : 0;
   const zoom = (factor) => () => showColumns(shown, center, (view.to - view.from) * factor);
   return {
-    ArrowLeft: { help: "Event before", run: () => step(-1) },
-    ArrowRight: { help: "Event after", run: () => step(1) },
-    "+": { help: "Zoom in", run: zoom(1 / 3) },
-    "-": { help: "Zoom out", run: zoom(3) },
-    "0": { help: "Show the whole day", run: zoom(1e9) },
-    "[": { help: "Earlier days", run: day(-1) },
-    "]": { help: "Later days", run: day(1) },
-    t: { help: "Today", run: () => showDays({ ...shown, day: shown.today }) },
-    own: {
-      Home: () => items[0] && select(items[0]),
-      End: () => items.length && select(items.at(-1)),
-      Enter: open,
-    },
+    ArrowLeft: () => step(-1),
+    ArrowRight: () => step(1),
+    "+": zoom(1 / 3),
+    "-": zoom(3),
+    0: zoom(1e9),
+    "[": day(-1),
+    "]": day(1),
+    t: () => showDays({ ...shown, day: shown.today }),
+    Home: () => items[0] && select(items[0]),
+    End: () => items.length && select(items.at(-1)),
+    Enter: open,
   };
 };
 
-const useLaneKeys = (bindings, box) => {
-  const focusing = ({ help, run }) => ({ help, run: () => (run(), box.current?.focus({ preventScroll: true })) });
-  const { own, ...everywhere } = bindings;
-  useKeys(Object.fromEntries(Object.entries(everywhere).map(([key, one]) => [key, focusing(one)])));
-  return (event) => {
-    const run = own[event.key] ?? everywhere[event.key]?.run;
-    if (!run || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    run();
+const HELP = {
+  ArrowLeft: "Event before",
+  ArrowRight: "Event after",
+  "+": "Zoom in",
+  "-": "Zoom out",
+  0: "Show the whole day",
+  "[": "Earlier days",
+  "]": "Later days",
+  t: "Today",
+};
+
+/** Bind the keys of the lane for the whole page; `keys.current` says what they do at present. */
+const useLaneKeys = (keys) => {
+  const press = (key) => () => {
+    keys.current[key]?.();
+    document.querySelector(".lane-list")?.focus({ preventScroll: true });
   };
+  useKeys(Object.fromEntries(Object.entries(HELP).map(([key, help]) => [key, { help, run: press(key) }])));
 };
 
 const Toolbar = ({ shown, keys }) => {
   const { day, count, today, isZoomed } = shown;
   const choose = (event) => showDays({ ...shown, count: Number(event.target.value) });
   return html`<div class="lane-tools">
-    <button onClick=${keys["["].run} aria-label="Earlier">‹</button>
+    <button onClick=${keys["["]} aria-label="Earlier">‹</button>
     <input type="date" aria-label="Day" value=${day} max=${today} onChange=${(event) => event.target.value && showDays({ ...shown, day: event.target.value })} />
-    <button onClick=${keys["]"].run} disabled=${day >= today} aria-label="Later">›</button>
+    <button onClick=${keys["]"]} disabled=${day >= today} aria-label="Later">›</button>
     <button onClick=${() => showDays({ ...shown, day: addDays(today, -1), count: 1 })}>Yesterday</button>
-    <button onClick=${keys.t.run}>Today</button>
+    <button onClick=${keys.t}>Today</button>
     <select aria-label="How many days" onChange=${choose}>
       ${DAY_COUNTS.map((one) => html`<option value=${one} selected=${one === count}>${one === 1 ? "1 day" : `${one} days`}</option>`)}
     </select>
     <span class="lane-zoom">
-      <button onClick=${keys["-"].run} disabled=${!isZoomed} aria-label="Zoom out">−</button>
-      <button onClick=${keys["+"].run} aria-label="Zoom in">+</button>
+      <button onClick=${keys["-"]} disabled=${!isZoomed} aria-label="Zoom out">−</button>
+      <button onClick=${keys["+"]} aria-label="Zoom in">+</button>
     </span>
   </div>`;
 };
@@ -171,22 +178,25 @@ const Legend = ({ timeline }) => {
 
 const describe = (one, agent) => `${wordOf(one)}, ${spanWords(one, agent.timezone, Date.now())}. ${one.title ?? ""} ${sentenceOf(one, agent.timezone)}`;
 
-const LaneOf = ({ agent, shown, timeline }) => {
+const LaneOf = ({ agent, shown, timeline, keys }) => {
   const [box, width] = useWidth();
   const items = useMemo(() => itemsOf(timeline), [timeline]);
   const index = findItem(items, shown.at ?? Date.now(), shown.item);
   const selected = items[index] ?? null;
-  const list = useRef(null);
   const open = () => {
     if (selected?.phase === "mixed") showBand(shown, selected);
     else document.querySelector(".lane-detail a")?.click();
   };
-  const keys = bindingsOf(shown, items, index, open);
-  const onKeyDown = useLaneKeys(keys, list);
-  return html`<${Toolbar} shown=${shown} keys=${keys} />
+  keys.current = keysOf(shown, items, index, open);
+  const onKeyDown = (event) => {
+    const run = keys.current[event.key];
+    if (!run || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    run();
+  };
+  return html`<${Toolbar} shown=${shown} keys=${keys.current} />
     <div class="lane-box">
       <div
-        ref=${list}
         class=${`lane-list ${shown.isAligned ? "lane-stack" : ""}`}
         role="listbox"
         tabindex="0"
@@ -202,7 +212,9 @@ const LaneOf = ({ agent, shown, timeline }) => {
         ${width > 0 && html`<${Lanes} ...${{ shown, timeline, items, selected, width }} />`}
       </div>
     </div>
-    ${selected && html`<${LaneDetail} agent=${agent} one=${selected} zoom=${() => showBand(shown, selected)} />`}
+    ${selected
+      ? html`<${LaneDetail} agent=${agent} one=${selected} zoom=${() => showBand(shown, selected)} />`
+      : html`<div class="lane-detail" role="status">${timeline === NOTHING ? "Loading…" : "Nothing happened yet."}</div>`}
     <${Legend} timeline=${timeline} />
     <${LaneTable} agent=${agent} items=${items} index=${index} />`;
 };
@@ -215,12 +227,13 @@ export const Lane = ({ agent }) => {
   const isCoarse = count === 1 && isZoomed && whole.data?.resolution_seconds != null;
   const limits = [instantAt(own, view.from), instantAt(own, view.to)].map(Math.round);
   const part = useTimeline(agent.id, ...limits, isCoarse);
+  const keys = useRef({});
+  useLaneKeys(keys);
   const title = count > 1 ? `${count} days until ${dayName(own.day, 1)}` : dayName(own.day, 1);
   return html`<section class="card lane" aria-label="Day lane">
     <${Patterns} />
     <h2 class="lane-title">${title} <small>${shown.zone}</small></h2>
-    <${Loaded} of=${isCoarse && part.data ? part : whole}>
-      ${(timeline) => html`<${LaneOf} agent=${agent} shown=${shown} timeline=${timeline} />`}
-    <//>
+    ${whole.error && html`<p class="stale" role="alert">${whole.error.sentence}</p>`}
+    <${LaneOf} agent=${agent} shown=${shown} timeline=${(isCoarse && part.data) || whole.data || NOTHING} keys=${keys} />
   </section>`;
 };

@@ -68,6 +68,6 @@ export default ({ agent }) => {
       <${Filter} name="reason" label="Woken by" options=${REASONS.map((one) => [one, one === "notification" ? "a notification" : reasonWords(one)])} />
     </div>
     <${Loaded} of=${runs} empty=${NONE}>
-      ${(list) => html`<${VirtualRows} label="Runs" count=${list.length} height=${HEIGHT} row=${row(list)} selected=${ids.indexOf(selected)} onEnd=${runs.more} />`}
+      ${(list) => html`<${VirtualRows} label="Runs" count=${list.length} height=${HEIGHT} row=${row(list)} selected=${ids.indexOf(selected)} onEnd=${runs.more} style=${{ minHeight: 0, maxHeight: `${list.length * HEIGHT + 2}px` }} />`}
     <//>`;
 };

@@ -1,0 +1,217 @@
+"""The screen of one agent: its day lane, its queue and its runs, as a user sees them."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import asyncpg
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.acceptance.services import Services
+from tests.console.accessibility import violations
+from tests.console.visits import Console, Person
+
+HOUR = timedelta(hours=1)
+VIENNA = ZoneInfo("Europe/Vienna")
+NOTIFICATIONS = "/api/defaults/notifications/"
+INSERT = """
+INSERT INTO event (at, type, organization_id, agent_id, phase, data)
+SELECT * FROM unnest($1::timestamptz[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::json[])
+"""
+AGE = "UPDATE agent SET created_at = created_at - interval '90 days' WHERE id = $1"
+NO_BUDGET = "Over its budget of 5 USD a day; it starts no run before the next day, unless the cap is raised."
+
+Change = tuple[datetime, str, str]
+
+
+async def write_past(services: Services, person: Person, agent_id: str, changes: Sequence[Change]) -> None:
+    """Write changes of an agent's phase into the log, each with the sentence of its time."""
+    connection = await asyncpg.connect(services.database["url"])
+    organization, agent = UUID(person.organization["id"]), UUID(agent_id)
+    rows = [
+        (at, f"agent.{phase}", organization, agent, phase, json.dumps({"from": "asleep", "why": why}))
+        for at, phase, why in changes
+    ]
+    await connection.execute(AGE, agent)
+    await connection.execute(INSERT, *zip(*rows, strict=True))
+    await connection.close()
+
+
+def detail(page: Page) -> Locator:
+    return page.locator(".lane-detail")
+
+
+async def test_lane_leads_to_why_it_did_not_wake_last_night(
+    console: Console, person: Person, module_services: Services
+) -> None:
+    agent = await person.client.create_agent(name="Night clerk", timezone="Europe/Vienna")
+    today = datetime.now(VIENNA).replace(hour=0, minute=0, second=0, microsecond=0)
+    night = (today - timedelta(days=1)).replace(hour=2)
+    changes = [
+        (night, "over_budget", NO_BUDGET),
+        (night + 4 * HOUR, "asleep", "Asleep until something comes."),
+    ]
+    await write_past(module_services, person, agent, changes)
+    page = await console.open(f"/agents/{agent}", person)
+
+    await page.get_by_role("button", name="Yesterday").click()
+    await expect(detail(page)).to_contain_text("Asleep until something comes.")
+    await page.keyboard.press("ArrowLeft")
+
+    await expect(detail(page)).to_contain_text("over budget")
+    await expect(detail(page)).to_contain_text(f"{night:%Y-%m-%d} 02:00:00 \u2013 06:00:00 · 4 h")
+    await expect(detail(page)).to_contain_text(NO_BUDGET)
+    await expect(page.get_by_role("option", name="over budget")).to_contain_text(NO_BUDGET)
+    await page.reload()
+    await expect(detail(page)).to_contain_text(NO_BUDGET)
+
+
+async def test_lane_and_sentence_follow_a_wake_without_reload(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent(debounce_window_seconds=2)
+    page = await console.open(f"/agents/{agent}", person)
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("asleep")
+
+    await page.get_by_label("Text", exact=True).fill("Where is my parcel?")
+    await page.get_by_role("button", name="Send it a text").click()
+
+    await expect(page.locator(".agent-why")).to_contain_text("for the conversation to pause")
+    await expect(page.get_by_text("Keeps it awake")).to_be_visible()
+    await expect(page.locator(".agent-why")).to_contain_text("Asleep")
+    await page.get_by_text("As a table").click()
+    table = page.get_by_role("region", name="What happened")
+    for word in ("message received", "notification", "holding", "running", "asleep"):
+        await expect(table.get_by_role("cell", name=word, exact=True).first).to_be_visible()
+    assert page.url.endswith(agent)
+
+
+async def test_keys_step_zoom_and_change_the_day(
+    console: Console, person: Person, module_services: Services
+) -> None:
+    agent = await person.client.create_agent(timezone="UTC")
+    noon = (datetime.now(UTC) - timedelta(days=2)).replace(hour=12, minute=0, second=0, microsecond=0)
+    changes = [
+        (noon + HOUR * index, "holding" if index % 2 else "asleep", f"Step {index}.") for index in range(4)
+    ]
+    await write_past(module_services, person, agent, changes)
+    page = await console.open(f"/agents/{agent}?day={noon:%Y-%m-%d}&at={noon:%Y-%m-%dT%H:%M:%SZ}", person)
+    await expect(detail(page)).to_contain_text("Step 0.")
+
+    for key, sentence in (("ArrowRight", "Step 1."), ("End", "Step 3."), ("ArrowLeft", "Step 2.")):
+        await page.keyboard.press(key)
+        await expect(detail(page)).to_contain_text(sentence)
+    await page.keyboard.press("+")
+    assert "from=" in page.url
+    await page.keyboard.press("0")
+    assert "from=" not in page.url
+    await page.keyboard.press("]")
+    await expect(page.get_by_label("Day", exact=True)).to_have_value(f"{noon + timedelta(days=1):%Y-%m-%d}")
+    await page.keyboard.press("ArrowLeft")
+    await expect(detail(page)).to_contain_text("Step 3.")
+
+
+DAYS = (
+    ("Europe/Vienna", "2026-10-25", 25),
+    ("Europe/Vienna", "2026-03-29", 23),
+    ("America/New_York", "2026-11-01", 25),
+    ("Africa/Cairo", "2026-04-24", 23),  # midnight is left out
+    ("Asia/Beirut", "2026-10-24", 25),  # the hour before midnight comes twice
+    ("Australia/Lord_Howe", "2026-04-05", 24.5),
+    ("Asia/Kathmandu", "2026-10-25", 24),
+)
+READ_DAY = """async ([day, zone]) => {
+    const assets = document.querySelector("link[rel=modulepreload]").href.split("/app/")[0];
+    const days = await import(assets + "/app/screens/agent/lane_days.js");
+    const lane = days.dayLane(day, zone, true);
+    const instants = [6, 12, 18].map((hour) => lane.start + hour * 3_600_000);
+    return {...lane, columns: instants.map((at) => [at, days.columnAt(lane, at)])};
+}"""
+
+
+async def test_days_have_the_hours_of_their_zone(console: Console, person: Person) -> None:
+    page = await console.open("/nowhere", person)
+
+    for zone, day, hours in DAYS:
+        lane = await page.evaluate(READ_DAY, [day, zone])
+
+        began, before = (datetime.fromtimestamp(lane["start"] / 1000 - ago, ZoneInfo(zone)) for ago in (0, 1))
+        assert (zone, lane["hours"], f"{began:%Y-%m-%d}") == (zone, hours, day)
+        assert before.date() < began.date()
+        for at, column in lane["columns"]:
+            local = datetime.fromtimestamp(at / 1000, ZoneInfo(zone))
+            assert column == pytest.approx(local.hour + local.minute / 60), (
+                "an hour has one column in all days"
+            )
+
+
+async def test_crowded_month_is_drawn_with_few_elements(
+    console: Console, person: Person, module_services: Services
+) -> None:
+    agent = await person.client.create_agent(timezone="UTC")
+    start = datetime.now(UTC) - timedelta(days=30)
+    changes = [
+        (start + timedelta(minutes=8 * index), "holding" if index % 2 else "asleep", "Step.")
+        for index in range(5000)
+    ]
+    await write_past(module_services, person, agent, changes)
+
+    page = await console.open(f"/agents/{agent}?days=31", person)
+
+    await expect(page.get_by_text("shows its phases by their shares")).to_be_visible()
+    assert await page.locator(".lane-day").count() == 31
+    assert await page.locator(".lane-box *").count() < 700
+    await page.get_by_role("listbox").press("Home")
+    for _ in range(2):
+        await page.keyboard.press("ArrowRight")
+    await expect(detail(page)).to_contain_text("mixed")
+    await page.get_by_role("button", name="Zoom in", exact=True).last.click()
+    await expect(detail(page)).to_contain_text("Step.")
+
+
+async def test_queue_clears_with_undo_and_shows_reminders(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent()
+    await person.client.post(NOTIFICATIONS, agent=agent, title="Weekly <b>figures</b>")
+    soon = (datetime.now(UTC) + HOUR).isoformat()
+    await person.client.post(
+        NOTIFICATIONS, agent=agent, title="Call Ann", priority="high", scheduled_for=soon
+    )
+    page = await console.open(f"/agents/{agent}/queue", person)
+    waiting = page.get_by_role("listitem").filter(has_text="Weekly <b>figures</b>")
+
+    await expect(page.get_by_role("listitem").filter(has_text="Call Ann")).to_contain_text("in ")
+    await waiting.get_by_role("button", name="Clear").click()
+    await expect(waiting).to_contain_text("cleared")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(waiting.get_by_role("button", name="Clear")).to_be_visible()
+
+
+async def test_runs_say_why_they_woke_and_are_filtered(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent()
+    await person.client.post(NOTIFICATIONS, agent=agent, title="A parcel is lost", priority="high")
+    await person.client.ended_run(agent)
+    page = await console.open(f"/agents/{agent}/runs", person)
+
+    row = page.get_by_role("list", name="Runs").get_by_role("listitem")
+    await expect(row).to_contain_text("woken by a notification (API)")
+    await expect(row).to_contain_text("A parcel is lost")
+    await page.get_by_label("Outcome").select_option("failed")
+    await expect(page.get_by_role("heading", name="No runs")).to_be_visible()
+    assert "outcome=failed" in page.url
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+async def test_agent_is_accessible_and_fits(
+    console: Console, person: Person, scheme: str, width: int
+) -> None:
+    agent = await person.client.create_agent(debounce_window_seconds=0)
+    await person.client.post(NOTIFICATIONS, agent=agent, title="A parcel is lost", priority="high")
+    size = {"width": width, "height": 800}
+    page = await console.open(f"/agents/{agent}", person, color_scheme=scheme, viewport=size)
+    await page.get_by_text("As a table").click()
+    for tab in ("Runs", "Queue"):
+        await page.get_by_role("link", name=tab, exact=True).last.click()
+        await expect(page.locator(".loading")).to_have_count(0)
+        assert await violations(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,0 +1,120 @@
+"""Previews over HTTP: what they answer and refuse, and that they leave the agent as it was."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Api, Service
+
+AGENTS = "/api/cloud/agents/"
+SOON = timedelta(minutes=30)
+
+
+def preview_of(agent: Any) -> str:
+    return f"{AGENTS}{agent['id']}/preview/"
+
+
+async def said(api: Api, agent: Any, **asked: Any) -> Any:
+    answer = await api.post(preview_of(agent), asked)
+    assert answer.status == 200, answer
+    return answer.body
+
+
+async def test_preview_of_texts_is_answered_and_changes_nothing(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=60)
+    await service.registry.wait_until_idle()
+    before = await service.storage.agent_states.get_facts(agent["id"], datetime.now(UTC))
+    events = await service.storage.pool.fetchval("SELECT max(id) FROM event")
+
+    five = {"source": "sms", "count": 5, "seconds_apart": 2}
+    answer = await said(api, agent, event=five, patch={"debounce_window_seconds": 5})
+
+    assert answer["sentences"][0].startswith("If 5 SMS came now, 2 s apart, it would wait until ")
+    assert "and wake once; with a debounce window of 5 s, at " in answer["sentences"][0]
+    assert (answer["now"]["phase"], answer["then"]["phase"]) == ("asleep", "holding")
+    [wake] = answer["wakes"]
+    assert wake["reason"] == "notification:sms"
+    assert await service.storage.agent_states.get_facts(agent["id"], datetime.now(UTC)) == before
+    assert await service.storage.pool.fetchval("SELECT max(id) FROM event") == events
+    assert (await api.get(f"{AGENTS}{agent['id']}/")).body == agent
+
+
+async def test_template_is_previewed_with_the_values_it_passes_on(api: Api) -> None:
+    old = await api.create_template(debounce_window_seconds=60, max_cost_usd_per_day=5)
+    new = await api.create_template(name="Other", debounce_window_seconds=7, max_cost_usd_per_day=0)
+    agent = await api.create_agent(template=old["id"])
+
+    answer = await said(api, agent, patch={"template": new["id"]})
+
+    assert "A conversation would wake it when it has paused for 7 s, not for 60 s." in answer["sentences"]
+    assert any("Of its cap of 0.00 USD a day 0.00 USD are spent" in one for one in answer["sentences"])
+
+
+async def test_cap_is_previewed_with_what_was_spent_today(api: Api) -> None:
+    agent = await api.create_agent()
+    usage = {"model": "m", "provider": "p", "input_tokens": 1, "output_tokens": 1, "cost_usd": 2}
+    assert (await api.post(f"{AGENTS}{agent['id']}/usage/", usage)).status == 201
+
+    answer = await said(api, agent, patch={"max_cost_usd_per_day": 1}, event={"source": "api"})
+
+    assert "with a cap of 1.00 USD a day, it would wake once, at " in answer["sentences"][0]
+    assert any("2.00 USD are spent today: it is over its budget." in one for one in answer["sentences"])
+
+
+async def test_reminders_of_one_source_are_told_apart(api: Api) -> None:
+    agent = await api.create_agent()
+    first, second = datetime.now(UTC) + SOON, datetime.now(UTC) + 2 * SOON
+    for moment in (second, first):
+        await api.create_notification(agent, priority="high", scheduled_for=moment.isoformat())
+
+    answer = await said(api, agent, at=(datetime.now(UTC) + SOON / 2).isoformat())
+
+    assert answer["then"]["phase"] == "asleep"
+    assert datetime.fromisoformat(answer["wakes"][0]["at"]) == first
+
+
+async def test_local_times_are_those_of_the_agent(api: Api) -> None:
+    agent = await api.create_agent(timezone="Asia/Tokyo")
+    noon = (datetime.now(UTC) + timedelta(days=2)).replace(hour=12, minute=0, second=0, microsecond=0)
+
+    answer = await said(api, agent, patch={"sleep_until": noon.strftime("%Y-%m-%dT%H:%M")})
+
+    [wake] = answer["wakes"]
+    assert datetime.fromisoformat(wake["at"]) == noon - timedelta(hours=9)
+
+
+@pytest.mark.parametrize(
+    ("body", "messages"),
+    [
+        ({"event": {"source": "pigeon"}}, {"event": {"source": ['"pigeon" is not a valid choice.']}}),
+        (
+            {"event": {"count": 101}},
+            {"event": {"count": ["Ensure this value is less than or equal to 100."]}},
+        ),
+        (
+            {"patch": {"max_sleep_hours": -1}},
+            {"patch": {"max_sleep_hours": ["Ensure this value is greater than or equal to 0."]}},
+        ),
+        ({"at": "2020-01-01"}, None),
+        (
+            {"at": "2020-01-01T00:00"},
+            {"at": ["This moment has passed: leave at out to ask about the present."]},
+        ),
+        ({"at": "2999-01-01T00:00"}, {"at": ["This moment may be at most 31 days ahead."]}),
+    ],
+)
+async def test_wrong_question_is_refused_by_field(api: Api, body: Any, messages: Any) -> None:
+    agent = await api.create_agent()
+    answer = await api.post(preview_of(agent), body)
+
+    assert answer.status == 400
+    assert messages is None or answer.body == messages
+
+
+async def test_unknown_template_is_refused_inside_the_patch(api: Api) -> None:
+    agent = await api.create_agent()
+    answer = await api.post(preview_of(agent), {"patch": {"template": agent["id"]}})
+
+    assert answer.status == 400
+    assert "object does not exist" in answer.body["patch"]["template"][0]
