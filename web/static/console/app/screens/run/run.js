@@ -207,7 +207,7 @@ const OfRun = ({ id, run }) => {
 const OfTrace = ({ run }) => {
   const found = useResource((signal) => get(`/api/tracing/traces/${run}/`, { limit: 1 }, signal), [run], { every: 5 });
   const spans = useSpans(run, found.data?.ended_at === null);
-  const about = (trace) => html`<p class="muted">
+  const about = (trace) => html`<p class="run-about">
       Written for <a href="/console/agents/${trace.agent}">its agent</a>, started ${" "}<${Instant} at=${trace.started_at} style="full" />
     </p>
     ${trace.error && html`<div class="card run-error"><${Text} value=${trace.error} /></div>`}`;
