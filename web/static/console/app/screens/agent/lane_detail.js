@@ -63,7 +63,7 @@ export const LaneDetail = ({ agent, one, zoom }) => {
   return html`<div class="lane-detail">
     <p class="lane-head">
       ${one.kind === "band" ? html`<${PhaseBadge} phase=${one.phase} />` : html`<b>${wordOf(one)}</b>`}
-      <span class="number">${spanWords(one, agent.timezone, now.value - 2000)}</span>
+      <span class="number">${spanWords(one, agent.timezone, now.value)}</span>
     </p>
     ${one.title && html`<p><${Line} value=${one.title} /></p>`}
     ${sentence && html`<p class="lane-sentence"><bdi>${sentence}</bdi></p>`}

@@ -23,7 +23,8 @@ export const useLaneView = (agent) => {
   const seen = { from: columnAt(own, Date.parse(from)), to: columnAt(own, Date.parse(to)) };
   const isZoomed = seen.to - seen.from >= MIN_COLUMNS / 2;
   const view = isZoomed ? seen : { from: 0, to: own.columns };
-  return { zone, today, day: last, count, isAligned, lanes, own, view, isZoomed, at: at ? instant(at) : null, item };
+  const laneOf = (at) => lanes.find(({ start, end }) => start <= at && at < end) ?? (at < own.start ? lanes[0] : own);
+  return { zone, laneOf, today, day: last, count, isAligned, lanes, own, view, isZoomed, at: at ? instant(at) : null, item };
 };
 
 /** Select an item. One of another day of the stack stays in view; null selects the present. */
