@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -75,6 +76,10 @@ class Service:
         """Return whether runs may start in this process."""
         return self.leadership.is_held() and not self.draining
 
+    def forgotten(self) -> Mapping[UUID, datetime]:
+        """Return the agents that nothing will start although something is active, and since when."""
+        return self.stuck_agents.forgotten()
+
     def report_refusal(self, error: StorageError) -> None:
         """Count a request that was refused because of the database."""
         if not self.draining:  # what is refused then is refused by us
@@ -88,7 +93,8 @@ class Service:
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
         can_write = self.writes.failing_since is None
-        return Readiness(state, reasons, self.leadership.is_held() and can_write, can_write)
+        leads = self.leadership.is_held()
+        return Readiness(state, reasons, leads and can_write, can_write, leads)
 
     def _reasons(self) -> Iterator[str]:
         if self.writes.failing_since is not None:  # all else that needs the database fails with it

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from storage.agents.actions import AgentSelections
 from storage.agents.agents import Agents
 from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
@@ -49,6 +50,7 @@ from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
+from storage.service_facts import ServiceFacts
 from storage.toolbox.adapter_configs import AdapterConfigs
 from storage.toolbox.adapters import Adapters
 from storage.toolbox.agent_tools import AgentTools
@@ -100,6 +102,7 @@ class Storage:
         )
         self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
         self.sorted_agents = SortedAgents(pool)
+        self.agent_selections = AgentSelections(pool)
         self.agent_states = AgentStates(pool, sleep, self.events.announce)
         self.overviews = Overviews(pool)
         self.wakes = Wakes(pool, cipher, sleep)
@@ -125,6 +128,7 @@ class Storage:
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)
         self.mark_events = MarkEvents(pool)
+        self.service_facts = ServiceFacts(pool)
         self.retention = Retention(pool)
 
     async def close(self) -> None:

@@ -34,6 +34,7 @@ from web.handlers import (
     adapter_configs,
     adapters,
     addresses,
+    agent_actions,
     agent_context,
     agent_tools,
     agents,
@@ -54,6 +55,7 @@ from web.handlers import (
     metrics,
     notifications,
     organizations,
+    overview,
     preview,
     projects,
     runs,
@@ -84,6 +86,8 @@ from web.settings import WebSettings
 from web.streams import Streams
 
 HOUR_SECONDS = 3600.0
+ACTIONS_AT_ONCE = 4  # on many agents; one organization gets half of them
+MAX_WAITING_ACTIONS = 8  # of one organization
 LOADS_AT_ONCE = 6  # fewer than there are connections to the database; one organization gets half of them
 
 ROUTES = (
@@ -100,11 +104,13 @@ ROUTES = (
     *adapters.ROUTES,
     *tools.ROUTES,
     *adapter_configs.ROUTES,
+    *agent_actions.ROUTES,  # before agents, whose {id} would match its path
     *agents.ROUTES,
     *agent_tools.ROUTES,
     *agent_context.ROUTES,
     *runs.ROUTES,
     *supervisors.ROUTES,
+    *overview.ROUTES,
     *timeline.ROUTES,
     *preview.ROUTES,
     *trace_transcripts.ROUTES,
@@ -190,6 +196,7 @@ def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
     app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = FairSlots(1)
     app[app_keys.LOAD_TURNS] = FairSlots(LOADS_AT_ONCE)
+    app[app_keys.ACTION_TURNS] = FairSlots(ACTIONS_AT_ONCE, MAX_WAITING_ACTIONS)
     app[app_keys.RATE_LIMITS] = RateLimits(settings)
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
 from supervisors.engine.snapshot import AgentSummary, Overview, Present, Snapshot, SnapshotFilters
+from supervisors.policy.decisions import Decision
 
 
 class PauseLog(Protocol):
@@ -66,6 +69,8 @@ class StatusReader(Protocol):
 
     async def summaries(self, agent_ids: Sequence[UUID]) -> Mapping[UUID, AgentSummary]: ...
 
+    async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None: ...
+
     def overview(self) -> Overview: ...
 
 
@@ -99,19 +104,23 @@ class HarnessStatus:
 class Readiness:
     """The state of the service, a sentence for each problem, and whether to send it requests.
 
-    `can_write` tells whether the database takes writes.
+    `can_write` tells whether the database takes writes, `leads` whether this instance has the lead.
     """
 
     state: ServiceState
     reasons: tuple[str, ...] = ()
     may_serve: bool = True
     can_write: bool = True
+    leads: bool = True
 
 
 class Health(Protocol):
     """The state of the service as a whole."""
 
     async def readiness(self) -> Readiness: ...
+
+    def forgotten(self) -> Mapping[UUID, datetime]:
+        """Return the agents that nothing will start although something is active, and since when."""
 
     def report_refusal(self, error: StorageError) -> None:
         """Count a request that was refused because of the database, which is logged for all together."""

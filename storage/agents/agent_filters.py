@@ -15,7 +15,7 @@ BY_PHASE: dict[str, LiteralString] = {
     "stopping": f"(s.phase = $ OR s.run_id IS NOT NULL AND {IS_PAUSED})",
 }
 OTHER_PHASE: LiteralString = f"s.phase = $ AND NOT ({IS_PAUSED})"
-PAUSED: LiteralString = f"s.status = 'sleeping' AND s.run_id IS NULL AND {IS_PAUSED}"
+PAUSED: LiteralString = f"s.status = 'sleeping' AND s.run_id IS NULL AND (s.paused OR {IS_PAUSED})"
 
 
 @dataclass(frozen=True, slots=True)

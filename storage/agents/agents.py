@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agents.agent_filters import AgentFilters, add_filters
+from storage.agents.bulk_tags import TagChange, add_tags_to_many, remove_tags_from_many
 from storage.agents.deletion import delete_agent
 from storage.agents.tags import add_tags, remove_tags
 from storage.delivery.outbox import insert_agent_created
@@ -301,6 +302,32 @@ class Agents:
         await remove_tags(self._pool, agent_id, tags, now, actor)
         self._announce()
         return await self.get(agent_id)
+
+    async def tag_many(
+        self,
+        agent_ids: Sequence[UUID],
+        tags: Sequence[str],
+        max_tags: int,
+        now: datetime,
+        *,
+        actor: str = BY_SERVICE,
+    ) -> list[TagChange]:
+        """Add to each agent the tags that it does not have; return those that did not have all of them."""
+        changes = await self._pool.with_lock_retry(
+            lambda connection: add_tags_to_many(connection, agent_ids, tags, max_tags, now, actor)
+        )
+        self._announce()
+        return changes
+
+    async def untag_many(
+        self, agent_ids: Sequence[UUID], tags: Sequence[str], now: datetime, *, actor: str = BY_SERVICE
+    ) -> list[TagChange]:
+        """Take from each agent the tags that it has; return those that had one of them."""
+        changes = await self._pool.with_lock_retry(
+            lambda connection: remove_tags_from_many(connection, agent_ids, tags, now, actor)
+        )
+        self._announce()
+        return changes
 
     async def delete(self, agent_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         """Delete the agent and end its run; return False if there is no such agent.

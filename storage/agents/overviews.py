@@ -23,7 +23,7 @@ WHERE organization_id = ANY($1::uuid[]) AND deleted_at IS NULL GROUP BY 1
 """
 
 LIST_IN_PHASE = """
-SELECT s.agent_id, a.name, s.organization_id, coalesce(s.phase_since, a.created_at) AS since
+SELECT s.agent_id, a.name, a.timezone, s.organization_id, coalesce(s.phase_since, a.created_at) AS since
 FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
     SELECT agent_id, organization_id, phase_since FROM agent_state
@@ -36,17 +36,18 @@ ORDER BY s.phase_since, s.agent_id LIMIT $3
 
 # $3: agents that nothing will start, although something is active. They need not have a moment to act.
 LIST_FORGOTTEN = """
-SELECT s.agent_id, a.name, s.organization_id, coalesce(s.next_due_at, s.phase_since, a.created_at) AS since
+SELECT s.agent_id, a.name, a.timezone, s.organization_id,
+       coalesce(s.next_due_at, s.phase_since, a.created_at) AS since
 FROM agent_state s JOIN agent a ON a.id = s.agent_id
 WHERE s.organization_id = ANY($1::uuid[]) AND (s.next_due_at <= $2 OR s.agent_id = ANY($3::uuid[]))
   AND s.status = 'sleeping' AND s.queued_at IS NULL
-ORDER BY 4, s.agent_id LIMIT $4
+ORDER BY since, s.agent_id LIMIT $4
 """
 
 # An agent that is asleep has nothing active, unless it was stopped or forgotten. The other lists have agents
 # over their budgets and in quarantine.
 LIST_UNCLEARED = """
-SELECT s.agent_id, a.name, s.organization_id, n.since FROM (
+SELECT s.agent_id, a.name, a.timezone, s.organization_id, n.since FROM (
     SELECT agent_id, organization_id FROM agent_state
     WHERE organization_id = ANY($1::uuid[]) AND phase <> 'asleep'
       AND phase NOT IN ('archived', 'over_budget', 'quarantined')
@@ -63,7 +64,7 @@ ORDER BY n.since, s.agent_id LIMIT $3
 """
 
 LIST_WAKING = """
-SELECT s.agent_id, a.name FROM unnest($1::uuid[]) AS o (id)
+SELECT s.agent_id, a.name, a.timezone FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
     SELECT agent_id, next_due_at FROM agent_state
     WHERE organization_id = o.id AND next_due_at <= $2
@@ -123,6 +124,7 @@ class TroubledAgent:
 
     agent_id: UUID
     name: str
+    timezone: str
     organization_id: UUID
     since: datetime
 
@@ -132,6 +134,7 @@ class WakingAgent(NamedTuple):
 
     agent_id: UUID
     name: str
+    timezone: str
 
 
 class NextReminder(NamedTuple):

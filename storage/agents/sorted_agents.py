@@ -63,9 +63,13 @@ ORDER BY a.value, a.created_at DESC, a.id DESC LIMIT $2
 """
 
 BY_NEXT_WAKE = """
-SELECT s.next_due_at AS value, a.created_at, a.id FROM agent_state s JOIN agent a ON a.id = s.agent_id
-WHERE a.organization_id = ANY($1::uuid[]) AND a.deleted_at IS NULL AND s.next_due_at IS NOT NULL /* and */
-ORDER BY s.next_due_at, a.created_at DESC, a.id DESC LIMIT $2
+SELECT a.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT s.next_due_at AS value, a.created_at, a.id FROM agent_state s JOIN agent a ON a.id = s.agent_id
+    WHERE s.organization_id = o.id AND a.deleted_at IS NULL AND s.next_due_at IS NOT NULL /* and */
+    ORDER BY s.next_due_at, a.created_at DESC, a.id DESC LIMIT $2
+) a
+ORDER BY a.value, a.created_at DESC, a.id DESC LIMIT $2
 """
 
 BY_COST = """
@@ -125,6 +129,7 @@ class Order:
     without_value: LiteralString | None
 
 
+# OFFSET 0 keeps the planner from joining all agents with all that have a value, to find the few of a page.
 ORDERS = {
     AgentSort.NAME: Order(
         fill_in(ROWS, "/* candidates */", BY_NAME),
@@ -143,13 +148,13 @@ ORDERS = {
         "p.value DESC",
         "spent.cost_usd <= $ AND (spent.cost_usd < $ OR (a.created_at, a.id) < ($, $))",
         "NOT EXISTS (SELECT FROM spending WHERE owner_id = a.id"
-        " AND day = ($::timestamptz AT TIME ZONE 'UTC')::date)",
+        " AND day = ($::timestamptz AT TIME ZONE 'UTC')::date OFFSET 0)",
     ),
     AgentSort.UNCLEARED: Order(
         fill_in(ROWS, "/* candidates */", BY_UNCLEARED),
         "p.value DESC",
         "n.value <= $ AND (n.value < $ OR (a.created_at, a.id) < ($, $))",
-        "NOT EXISTS (SELECT FROM notification WHERE agent_id = a.id AND activated_at <= $)",
+        "NOT EXISTS (SELECT FROM notification WHERE agent_id = a.id AND activated_at <= $ OFFSET 0)",
     ),
 }
 NEWEST_FIRST = "p.created_at DESC, p.id DESC"

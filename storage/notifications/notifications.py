@@ -12,6 +12,13 @@ from uuid import UUID
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.events.model import BY_SERVICE, Announce
 from storage.model import Notification, Priority, Receipt, Source
+from storage.notifications.bulk_clears import (
+    LIST_STATES,
+    ClearedNotification,
+    NotificationState,
+    clear_active,
+    unclear,
+)
 from storage.notifications.changes import update_locked
 from storage.notifications.clears import ClearItem, clear_many, clear_together
 from storage.notifications.inserts import (
@@ -30,7 +37,7 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
-from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row
 
 GET = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
@@ -238,6 +245,29 @@ class Notifications:
             self._clear_many(agent_id, ids, now, actor), f"clearing of notifications of agent {agent_id}"
         )
 
+    async def clear_active(
+        self, agent_ids: Sequence[UUID], limit: int, now: datetime, *, actor: str = BY_SERVICE
+    ) -> list[ClearedNotification]:
+        """Clear what is active for the agents, one agent after the other, at most `limit` notifications."""
+        return await self._pool.run_to_completion(
+            self._clear_active(agent_ids, limit, now, actor), f"clearing for {len(agent_ids)} agents"
+        )
+
+    async def unclear(
+        self, ids: Sequence[UUID], allowed: Sequence[UUID], now: datetime, *, actor: str = BY_SERVICE
+    ) -> list[ClearedNotification]:
+        """Put those of the notifications back that are cleared and belong to the `allowed` organizations.
+
+        Return them. The caller reserves room for them within the limit.
+        """
+        return await self._pool.run_to_completion(
+            self._unclear(ids, allowed, now, actor), f"un-clearing of {len(ids)} notifications"
+        )
+
+    async def list_states(self, ids: Sequence[UUID]) -> list[NotificationState]:
+        """List the notifications with these ids, without ids that name none."""
+        return await fetch_all(self._pool, NotificationState, LIST_STATES, ids)
+
     async def list_owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
         """Return the owners of the notifications by id, without ids that name no notification."""
         rows = await self._pool.fetch(LIST_OWNERS, ids)
@@ -309,6 +339,26 @@ class Notifications:
         if high:
             self._on_clear([agent_id])
         return cleared
+
+    async def _clear_active(
+        self, agent_ids: Sequence[UUID], limit: int, now: datetime, actor: str
+    ) -> list[ClearedNotification]:
+        cleared = await self._pool.with_lock_retry(
+            lambda connection: clear_active(connection, agent_ids, limit, now, actor)
+        )
+        self._announce()
+        self._on_clear(list({each.agent_id for each in cleared}))
+        return cleared
+
+    async def _unclear(
+        self, ids: Sequence[UUID], allowed: Sequence[UUID], now: datetime, actor: str
+    ) -> list[ClearedNotification]:
+        uncleared = await self._pool.with_lock_retry(
+            lambda connection: unclear(connection, ids, allowed, now, actor)
+        )
+        self._announce()
+        self._on_commit(list({each.agent_id for each in uncleared}))
+        return uncleared
 
     async def _delete(self, notification_id: UUID, now: datetime, actor: str) -> bool:
         row = await self._pool.with_lock_retry(

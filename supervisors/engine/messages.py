@@ -131,15 +131,30 @@ class RunRequest(Request[RunReply]):
 @final
 @dataclass(frozen=True, slots=True)
 class StopRequest(Request[StopReply]):
-    """End the run, hold, queued start or retry. `force` gives a run no grace. `caller`: as above."""
+    """End the run, hold, queued start or retry. `force` gives a run no grace. `caller`: as above.
+
+    Unless it `waits`, the reply to a stop that ends a run does not wait for the end.
+    """
 
     force: bool = False
     reason: str = ""
     caller: str = ""
+    waits: bool = True
 
     def __str__(self) -> str:
         kind = "forced stop request" if self.force else "stop request"
         return f"{kind}: {self.reason}" if self.reason else kind
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RestoreRequest(Request[None]):
+    """Restore the agent if it is archived, and leave any other agent as it is. `caller`: as above."""
+
+    caller: str = ""
+
+    def __str__(self) -> str:
+        return "restore request"
 
 
 class Unset(StrEnum):

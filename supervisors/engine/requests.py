@@ -13,6 +13,7 @@ from supervisors.engine.messages import (
     OwnedFieldsRequest,
     Reply,
     Request,
+    RestoreRequest,
     RunAnswer,
     RunReply,
     RunRequest,
@@ -45,6 +46,9 @@ async def answer(supervisor: Supervisor, request: Request[Reply]) -> Reply | Def
             return await request_run(supervisor, request)
         case StopRequest():
             return await stop(supervisor, request)
+        case RestoreRequest():
+            await restore(supervisor, request)
+            return None
         case OwnedFieldsRequest():
             await write_owned_fields(supervisor, request)
             return None
@@ -114,7 +118,7 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
     )
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
-        if is_stopping and not request.force:
+        if (is_stopping and not request.force) or not request.waits:
             return StopReply.STOPPING
         return DeferredReply(partial(_wait_until_stopped, run, context.clock), StopReply.STOPPING)
     await supervisor.reconcile()
@@ -194,6 +198,18 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: st
             await supervisor.change(facts, lambda seen: transitions.restored(seen, now), now=now, cause=cause)
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest(caller=caller))
+
+
+async def restore(supervisor: Supervisor, request: RestoreRequest) -> None:
+    """Restore the agent if it is archived; it wakes if something is active."""
+    facts, now = await supervisor.get_facts(), supervisor.context.clock.now()
+
+    def restored(seen: AgentFacts) -> AgentState | None:
+        is_archived = seen.state.status is AgentStatus.ARCHIVED
+        return transitions.restored(seen, now) if is_archived else None
+
+    await supervisor.change(facts, restored, now=now, cause=Cause(request.caller))
+    await supervisor.reconcile()
 
 
 async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepReply:

@@ -28,7 +28,7 @@ from supervisors.policy.decisions import (
     Wake,
     active_count,
     decide,
-    is_quarantined,
+    phase_after_failure,
 )
 from supervisors.policy.phases import Phase
 from supervisors.policy.record import Step
@@ -272,7 +272,7 @@ class Supervisor:
         if not await self.context.store.update(update):
             return None
         self._report(facts, update)
-        self.phase = _phase_after_crash(replace(facts, state=after))
+        self.phase = phase_after_failure(replace(facts, state=after))
         return retry_at
 
     def learns_of_sleep(self, facts: AgentFacts) -> bool:
@@ -394,12 +394,6 @@ class Supervisor:
         del self.context.runs[self.agent_id]
         report_run(run)
         run.settle()
-
-
-def _phase_after_crash(facts: AgentFacts) -> Phase:
-    if facts.is_paused:
-        return Phase.PAUSED
-    return Phase.QUARANTINED if is_quarantined(facts) else Phase.BACKING_OFF
 
 
 def _has_effect(update: StateUpdate) -> bool:

@@ -1,7 +1,7 @@
 """The stuck agent watch: it reports agents that sleep on although a notification is active (invariant I2)."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -30,10 +30,18 @@ class StuckAgentWatch:
         moment = self._clock.monotonic()
         self._seen_since = {agent_id: self._seen_since.get(agent_id, moment) for agent_id in stuck_agents}
 
+    def forgotten(self) -> Mapping[UUID, datetime]:
+        """Return the agents that have been stuck for too long, and since when they have been seen so."""
+        moment, now = self._clock.monotonic(), self._clock.now()
+        return {
+            agent_id: now - timedelta(seconds=moment - since)
+            for agent_id, since in self._seen_since.items()
+            if since <= moment - STUCK_AFTER_SECONDS
+        }
+
     def reasons(self) -> tuple[str, ...]:
         """Return a sentence for the operator if any agent has been stuck for too long, else nothing."""
-        latest = self._clock.monotonic() - STUCK_AFTER_SECONDS
-        stuck_agents = [str(agent_id) for agent_id, since in self._seen_since.items() if since <= latest]
+        stuck_agents = [str(agent_id) for agent_id in self.forgotten()]
         if not stuck_agents:
             return ()
         reason = (

@@ -157,6 +157,13 @@ def is_quarantined(facts: AgentFacts) -> bool:
     return has_failed_often and pending_retry_at(facts) is not None
 
 
+def phase_after_failure(facts: AgentFacts) -> Phase:
+    """Return the phase of an agent whose failure was counted without asking the rules."""
+    if facts.is_paused:
+        return Phase.PAUSED
+    return Phase.QUARANTINED if is_quarantined(facts) else Phase.BACKING_OFF
+
+
 def pending_retry_at(facts: AgentFacts) -> datetime | None:
     """Return the moment of the stored retry; None if what it was stored for no longer exists."""
     state = facts.state

@@ -47,7 +47,7 @@ class ShownPhase(StrEnum):
     OVER_BUDGET = "over_budget"
     """Its budget of the day, or that of its organization, is spent."""
     PAUSED = "paused"
-    """Its organization is paused; nothing starts."""
+    """It or its organization is paused; nothing starts."""
     RUNNING = "running"
     """A run is active."""
     STOPPING = "stopping"

@@ -6,7 +6,7 @@ from itertools import groupby
 from math import ceil
 
 from storage.events.phases import PhaseChange, PhaseSum
-from supervisors.timeline.bands import BandPhase, PauseChange, State, Step, state_of
+from supervisors.timeline.bands import PHASES, BandPhase, PauseChange, State, Step, state_of
 
 MAX_SLOTS = 1_000
 
@@ -64,7 +64,7 @@ def _mixture(phases: Sequence[PhaseSum], begin: datetime, carried: State) -> Sta
     """Return the state of a slot with several changes, which began in the `carried` state."""
     seconds: dict[BandPhase, float] = {}
     before = (min(phase.first_at for phase in phases) - begin).total_seconds()
-    for phase, amount in ((carried.phase, before), *((BandPhase(one.phase), one.seconds) for one in phases)):
+    for phase, amount in ((carried.phase, before), *((PHASES[one.phase], one.seconds) for one in phases)):
         if amount:
             seconds[phase] = round(seconds.get(phase, 0.0) + amount, 6)
     return State(BandPhase.MIXED, seconds=seconds, runs=sum(phase.runs for phase in phases))

@@ -31,7 +31,8 @@ class Row:
     """What a valid request to one route contains.
 
     `path` fills in the placeholders. `by` is the account whose token must call, if not every caller may.
-    `mixed_status` is the status that refuses ids of two organizations in one request.
+    `mixed_status` is the status that refuses ids of two organizations in one request, `unknown_status` that
+    of a body with an id that does not exist.
     """
 
     path: Mapping[str, Ref | str] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Row:
     by: Ref | None = None
     for_admins: bool = False
     mixed_status: int = 403
+    unknown_status: int = 400
 
 
 def for_each_route(routes: Sequence[Route]) -> pytest.MarkDecorator:
@@ -304,12 +306,16 @@ ROWS: dict[str, Row] = {
         {"id": AGENT, "name": "create_notification"}, {"title": "MARK", "priority": "low"}
     ),
     "POST /api/cloud/agents/{id}/run/": Row({"id": AGENT}, {"wakeup": True}),
+    "POST /api/cloud/agents/actions/": Row(
+        body={"action": "tag", "agents": [AGENT], "tags": ["MARK"], "dry_run": False}, unknown_status=200
+    ),
     "POST /api/cloud/agents/{id}/stop/": Row({"id": AGENT}, {"force": True, "reason": "MARK"}),
     "GET /api/cloud/agents/{id}/runs/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/events/": Row({"id": AGENT, "run_id": RUN}),
     "GET /api/cloud/runs/": Row(),
     "GET /api/cloud/supervisors/": Row(),
+    "GET /api/cloud/overview/": Row(),
     "GET /api/cloud/usage/": Row(),
     "GET /api/cloud/agents/{id}/events/": Row({"id": AGENT}),
     "GET /api/events/": Row(),

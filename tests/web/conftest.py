@@ -162,10 +162,14 @@ class StatedHealth:
 
     def __init__(self) -> None:
         self.stated = Readiness(ServiceState.READY)
+        self.stuck: dict[UUID, datetime] = {}
         self.refusals: list[StorageError] = []
 
     async def readiness(self) -> Readiness:
         return self.stated
+
+    def forgotten(self) -> dict[UUID, datetime]:
+        return self.stuck
 
     def report_refusal(self, error: StorageError) -> None:
         self.refusals.append(error)

@@ -22,7 +22,7 @@ VALUES: list[tuple[AgentSort, Value | None]] = [
     (AgentSort.COST, Decimal("12.345678")),
     (AgentSort.UNCLEARED, 7),
 ]
-ID, MOMENT = str(uuid4()), NOW.isoformat()
+ID, MOMENT = "01a20591-9c04-76bf-82ea-dec89d3a165a", NOW.isoformat()
 BROKEN: list[tuple[AgentSort, Any]] = [
     (AgentSort.NAME, ["a", MOMENT]),
     (AgentSort.NAME, {"a": 1}),

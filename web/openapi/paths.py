@@ -25,6 +25,7 @@ TAGS = {
     "agents": "Agents, with their runs, tools and usage. An agent runs when something wakes it, then sleeps.",
     "runs": "The runs of all agents together.",
     "supervisors": "Agents with what they do and why, in the order of your choice.",
+    "overview": "What the agents of your organizations do, what needs a person, and who wakes next.",
     "usage": "What the model calls of all agents together used and cost.",
     "notifications": "The queue of each agent. High-priority ones wake it and keep it awake until cleared.",
     "contacts": "The people that agents are in touch with.",

@@ -135,7 +135,7 @@ async def test_waking_agents_are_listed_in_order_and_counted(pool: Pool, overvie
     for agent, due_at in ((later, NOW + HOUR), (sooner, NOW + MINUTE), (tomorrow, NOW + 24 * HOUR)):
         await pool.execute(SET_DUE, agent.id, due_at)
     waking = await overviews.list_waking([owner], NOW + 2 * HOUR, 10)
-    assert [name for _, name in waking] == ["Sooner", "Later"]
+    assert [agent.name for agent in waking] == ["Sooner", "Later"]
     assert len(await overviews.list_waking([owner], NOW + 2 * HOUR, 1)) == 1
     assert await overviews.count_waking([owner], NOW + 2 * HOUR) == 2
 

@@ -159,18 +159,20 @@ async def test_count_stops_at_its_limit(pool: Pool, owner: UUID, sorted_agents: 
     assert counts == [3, 4, 1, 2]
 
 
-async def test_phase_filter_sees_pauses_of_the_organization(
+async def test_phase_filter_sees_pauses_of_agents_and_organizations(
     pool: Pool, owner: UUID, sorted_agents: SortedAgents
 ) -> None:
-    held, running, archived = await stored_agents(pool, owner, "held", "running", "archived")
+    held, running, archived, own = await stored_agents(pool, owner, "held", "running", "archived", "own")
     for agent, phase, status in (
         (held, "holding", "sleeping"),
         (running, "running", "running"),
         (archived, "archived", "archived"),
+        (own, "paused", "sleeping"),
     ):
         await pool.execute(SET_PHASE, agent.id, phase)
         await pool.execute("UPDATE agent_state SET status = $2 WHERE agent_id = $1", agent.id, status)
     await pool.execute("UPDATE agent_state SET run_id = agent_id WHERE agent_id = $1", running.id)
+    await pool.execute("UPDATE agent_state SET paused = true WHERE agent_id = $1", own.id)
 
     async def names(phase: str) -> list[str]:
         filters = AgentFilters((owner,), phase=phase)
@@ -186,14 +188,14 @@ async def test_phase_filter_sees_pauses_of_the_organization(
         "holding": ["held"],
         "running": ["running"],
         "archived": ["archived"],
-        "paused": [],
+        "paused": ["own"],
         "stopping": [],
     }
     assert after == {
         "holding": [],
         "running": [],
         "archived": ["archived"],
-        "paused": ["held"],
+        "paused": ["own", "held"],
         "stopping": ["running"],
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from storage.agents.actions import AgentAction, AgentSelections, Selection
 from storage.agents.agent_filters import AgentFilters
 from storage.agents.agents import Agents
 from storage.agents.secrets import SecretFilters, Secrets
@@ -331,6 +332,8 @@ async def test_agents_are_found_by_name_along_an_index(explain: Any, scout: Agen
         (AgentFilters((scout.organization_id,), parent_id=scout.id), 0),
     ):
         assert len(await Agents(pool).list_page(filters, PAGE)) == found
+        selection = Selection(filters, AgentAction.STOP, NOW)
+        assert len(await AgentSelections(pool).list_candidates(selection, PAGE.limit)) == found
     require_few(pool)
 
 

@@ -23,7 +23,8 @@ const REASONS = {
   uncleared_notifications: "uncleared notifications were left",
 };
 
-const SOURCES = {
+/** The sources of notifications in words. */
+export const SOURCES = {
   email: "e-mail",
   sms: "SMS",
   mms: "iMessage or RCS",

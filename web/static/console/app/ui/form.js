@@ -9,7 +9,13 @@ const READERS = {
   checkbox: (input) => input.checked,
   list: (input) => input.value.split(/[\n,]/).map((one) => one.trim()).filter(Boolean),
   datetime: (input) => input.value.trim() || null,
-  json: (input) => JSON.parse(input.value || "null"),
+  json: (input) => {
+    try {
+      return JSON.parse(input.value || "null");
+    } catch (error) {
+      throw { fields: { [input.name]: `This is not JSON. ${error.message}` } };
+    }
+  },
 };
 
 /** Return the values of a form by the names of its fields; an empty `nullable` field is null. */
@@ -36,7 +42,7 @@ export const Form = ({ save, submit = "Save", onInput, children, actions }) => {
     try {
       await save(readForm(form.current));
     } catch (failure) {
-      setError(failure instanceof SyntaxError ? { message: "A field is not JSON." } : failure);
+      setError(failure);
     } finally {
       setBusy(false);
     }

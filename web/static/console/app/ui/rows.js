@@ -5,9 +5,10 @@ const AROUND = 8; // rows above and below what is seen
 
 /** Show `count` rows of a fixed height in a box that scrolls.
  *
- * `row(index)` returns one; `selected` (an index) is kept in view; `onEnd` is called when the end comes near.
+ * `row(index)` returns one; `selected` (an index) is kept in view; `onEnd` is called when fewer than `ahead` rows follow,
+ * and `onView(first, last)` when other rows are shown.
  */
-export const VirtualRows = ({ count, height, row, selected = -1, onEnd, label, role = "list", ...rest }) => {
+export const VirtualRows = ({ count, height, row, selected = -1, onEnd, onView, ahead = AROUND, label, role = "list", ...rest }) => {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const measure = () => {
@@ -30,8 +31,9 @@ export const VirtualRows = ({ count, height, row, selected = -1, onEnd, label, r
   const first = Math.max(0, Math.floor(view.top / height) - AROUND);
   const last = Math.min(count, Math.ceil((view.top + view.height) / height) + AROUND);
   useEffect(() => {
-    if (last >= count - AROUND) onEnd?.();
+    if (last >= count - ahead) onEnd?.();
   }, [last, count]);
+  useEffect(() => onView?.(first, last), [first, last]);
   const rows = [];
   for (let index = first; index < last; index += 1) {
     const place = { position: "absolute", top: `${index * height}px`, height: `${height}px`, left: 0, right: 0 };

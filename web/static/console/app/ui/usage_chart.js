@@ -84,7 +84,7 @@ export const UsageTable = ({ usage, measure = "cost", day }) => {
   const days = daysOf(usage, series, measure).reverse();
   const shown = isWhole ? days : days.slice(0, MANY_DAYS);
   const columns = [
-    { title: "Day", cell: (row) => row.day },
+    { title: "Day", cell: (row) => html`<span class="usage-date">${row.day}</span>` },
     { title: "All", number: true, cell: (row) => measured(row.total, measure) },
     ...series.map(({ name }, index) => ({
       title: html`<${Line} value=${name} max=${40} />`,

@@ -1,6 +1,6 @@
 // The head of an agent: why it does what it does, what wakes it next, what keeps it awake, and what one can do.
 import { html } from "../../lib.js";
-import { get, post } from "../../core/api.js";
+import { get, patch, post } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatDuration, Instant, now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
@@ -27,7 +27,14 @@ export const Actions = ({ agent, state }) => {
     toast(status === "not_running" ? "There was nothing to stop." : "It was asked to stop.");
     state.reload();
   };
-  return html`<${Button} kind="primary" run=${run}>Run now<//><${Button} run=${stop}>Stop<//>`;
+  const pause = async () => {
+    await patch(`${path}/`, { paused: !agent.paused });
+    toast(agent.paused ? "The pause has ended." : "Paused: nothing starts it until the pause ends.");
+    agent.reload();
+    state.reload();
+  };
+  return html`<${Button} kind="primary" run=${run}>Run now<//><${Button} run=${stop}>Stop<//>
+    <${Button} run=${pause}>${agent.paused ? "End the pause" : "Pause"}<//>`;
 };
 
 /** Show the time that is left until an instant, each second. */
@@ -49,7 +56,7 @@ const Blockers = ({ agent, ids }) => {
 
 /** Show the sentence of an agent large, and the facts beside it. */
 export const Head = ({ agent, state }) => {
-  const { why, next_wake: next, blockers, failures, run } = state;
+  const { phase, why, next_wake: next, blockers, failures, run } = state;
   const zone = agent.timezone;
   return html`<div class="agent-head">
     <p class="agent-why"><${Sentence} text=${why} zone=${zone} /></p>
@@ -60,7 +67,9 @@ export const Head = ({ agent, state }) => {
           ? html`<${Countdown} at=${next.at} /> · <${Instant} at=${next.at} zone=${zone} /> · <${Sentence} text=${next.because} zone=${zone} />`
           : run
             ? html`<a href="/console/agents/${agent.id}/runs/${run.id}">It is awake: open its run</a>`
-            : "Only something new can wake it."}
+            : ["paused", "archived"].includes(phase)
+              ? "Nothing wakes it at present."
+              : "Only something new can wake it."}
       </dd>
       ${blockers.length > 0 && html`<${Blockers} agent=${agent} ids=${blockers} />`}
       ${failures.consecutive > 0 &&

@@ -55,12 +55,12 @@ const useWidth = () => {
 
 /** Return what the keys do: the ones of HELP in the whole page, the others in the lane. */
 const keysOf = (shown, items, index, open) => {
-  const { view, own, lanes } = shown;
-  const center = items[index] ? columnAt(own, Math.min(Math.max(items[index].at, own.start), own.end)) : (view.from + view.to) / 2;
+  const { view, own, lanes, laneOf } = shown;
+  const middle = (shown.at && items[index]?.at) || Date.now();
+  const center = columnAt(laneOf(middle), middle);
   const select = (one) => {
     selectItem(one);
-    const lane = lanes.find(({ start, end }) => start <= one.at && one.at < end) ?? lanes[0];
-    const column = columnAt(lane, one.at);
+    const column = columnAt(laneOf(one.at), one.at);
     if (column < view.from || column > view.to) showColumns(shown, column, view.to - view.from);
   };
   const step = (by) => {
@@ -176,7 +176,8 @@ const Legend = ({ timeline }) => {
   </p>`;
 };
 
-const describe = (one, agent) => `${wordOf(one)}, ${spanWords(one, agent.timezone, Date.now())}. ${one.title ?? ""} ${sentenceOf(one, agent.timezone)}`;
+const Description = ({ one, zone }) => html`${wordOf(one)}, ${spanWords(one, zone, Date.now())}.
+  <bdi>${one.title}</bdi> <bdi>${sentenceOf(one, zone)}</bdi>`;
 
 const LaneOf = ({ agent, shown, timeline, keys }) => {
   const [box, width] = useWidth();
@@ -187,6 +188,14 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     if (selected?.phase === "mixed") showBand(shown, selected);
     else document.querySelector(".lane-detail a")?.click();
   };
+  const frame = useRef(null);
+  useLayoutEffect(() => {
+    const { scrollWidth, clientWidth } = frame.current;
+    if (!selected || scrollWidth <= clientWidth) return;
+    const { from, to } = shown.view;
+    const column = columnAt(shown.laneOf(selected.at), selected.at);
+    frame.current.scrollLeft = ((column - from) / (to - from)) * scrollWidth - clientWidth / 2;
+  }, [width, selected?.start, shown.view.from, shown.view.to]);
   keys.current = keysOf(shown, items, index, open);
   const onKeyDown = (event) => {
     const run = keys.current[event.key];
@@ -195,7 +204,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     run();
   };
   return html`<${Toolbar} shown=${shown} keys=${keys.current} />
-    <div class="lane-box">
+    <div class="lane-box" ref=${frame}>
       <div
         class=${`lane-list ${shown.isAligned ? "lane-stack" : ""}`}
         role="listbox"
@@ -207,7 +216,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
         <div class="lane-measure"><span></span><div ref=${box}></div></div>
         ${selected &&
         html`<div id="lane-item" class="hidden" role="option" aria-selected="true" aria-posinset=${index + 1} aria-setsize=${items.length}>
-          ${describe(selected, agent)}
+          <${Description} one=${selected} zone=${agent.timezone} />
         </div>`}
         ${width > 0 && html`<${Lanes} ...${{ shown, timeline, items, selected, width }} />`}
       </div>

@@ -4,7 +4,7 @@ import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatDuration, Instant, now } from "../../core/time.js";
 import { PhaseBadge, Sentence } from "../../ui/basics.js";
-import { Line } from "../../ui/text.js";
+import { Line, Text } from "../../ui/text.js";
 import { outcomeWords } from "./run_words.js";
 import { actorWord, sentenceOf, spanWords, wordOf } from "./lane_words.js";
 
@@ -63,10 +63,10 @@ export const LaneDetail = ({ agent, one, zoom }) => {
   return html`<div class="lane-detail">
     <p class="lane-head">
       ${one.kind === "band" ? html`<${PhaseBadge} phase=${one.phase} />` : html`<b>${wordOf(one)}</b>`}
-      <span class="number">${spanWords(one, agent.timezone, now.value - 2000)}</span>
+      <span class="number">${spanWords(one, agent.timezone, now.value)}</span>
     </p>
     ${one.title && html`<p><${Line} value=${one.title} /></p>`}
-    ${sentence && html`<p class="lane-sentence"><bdi>${sentence}</bdi></p>`}
+    ${sentence && html`<div class="lane-sentence"><${Text} value=${sentence} /></div>`}
     ${one.phase === "mixed" && html`<p><button onClick=${zoom}>Zoom in</button></p>`}
     ${one.run && html`<${Run} agent=${agent} id=${one.run} />`}
     <${More} agent=${agent} one=${one} />

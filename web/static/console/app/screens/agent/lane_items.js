@@ -32,11 +32,18 @@ const waiting = (one) => ({
 
 const ahead = (one) => ({ ...one, type: one.kind, kind: "ahead", id: one.resource ?? one.kind, start: one.at, at: instant(one.at) });
 
+/** Return the bands of an answer. The last one is open if it goes on at present; the period may cut the first and last. */
+const bandsOf = ({ bands, start, end }) =>
+  bands.map((one, index) => {
+    const isLast = index === bands.length - 1;
+    return { ...band(one), isOpen: isLast && one.end < end, isCutBefore: one.start === start, isCutAfter: one.end === end };
+  });
+
 /** Return an answer of `timeline/` with its times as numbers. */
 export const readTimeline = (answer) => ({
   ...answer,
   from: instant(answer.start),
-  bands: answer.bands.map(band),
+  bands: bandsOf(answer),
   marks: answer.marks.map(mark),
   waiting: answer.waiting.map(waiting),
   ahead: answer.ahead.map(ahead),
@@ -53,6 +60,8 @@ export const continued = (old, later) => {
     clearings.delete(one.resource);
     return { ...one, cleared, cleared_at, cleared_by };
   });
+  const [first, ...further] = later.bands;
+  const joint = first && { ...first, isCutBefore: kept.length === 0 };
   const before = marks.filter((one) => one.at < later.from);
   return {
     ...later,
@@ -60,7 +69,7 @@ export const continued = (old, later) => {
     from: old.from,
     resolution_seconds: old.resolution_seconds ?? later.resolution_seconds,
     marks_left_out: old.marks_left_out + later.marks_left_out,
-    bands: [...kept, ...later.bands],
+    bands: [...kept, ...(joint ? [joint, ...further] : [])],
     marks: [...clearings.values(), ...before, ...later.marks.filter((one) => one.at >= later.from)],
     waiting: old.waiting.filter((one) => later.waiting.some(({ id }) => id === one.id)),
   };

@@ -46,14 +46,17 @@ export const shareWords = ({ seconds, runs }) => {
   return `${words.join(" · ")} · ${plural(runs, "run")}`;
 };
 
-/** Return from when to when an item lasted; `present` ends what still lasts. */
+/** Return from when to when an item lasted; `present` ends what goes on. */
 export const spanWords = (one, zone, present) => {
   const day = formatInstant(one.at, zone, "day");
   const first = `${day} ${formatInstant(one.at, zone, "time")}`;
   const time = (at) => `${formatInstant(at, zone, "day") === day ? "" : `${formatInstant(at, zone, "day")} `}${formatInstant(at, zone, "time")}`;
   if (one.kind === "band") {
-    const length = formatDuration((one.until - one.at) / 1000);
-    return one.until >= present ? `since ${first} · ${length}` : `${first} – ${time(one.until)} · ${length}`;
+    const length = formatDuration(((one.isOpen ? Math.max(one.until, present) : one.until) - one.at) / 1000);
+    const start = one.isCutBefore ? `before ${first}` : first;
+    if (one.isOpen) return `since ${start} · ${one.isCutBefore ? "more than " : ""}${length}`;
+    const isCut = one.isCutBefore || one.isCutAfter;
+    return `${start} – ${one.isCutAfter ? "after " : ""}${time(one.until)} · ${isCut ? "more than " : ""}${length}`;
   }
   if (one.kind !== "mark" || !one.type.startsWith("notification.c")) return first;
   const end = one.cleared ? `cleared ${time(one.cleared)}` : "not cleared";

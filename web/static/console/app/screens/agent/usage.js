@@ -1,6 +1,36 @@
-// What an agent uses, day by day.
+// What an agent has used in the last 30 days.
 import { html } from "../../lib.js";
-import { Empty } from "../../ui/loaded.js";
+import { get } from "../../core/api.js";
+import { useResource } from "../../core/resource.js";
+import { query, setQuery } from "../../core/router.js";
+import { dayAfter, dayOf, usualMeasure } from "../../core/usage.js";
+import { Empty, Loaded } from "../../ui/loaded.js";
+import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
-/** Show the usage of an agent. */
-export default () => html`<${Empty} title="Usage" />`;
+const NONE = html`<${Empty} title="No model was called in the last 30 days">
+  <p>Each call of a model appears here with its tokens and its cost.</p>
+<//>`;
+
+const Report = ({ agent, usage }) => {
+  const { day } = query.value;
+  const measure = usualMeasure(usage);
+  const show = (chosen) => setQuery({ day: chosen, days: null, at: null, item: null, from: null, to: null });
+  return html`<div class="stack">
+    <section class="card"><${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${show} /></section>
+    <${UsageTable} usage=${usage} measure=${measure} day=${day} />
+    <p><a href="/console/usage?agent=${agent.id}">Other days and measures</a></p>
+  </div>`;
+};
+
+/** Show the usage of an agent. A day that is chosen is shown in the day lane, too. */
+export default ({ agent }) => {
+  const today = dayOf(Date.now());
+  const period = { agent: agent.id, start_date: dayAfter(today, -29), end_date: dayAfter(today) };
+  const usage = useResource((signal) => get("/api/cloud/usage/", period, signal), [agent.id, today], {
+    events: ["run.ended"],
+    agent: agent.id,
+  });
+  return html`<${Loaded} of=${usage}>
+    ${(data) => (data.total.llm_calls ? html`<${Report} agent=${agent} usage=${data} />` : NONE)}
+  <//>`;
+};

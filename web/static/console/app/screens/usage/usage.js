@@ -37,7 +37,7 @@ const Period = ({ from, to }) => {
   const today = dayOf(now.peek());
   const date = (name, value) =>
     html`<label>${name} <input type="date" value=${value} onChange=${(event) => setQuery({ from, to, [name]: event.target.value, day: null })} /></label>`;
-  return html`<div class="actions" role="group" aria-label="Period">
+  return html`<div class="actions usage-period" role="group" aria-label="Period">
     ${PRESETS.map((days) => {
       const start = dayAfter(today, 1 - days);
       const isChosen = from === start && to === today;
@@ -99,9 +99,9 @@ const Report = ({ usage, filters, measure }) => {
       <${Totals} total=${usage.total} days=${usage.days} />
       <${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${(one) => setQuery({ day: one }, { replace: true })} />
     </section>
+    ${!filters.agent && html`<${TopAgents} filters=${filters} />`}
     <h2>${MEASURES[measure].label} by day and model</h2>
     <${UsageTable} usage=${usage} measure=${measure} day=${day} />
-    ${!filters.agent && html`<${TopAgents} filters=${filters} />`}
   </div>`;
 };
 

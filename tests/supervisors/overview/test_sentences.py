@@ -1,0 +1,95 @@
+"""The sentences of an overview."""
+
+import pytest
+
+from storage.agents.overviews import FailingWebhook, PausedOrganization, TroubledAgent
+from storage.ids import new_id
+from supervisors.overview import sentences
+from supervisors.policy.phases import ShownPhase
+from tests.storage.factories import NOW
+
+AGENT = TroubledAgent(new_id(), "Rosa", "UTC", new_id(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("phases", "attention", "sentence"),
+    [
+        ({}, 0, "There are no agents yet."),
+        ({}, 1, "There are no agents yet. 1 thing needs a person."),
+        ({ShownPhase.ASLEEP: 1}, 0, "The only agent is asleep. Nothing needs a person."),
+        ({ShownPhase.PAUSED: 1200}, 2, "All 1,200 agents are paused. 2 things need a person."),
+        (
+            {ShownPhase.ASLEEP: 9, ShownPhase.HOLDING: 1, ShownPhase.RUNNING: 2, ShownPhase.ARCHIVED: 0},
+            0,
+            "12 agents: 2 running, 1 holding and 9 asleep. Nothing needs a person.",
+        ),
+        (
+            {ShownPhase.QUEUED: 1, ShownPhase.OVER_BUDGET: 1},
+            1,
+            "2 agents: 1 waiting for a run slot and 1 over budget. 1 thing needs a person.",
+        ),
+    ],
+)
+def test_organization_sentence_counts_agents_and_trouble(
+    phases: dict[ShownPhase, int], attention: int, sentence: str
+) -> None:
+    assert sentences.organization_sentence(phases, attention) == sentence
+
+
+@pytest.mark.parametrize(
+    ("is_draining", "problems", "queued", "sentence"),
+    [
+        (False, 0, 0, "The service is ready. 3 of 32 run slots are taken."),
+        (False, 1, 1, "The service has a problem. 3 of 32 run slots are taken, and 1 agent waits for one."),
+        (False, 2, 0, "The service has 2 problems. 3 of 32 run slots are taken."),
+        (True, 1, 2, "The service is shutting down. 3 of 32 run slots are taken, and 2 agents wait for one."),
+    ],
+)
+def test_service_sentence_tells_state_and_work(
+    is_draining: bool, problems: int, queued: int, sentence: str
+) -> None:
+    told = sentences.service_sentence(
+        is_draining=is_draining, problems=problems, running=3, slots=32, queued=queued
+    )
+    assert told == sentence
+
+
+def test_every_phase_has_a_word() -> None:
+    assert set(sentences.WORDS) == set(ShownPhase)
+
+
+def test_uncleared_and_forgotten_agents_are_explained() -> None:
+    assert sentences.why_uncleared(AGENT, "It runs.") == (
+        "A high-priority notification has been uncleared since 2126-11-21 09:00 UTC. It runs."
+    )
+    assert sentences.why_forgotten(AGENT, "It sleeps.") == (
+        "It has been due since 2126-11-21 09:00 UTC, and nothing has started it. It sleeps."
+    )
+
+
+def test_pause_is_explained_with_its_begin_if_known() -> None:
+    ending = "; none of its agents starts until the pause ends."
+    paused = PausedOrganization(new_id(), "Acme\n", NOW)
+    assert sentences.why_paused(paused) == (
+        f'The organization "Acme" has been paused since 2126-11-21 09:00 UTC{ending}'
+    )
+    forgotten = PausedOrganization(new_id(), "x" * 200, None)
+    assert sentences.why_paused(forgotten) == f'The organization "{"x" * 100}…" has been paused{ending}'
+
+
+def test_failing_webhook_is_named_by_its_host_alone() -> None:
+    url = "https://user:secret@hooks.example.org/secret?token=secret"
+    failing = FailingWebhook(new_id(), new_id(), url, NOW, False, "")
+    disabled = FailingWebhook(new_id(), new_id(), url, NOW, True, "Every attempt has failed.")
+    assert sentences.why_failing(failing) == (
+        "Deliveries to the webhook at hooks.example.org have failed since 2126-11-21 09:00 UTC; "
+        "they are tried again."
+    )
+    assert sentences.why_failing(disabled) == (
+        "The service switched the webhook at hooks.example.org off at 2126-11-21 09:00 UTC: "
+        "Every attempt has failed."
+    )
+
+
+def test_reminder_is_named_by_its_title() -> None:
+    assert sentences.because_of_reminder("Call\nMs Moser") == 'The reminder "Call Ms Moser" falls due.'
