@@ -52,7 +52,7 @@ async def fill(person: Person) -> dict[str, str]:
 
 
 def kinds(ids: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield what to create: a kind, its path, and the fields that are not free, with `ids` of what was before."""
+    """Yield what to create: a kind, its path, and fields that are not free; `ids` has those before."""
     yield "template", "/api/templates/", {"default_model": "builtin/inbox"}
     yield "adapter", "/api/toolbox/adapters/", {"config_schema": {"type": "object", "title": STRINGS[0]}}
     yield "tool", "/api/toolbox/tools/", {"adapter": ids["adapter"]}
@@ -109,7 +109,7 @@ def hostile_value(field: Any, line: str) -> Any:
         case JsonValue():
             return {line: line, "all": list(STRINGS), "element": ELEMENT, "long": long_line(line)}
         case _ if type(field) in {Line, Text}:
-            limits = [check.max for check in field.validators if isinstance(check, Length)]
+            limits = [check.max for check in field.validators if isinstance(check, Length) and check.max]
             is_long = type(field) is Text and not limits
             return "\n".join((*STRINGS, long_line(line))) if is_long else line[: min([len(line), *limits])]
         case _:

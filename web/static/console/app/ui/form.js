@@ -1,5 +1,6 @@
 // Forms: labels, values by type, and the service's messages beside the fields that they are about.
 import { createContext, html, useContext, useRef, useState } from "../lib.js";
+import { plain } from "../core/plain.js";
 
 const Errors = createContext({});
 let fieldCount = 0;
@@ -63,7 +64,7 @@ const control = ({ type, options, value, rows, id, ...rest }) => {
   }
   if (type === "select") {
     return html`<select id=${id} ...${rest}>
-      ${options.map(([one, label]) => html`<option value=${one} selected=${one === (value ?? "")}>${label ?? one}</option>`)}
+      ${options.map(([one, label]) => html`<option value=${one} selected=${one === (value ?? "")}>${plain(label ?? one)}</option>`)}
     </select>`;
   }
   if (type === "checkbox") return html`<input id=${id} type="checkbox" data-type=${type} defaultChecked=${value} ...${rest} />`;
