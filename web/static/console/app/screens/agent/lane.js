@@ -176,7 +176,8 @@ const Legend = ({ timeline }) => {
   </p>`;
 };
 
-const describe = (one, agent) => `${wordOf(one)}, ${spanWords(one, agent.timezone, Date.now())}. ${one.title ?? ""} ${sentenceOf(one, agent.timezone)}`;
+const Description = ({ one, zone }) => html`${wordOf(one)}, ${spanWords(one, zone, Date.now())}.
+  <bdi>${one.title}</bdi> <bdi>${sentenceOf(one, zone)}</bdi>`;
 
 const LaneOf = ({ agent, shown, timeline, keys }) => {
   const [box, width] = useWidth();
@@ -215,7 +216,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
         <div class="lane-measure"><span></span><div ref=${box}></div></div>
         ${selected &&
         html`<div id="lane-item" class="hidden" role="option" aria-selected="true" aria-posinset=${index + 1} aria-setsize=${items.length}>
-          ${describe(selected, agent)}
+          <${Description} one=${selected} zone=${agent.timezone} />
         </div>`}
         ${width > 0 && html`<${Lanes} ...${{ shown, timeline, items, selected, width }} />`}
       </div>
