@@ -44,6 +44,9 @@ class Client:
     async def post(self, path: str, **body: Any) -> Any:
         return await self._call("POST", path, json=body)
 
+    async def patch(self, path: str, **body: Any) -> Any:
+        return await self._call("PATCH", path, json=body)
+
     async def upload(self, path: str, form: aiohttp.FormData) -> Any:
         return await self._call("POST", path, data=form)
 
