@@ -85,6 +85,7 @@ def maintenance_services(
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("budget renewal", BudgetRenewal(states, registry, clock).run_once, interval),
         MaintenanceService("agent counter", counter.run_once, interval),
+        MaintenanceService("service measurement", partial(_measure, storage, clock), interval),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
         MaintenanceService("webhook matcher", matcher.run_once, MATCH_RETRY_SECONDS),
@@ -111,6 +112,10 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
         yield
     finally:
         await scheduler.close()
+
+
+async def _measure(storage: Storage, clock: Clock) -> None:
+    await storage.service_facts.refresh(clock.now())
 
 
 async def _drop_idle(registry: Registry) -> None:

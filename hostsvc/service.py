@@ -93,7 +93,8 @@ class Service:
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
         can_write = self.writes.failing_since is None
-        return Readiness(state, reasons, self.leadership.is_held() and can_write, can_write)
+        leads = self.leadership.is_held()
+        return Readiness(state, reasons, leads and can_write, can_write, leads)
 
     def _reasons(self) -> Iterator[str]:
         if self.writes.failing_since is not None:  # all else that needs the database fails with it

@@ -50,6 +50,7 @@ from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
+from storage.service_facts import ServiceFacts
 from storage.toolbox.adapter_configs import AdapterConfigs
 from storage.toolbox.adapters import Adapters
 from storage.toolbox.agent_tools import AgentTools
@@ -127,6 +128,7 @@ class Storage:
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)
         self.mark_events = MarkEvents(pool)
+        self.service_facts = ServiceFacts(pool)
         self.retention = Retention(pool)
 
     async def close(self) -> None:

@@ -104,13 +104,14 @@ class HarnessStatus:
 class Readiness:
     """The state of the service, a sentence for each problem, and whether to send it requests.
 
-    `can_write` tells whether the database takes writes.
+    `can_write` tells whether the database takes writes, `leads` whether this instance has the lead.
     """
 
     state: ServiceState
     reasons: tuple[str, ...] = ()
     may_serve: bool = True
     can_write: bool = True
+    leads: bool = True
 
 
 class Health(Protocol):

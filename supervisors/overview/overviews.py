@@ -15,7 +15,6 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts
 from storage.agents.overviews import (
-    ALL_PHASES,
     FailingWebhook,
     NextReminder,
     PausedOrganization,
@@ -26,6 +25,7 @@ from storage.agents.overviews import (
 from supervisors.clock import Clock
 from supervisors.engine.snapshot import AgentSummary
 from supervisors.overview import sentences
+from supervisors.overview.phases import shown_phases
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, WakeCause
 from supervisors.policy.phases import ShownPhase
@@ -191,7 +191,8 @@ class OverviewReader:
         paused = await self._store.list_paused(organization_ids)
         paused_ids = {organization.organization_id for organization in paused}
         active_ids = [owner for owner in organization_ids if owner not in paused_ids]
-        phases = _phases(await self._store.count_phases(organization_ids), paused_ids)
+        counts = await self._store.count_phases(organization_ids)
+        phases = shown_phases((one.organization_id in paused_ids, one.phase, one.agents) for one in counts)
         attention = Attention()
         items = [
             AttentionItem(AttentionKind.PAUSED, sentences.why_paused(one), one.since, one.organization_id)
@@ -235,8 +236,9 @@ class OverviewReader:
             ),
         }
         totals = {kind: len(agents) for kind, agents in found.items()}
-        totals[AttentionKind.QUARANTINED] = phases.get(ShownPhase.QUARANTINED, 0)
-        totals[AttentionKind.OVER_BUDGET] = phases.get(ShownPhase.OVER_BUDGET, 0)
+        for kind in (AttentionKind.QUARANTINED, AttentionKind.OVER_BUDGET):
+            # The phases were counted a moment before.
+            totals[kind] = max(totals[kind], phases.get(ShownPhase(kind), 0))
         seen: set[UUID] = set()
         for kind, agents in found.items():
             new = [agent for agent in agents if agent.agent_id not in seen]
@@ -282,24 +284,6 @@ class OverviewReader:
         if shown < MAX_AGENDA:
             return shown
         return await self._store.count_waking(organization_ids, now + AGENDA_PERIOD)
-
-
-def _phases(counts: Iterable[PhaseCount], paused_ids: Collection[UUID]) -> dict[ShownPhase, int]:
-    """Return the number of agents in each phase. A pause holds all that neither run nor are archived."""
-    phases: Counter[ShownPhase] = Counter()
-    for count in counts:
-        resting = ShownPhase.PAUSED if count.organization_id in paused_ids else ShownPhase.ASLEEP
-        if count.phase == ALL_PHASES:
-            phases[resting] += count.agents
-            continue
-        phase = ShownPhase(count.phase)
-        is_held = resting is ShownPhase.PAUSED and phase not in UNPAUSED
-        phases[resting if is_held else phase] += count.agents
-        phases[resting] -= count.agents
-    return {phase: phases[phase] for phase in sentences.WORDS if phases[phase] > 0}
-
-
-UNPAUSED = frozenset({ShownPhase.RUNNING, ShownPhase.STOPPING, ShownPhase.ARCHIVED})
 
 
 def _sentence(kind: AttentionKind, agent: TroubledAgent, why: str) -> str:

@@ -11,6 +11,9 @@ from supervisors.text import excerpt
 MAX_NAME = 100
 NO_AGENTS = "There are no agents yet."
 ALL_WELL = "Nothing needs a person."
+READY = "The service is ready."
+DRAINING = "The service is shutting down."
+ONE_PROBLEM = "The service has a problem."
 
 # In the order of a sentence, which begins with what happens at present.
 WORDS: Mapping[ShownPhase, str] = {
@@ -48,6 +51,20 @@ def _needed(attention: int) -> str:
     if not attention:
         return ALL_WELL
     return "1 thing needs a person." if attention == 1 else f"{attention:,} things need a person."
+
+
+def service_sentence(*, is_draining: bool, problems: int, running: int, slots: int, queued: int) -> str:
+    """Say how the service is, and how busy."""
+    state = READY
+    if is_draining:
+        state = DRAINING
+    elif problems:
+        state = ONE_PROBLEM if problems == 1 else f"The service has {problems} problems."
+    waiting = ""
+    if queued:
+        waiting = ", and 1 agent waits for one" if queued == 1 else f", and {queued:,} agents wait for one"
+    verb = "is" if running == 1 else "are"
+    return f"{state} {running:,} of {slots:,} run slots {verb} taken{waiting}."
 
 
 def why_uncleared(agent: TroubledAgent, why: str) -> str:

@@ -31,6 +31,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "pause sync": 7,
         "budget renewal": 7,
         "agent counter": 7,
+        "service measurement": 7,
         "outbox measurement": 7,
         "webhook sender": 0,
         "webhook matcher": 0.5,

@@ -2,13 +2,23 @@
 
 from aiohttp import web
 
-from supervisors.engine.snapshot import Snapshot, SnapshotFilters
+from supervisors.engine.snapshot import RunsResponse, Snapshot, SnapshotFilters
+from supervisors.overview.phases import shown_phases
+from supervisors.overview.sentences import service_sentence
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.json import MAX_ANSWER_BYTES, fit, json_response
+from web.ports import Readiness, ServiceState
 from web.request.parsing import read_query
 from web.routes import OperatorRoute
-from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
+from web.schemas.status import (
+    ServiceResponse,
+    StatusResponse,
+    SupervisorQuery,
+    serialize_lead,
+    serialize_oldest,
+    serialize_versions,
+)
 from web.schemas.timeline import PastSupervisorResponse
 from web.supervisor_answers import QUERY as AT
 from web.supervisor_answers import answer_supervisor
@@ -20,9 +30,17 @@ QUERY = SupervisorQuery()
 async def get_status(request: web.Request) -> web.Response:
     """Return the state of the service, and everything that it does in numbers."""
     app = request.app
-    overview = app[STATUS].overview()
+    readiness, overview = await app[HEALTH].readiness(), app[STATUS].overview()
+    facts = app[STORAGE].service_facts.last
     answer: StatusResponse = {
-        "service": await _service_response(app),
+        "sentence": _sentence(readiness, overview.runs),
+        "service": _service_response(app, readiness),
+        "versions": serialize_versions(facts),
+        "lead": serialize_lead(facts, is_held=readiness.leads),
+        "phases": shown_phases(facts.phases) if facts else {},
+        "oldest_uncleared_high": serialize_oldest(facts),
+        "failing_webhooks": facts.failing_webhooks if facts else 0,
+        "forgotten": [{"agent": one, "since": since} for one, since in app[HEALTH].forgotten().items()],
         "harness": app[HARNESS](),
         "supervisors": overview.supervisors,
         "quarantined": overview.quarantined,
@@ -37,8 +55,18 @@ async def get_status(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-async def _service_response(app: web.Application) -> ServiceResponse:
-    readiness, started_at = await app[HEALTH].readiness(), app[STARTED_AT]
+def _sentence(readiness: Readiness, runs: RunsResponse) -> str:
+    return service_sentence(
+        is_draining=readiness.state is ServiceState.DRAINING,
+        problems=len(readiness.reasons),
+        running=runs.running,
+        slots=runs.limit,
+        queued=runs.queued,
+    )
+
+
+def _service_response(app: web.Application, readiness: Readiness) -> ServiceResponse:
+    started_at = app[STARTED_AT]
     return {
         "version": VERSION,
         "started_at": started_at,

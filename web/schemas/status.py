@@ -1,12 +1,15 @@
 """The status of the service for operators: query and responses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from platform import python_version
 from typing import TypedDict
+from uuid import UUID
 
 from storage.delivery.outbox import OutboxSize
 from storage.model import AgentStatus
 from storage.postgres.pool import PoolSize
+from storage.service_facts import Facts
 from supervisors.engine.snapshot import (
     AgentsResponse,
     QuarantinedAgent,
@@ -15,7 +18,7 @@ from supervisors.engine.snapshot import (
     SupervisorsResponse,
     TimersResponse,
 )
-from supervisors.policy.phases import Phase
+from supervisors.policy.phases import Phase, ShownPhase
 from web.fields import Choice, Integer, Line, Uuid
 from web.ports import HarnessStatus, ServiceState
 from web.request.parsing import Body
@@ -51,11 +54,69 @@ class ServiceResponse(TypedDict):
     """A sentence for each problem; none if all is well."""
 
 
+class VersionsResponse(TypedDict):
+    """The versions of what the service is made of."""
+
+    python: str
+    """The version of Python."""
+    postgresql: str | None
+    """The version of the database server; null before it was read."""
+    schema: int | None
+    """The number of the last migration; null before it was read."""
+
+
+class LeadResponse(TypedDict):
+    """The lead, which one instance has. Those that stand by do not answer this request."""
+
+    is_held: bool
+    """Whether this instance has the lead; if not, it is regaining it, and no run starts."""
+    epoch: int | None
+    """The number of times that an instance has taken the lead; null before it was read."""
+    standbys: int | None
+    """How many other instances wait for the lead; null before it was read."""
+
+
+class OldestResponse(TypedDict):
+    """The high-priority notification that has been uncleared for the longest time."""
+
+    agent: UUID
+    """The agent whose queue it is in."""
+    name: str
+    """The name of the agent."""
+    organization: UUID
+    """The organization that the agent belongs to."""
+    since: datetime
+    """When the notification became active."""
+
+
+class ForgottenResponse(TypedDict):
+    """An agent that nothing will start, although a high-priority notification is active."""
+
+    agent: UUID
+    """The agent."""
+    since: datetime
+    """Since when this has been seen."""
+
+
 class StatusResponse(TypedDict):
     """The whole service in numbers."""
 
+    sentence: str
+    """How the service is, and how busy, as sentences."""
     service: ServiceResponse
     """The process and its state."""
+    versions: VersionsResponse
+    """What the service is made of."""
+    lead: LeadResponse
+    """The lead, and who waits for it."""
+    phases: Mapping[ShownPhase, int]
+    """How many agents of all organizations are in each phase; one without any is left out."""
+    oldest_uncleared_high: OldestResponse | None
+    """The longest uncleared notification and its agent; null if there is none."""
+    failing_webhooks: int
+    """How many event webhooks fail, or were switched off by the service."""
+    forgotten: Sequence[ForgottenResponse]
+    """Agents that nothing will start although they have work; there should be none."""
     harness: HarnessStatus
     """How runs are executed."""
     supervisors: SupervisorsResponse
@@ -76,3 +137,31 @@ class StatusResponse(TypedDict):
     """The connections to the database."""
     outbox: OutboxSize
     """The webhooks that are pending or were given up."""
+
+
+def serialize_versions(facts: Facts | None) -> VersionsResponse:
+    return {
+        "python": python_version(),
+        "postgresql": facts.postgresql if facts else None,
+        "schema": facts.schema_version if facts else None,
+    }
+
+
+def serialize_lead(facts: Facts | None, *, is_held: bool) -> LeadResponse:
+    return {
+        "is_held": is_held,
+        "epoch": facts.epoch if facts else None,
+        "standbys": facts.standbys if facts else None,
+    }
+
+
+def serialize_oldest(facts: Facts | None) -> OldestResponse | None:
+    oldest = facts.oldest_active if facts else None
+    if oldest is None:
+        return None
+    return {
+        "agent": oldest.agent_id,
+        "name": oldest.name,
+        "organization": oldest.organization_id,
+        "since": oldest.since,
+    }

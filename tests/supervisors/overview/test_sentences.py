@@ -36,6 +36,24 @@ def test_organization_sentence_counts_agents_and_trouble(
     assert sentences.organization_sentence(phases, attention) == sentence
 
 
+@pytest.mark.parametrize(
+    ("is_draining", "problems", "queued", "sentence"),
+    [
+        (False, 0, 0, "The service is ready. 3 of 32 run slots are taken."),
+        (False, 1, 1, "The service has a problem. 3 of 32 run slots are taken, and 1 agent waits for one."),
+        (False, 2, 0, "The service has 2 problems. 3 of 32 run slots are taken."),
+        (True, 1, 2, "The service is shutting down. 3 of 32 run slots are taken, and 2 agents wait for one."),
+    ],
+)
+def test_service_sentence_tells_state_and_work(
+    is_draining: bool, problems: int, queued: int, sentence: str
+) -> None:
+    told = sentences.service_sentence(
+        is_draining=is_draining, problems=problems, running=3, slots=32, queued=queued
+    )
+    assert told == sentence
+
+
 def test_every_phase_has_a_word() -> None:
     assert set(sentences.WORDS) == set(ShownPhase)
 

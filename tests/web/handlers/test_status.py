@@ -1,6 +1,9 @@
 """The status for operators over HTTP, and readiness in each state."""
 
+from datetime import UTC, datetime
+from platform import python_version
 from urllib.parse import quote
+from uuid import UUID
 
 from tests.web.conftest import Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
@@ -70,3 +73,30 @@ async def test_degraded_service_may_still_be_ready(service: Service) -> None:
     service.health.stated = Readiness(ServiceState.DEGRADED, ("An agent is stuck.",))
     assert (await service.nobody.get("/readyz")).status == 200
     assert (await service.operator.get(STATUS)).body["service"]["reasons"] == ["An agent is stuck."]
+
+
+async def test_status_before_the_first_measurement_has_no_facts(service: Service) -> None:
+    body = (await service.operator.get(STATUS)).body
+    assert body["sentence"] == "The service is ready. 0 of 100 run slots are taken."
+    assert body["versions"] == {"python": python_version(), "postgresql": None, "schema": None}
+    assert body["lead"] == {"is_held": True, "epoch": None, "standbys": None}
+    assert (body["phases"], body["oldest_uncleared_high"], body["forgotten"]) == ({}, None, [])
+
+
+async def test_status_names_versions_phases_and_what_needs_a_person(service: Service, api: Api) -> None:
+    agent = await api.create_agent(name="Rosa", status="running")
+    await api.create_agent()
+    await api.create_notification(agent, priority="high")
+    now = datetime.now(UTC)
+    await service.storage.service_facts.refresh(now)
+    service.health.stuck = {UUID(agent["id"]): now}
+    service.health.stated = Readiness(ServiceState.DEGRADED, ("The lead is away.",), leads=False)
+    body = (await service.operator.get(STATUS)).body
+    assert body["sentence"] == "The service has a problem. 1 of 100 run slots is taken."
+    assert body["versions"]["schema"] > 0
+    assert body["lead"] == {"is_held": False, "epoch": 0, "standbys": 0}
+    assert body["phases"] == {"running": 1, "asleep": 1}
+    oldest = body["oldest_uncleared_high"]
+    assert (oldest["agent"], oldest["name"]) == (agent["id"], "Rosa")
+    assert body["forgotten"][0]["agent"] == agent["id"]
+    assert body["failing_webhooks"] == 0

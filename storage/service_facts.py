@@ -1,0 +1,88 @@
+"""Facts about the whole service that its status shows, and the database that it runs on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from storage.postgres.leadership import TRY_LOCK
+from storage.postgres.pool import Pool
+
+# The last statement of an instance that stands by is its attempt to take the lead.
+READ = """
+SELECT current_setting('server_version') AS postgresql,
+       (SELECT max(version) FROM schema_migration) AS schema_version,
+       (SELECT epoch FROM instance) AS epoch,
+       (SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND query = $1) AS standbys,
+       (SELECT count(*) FROM webhook
+        WHERE disabled_at IS NOT NULL OR is_active AND failing_since IS NOT NULL) AS failing_webhooks
+"""
+
+COUNT_PHASES = """
+SELECT o.paused, s.phase, count(*) AS agents
+FROM agent_state s JOIN organization o ON o.id = s.organization_id
+WHERE s.phase <> 'asleep' GROUP BY 1, 2
+UNION ALL
+SELECT o.paused, '', count(*) FROM agent a JOIN organization o ON o.id = a.organization_id
+WHERE a.deleted_at IS NULL GROUP BY 1
+"""
+
+# Along the index by age. Archived agents and those of deleted organizations are passed over.
+GET_OLDEST_ACTIVE = """
+SELECT n.agent_id, a.name, n.organization_id, n.activated_at AS since FROM notification n
+JOIN agent_state s ON s.agent_id = n.agent_id AND s.status <> 'archived'
+JOIN agent a ON a.id = n.agent_id
+WHERE n.activated_at <= $1 ORDER BY n.activated_at, n.agent_id LIMIT 1
+"""
+
+
+class PhaseSum(NamedTuple):
+    """How many agents are in a phase or in all, in paused organizations or in the others."""
+
+    paused: bool
+    phase: str
+    agents: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldestActive:
+    """The agent with the notification that has been active for the longest time."""
+
+    agent_id: UUID
+    name: str
+    organization_id: UUID
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts at one moment. `standbys`: the instances that wait for the lead."""
+
+    postgresql: str
+    schema_version: int
+    epoch: int
+    standbys: int
+    failing_webhooks: int
+    phases: Sequence[PhaseSum]
+    oldest_active: OldestActive | None
+
+
+class ServiceFacts:
+    """Reads the facts from time to time, so that the status never waits for the database."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.last: Facts | None = None
+        self._pool = pool
+
+    async def refresh(self, now: datetime) -> None:
+        """Read the facts into `last`."""
+        [row] = await self._pool.fetch(READ, TRY_LOCK)
+        phases = [PhaseSum(*each) for each in await self._pool.fetch(COUNT_PHASES)]
+        oldest = await self._pool.fetchrow(GET_OLDEST_ACTIVE, now)
+        self.last = Facts(
+            **dict(row),
+            phases=phases,
+            oldest_active=None if oldest is None else OldestActive(**dict(oldest)),
+        )

@@ -1,0 +1,64 @@
+"""Facts about the whole service: versions, standbys, phases and what has waited for the longest time."""
+
+from storage.model import AgentStatus
+from storage.postgres.leadership import TRY_LOCK
+from storage.postgres.migrations import read_migrations
+from storage.postgres.pool import Pool
+from storage.service_facts import OldestActive, ServiceFacts
+from tests.storage.agents.states import insert_high
+from tests.storage.agents.test_overviews import put
+from tests.storage.factories import HOUR, NOW, stored_agent, stored_organization, webhook
+
+INSERT_WEBHOOK = """
+INSERT INTO webhook (id, organization_id, url, description, types, tag, is_active, created_at, updated_at,
+                     position, failing_since)
+VALUES ($1, $2, 'https://example.org', '', '{*}', '', $3, $4, $4, 0, $4)
+"""
+
+
+async def test_facts_name_versions_and_standbys(pool: Pool) -> None:
+    facts = ServiceFacts(pool)
+    assert facts.last is None
+    async with pool.spare() as standby:
+        await standby.fetchval(TRY_LOCK, 1, 2)
+        await facts.refresh(NOW)
+    assert facts.last is not None
+    assert facts.last.postgresql.split(".")[0].isdigit()
+    assert facts.last.schema_version == len(read_migrations())
+    assert (facts.last.epoch, facts.last.standbys) == (0, 1)
+    assert (facts.last.phases, facts.last.oldest_active) == ([], None)
+
+
+async def test_facts_count_phases_apart_from_paused_organizations(pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    await put(pool, agent, "holding")
+    await stored_agent(pool, agent.organization_id)
+    paused = await stored_agent(pool)
+    await pool.execute("UPDATE organization SET paused = true WHERE id = $1", paused.organization_id)
+    facts = ServiceFacts(pool)
+    await facts.refresh(NOW)
+    assert facts.last is not None
+    assert sorted(facts.last.phases) == [(False, "", 2), (False, "holding", 1), (True, "", 1)]
+
+
+async def test_facts_name_the_oldest_active_notification(pool: Pool) -> None:
+    agent = await stored_agent(pool, name="Rosa")
+    archived = await stored_agent(pool, agent.organization_id)
+    await put(pool, archived, "archived", status=AgentStatus.ARCHIVED)
+    await insert_high(pool, archived, created_at=NOW - 2 * HOUR)
+    await insert_high(pool, agent, created_at=NOW - HOUR)
+    facts = ServiceFacts(pool)
+    await facts.refresh(NOW)
+    assert facts.last is not None
+    expected = OldestActive(agent.id, "Rosa", agent.organization_id, NOW - HOUR)
+    assert facts.last.oldest_active == expected
+
+
+async def test_facts_count_webhooks_that_fail(pool: Pool) -> None:
+    owner = (await stored_organization(pool)).id
+    for is_active in (True, False):
+        await pool.execute(INSERT_WEBHOOK, webhook(owner).id, owner, is_active, NOW)
+    facts = ServiceFacts(pool)
+    await facts.refresh(NOW)
+    assert facts.last is not None
+    assert facts.last.failing_webhooks == 1
