@@ -58,9 +58,12 @@ export const Form = ({ save, submit = "Save", onInput, children, actions }) => {
   </form>`;
 };
 
+// Chromium needs a minute to wrap a word of a million characters.
+const wrapFor = (value) => (/\S{5000}/.test(value ?? "") ? "off" : undefined);
+
 const control = ({ type, options, value, rows, id, ...rest }) => {
   if (type === "textarea" || type === "json" || type === "list") {
-    return html`<textarea id=${id} rows=${rows ?? 4} data-type=${type} defaultValue=${value ?? ""} ...${rest} />`;
+    return html`<textarea id=${id} rows=${rows ?? 4} wrap=${wrapFor(value)} data-type=${type} defaultValue=${value ?? ""} ...${rest} />`;
   }
   if (type === "select") {
     return html`<select id=${id} ...${rest}>
