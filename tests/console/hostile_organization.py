@@ -32,20 +32,24 @@ LINES = in_lines()
 LONG_CHARACTERS = 1_000_000
 SINGLE = frozenset({"config"})  # a template has one for each adapter
 ELEMENT = {"type": "script", "props": {"children": "window.alive=1"}, "__v": 1, "constructor": None}
+Organization = tuple[Person, dict[str, str]]
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 AT_ONCE = 4
 
 
-async def fill(person: Person) -> dict[str, str]:
-    """Store all strings in the person's organization, and return the ids that its addresses need."""
+async def fill(person: Person, lines: int | None = None) -> dict[str, str]:
+    """Store all strings, or `lines` lines of them, in the person's organization.
+
+    Return the ids that its addresses need.
+    """
     client = person.client
     ids: dict[str, str] = {}
     organization = f"/api/organizations/organizations/{person.organization['id']}/"
     await client.patch(organization, name=LINES[0])
     for kind, path, fixed in kinds(ids):
-        lines = LINES[:1] if kind in SINGLE else LINES
-        ids[kind] = await store(client, path, fixed, lines)
+        chosen = LINES[-1:] if kind in SINGLE else LINES[-lines:] if lines else LINES
+        ids[kind] = await store(client, path, fixed, chosen)
     await client.post(f"{AGENTS}{ids['agent']}/run/", wakeup=True)
     run = await client.ended_run(ids["agent"])
     return {**ids, "run": run["id"]}

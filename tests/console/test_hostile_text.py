@@ -10,7 +10,7 @@ from playwright.async_api import Page
 from tests.acceptance.process import ServiceProcess
 from tests.console.addresses import ADDRESSES, patterns, wait_until_ready
 from tests.console.conftest import sign_up
-from tests.console.hostile_organization import LINES, fill
+from tests.console.hostile_organization import LINES, Organization, fill
 from tests.console.hostile_strings import STRINGS
 from tests.console.visits import Console, Person
 
@@ -47,7 +47,6 @@ INSPECT = """
     return {found, names: [...new Set(elements.map(element => element.nodeName))]};
 }
 """
-Organization = tuple[Person, dict[str, str]]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
