@@ -4,7 +4,7 @@ import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { isFrozen } from "../../core/live.js";
 import { useResource } from "../../core/resource.js";
-import { query, setQuery } from "../../core/router.js";
+import { navigate, query, setQuery } from "../../core/router.js";
 import { now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
 import { Badge, Failure, Instant, Line, Loaded, Page, Text } from "../../ui/ui.js";
@@ -25,14 +25,16 @@ const useSpans = (id, isOpen) => {
     let timer;
     const read = async (isFirst) => {
       const began = performance.now();
+      let isOver = !isOpen;
       const show = (spans) => (isFirst || spans.isComplete) && setState({ id, spans });
       try {
         if (isFirst || !(document.hidden || isFrozen.peek())) await readSpans(id, own.signal, show);
       } catch (error) {
         if (!own.signal.aborted) setState((old) => ({ ...old, error }));
+        isOver &&= error.status !== 0 && error.status !== 503;
       }
       const wait = Math.max(RELOAD_MS, (performance.now() - began) * 10);
-      if (isOpen && !own.signal.aborted) timer = setTimeout(read, wait);
+      if (!isOver && !own.signal.aborted) timer = setTimeout(read, wait);
     };
     read(state.id !== id);
     return () => {
@@ -48,12 +50,19 @@ const useSelection = () => {
   const written = query.value.span;
   const [selected, setSelected] = useState(written);
   const timer = useRef();
-  useEffect(() => setSelected(written), [written]);
+  const own = useRef(written); // what came from here: the selection may have moved on since
+  useEffect(() => {
+    if (written !== own.current) setSelected(written);
+    own.current = written;
+  }, [written]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const select = (id) => {
     setSelected(id);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => setQuery({ span: id }, { replace: true }), SETTLE_MS);
+    timer.current = setTimeout(() => {
+      own.current = id;
+      setQuery({ span: id }, { replace: true });
+    }, SETTLE_MS);
   };
   return [selected, select];
 };
@@ -207,6 +216,7 @@ const OfRun = ({ id, run }) => {
 const OfTrace = ({ run }) => {
   const found = useResource((signal) => get(`/api/tracing/traces/${run}/`, { limit: 1 }, signal), [run], { every: 5 });
   const spans = useSpans(run, found.data?.ended_at === null);
+  useKeys({ u: { help: "Go to the agent", run: () => found.data && navigate(`/console/agents/${found.data.agent}`) } });
   const about = (trace) => html`<p class="run-about">
       Written for <a href="/console/agents/${trace.agent}">its agent</a>, started ${" "}<${Instant} at=${trace.started_at} style="full" />
     </p>

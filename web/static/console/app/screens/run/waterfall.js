@@ -27,7 +27,7 @@ const Row = ({ spans, index, view }) => {
   const percent = (at) => ((Math.min(Math.max(at, from), to) - from) / (to - from)) * 100;
   const left = percent(spans.starts_us[index]);
   const bar = { left: `${left}%`, width: `${percent(endAt(spans, index, nowUs)) - left}%` };
-  const state = `run-${spans.span_types[index].replace(/\W/g, "")} ${spans.has_errors[index] && "failed"} ${us === null && "open"}`;
+  const state = `${spans.has_errors[index] ? "failed" : ""} ${us === null ? "open" : ""}`;
   const onClick = (event) => (isParent && event.target.closest(".run-fold") ? view.toggle(index) : view.select(id));
   return html`<div
     id="span-${id}"
@@ -45,7 +45,7 @@ const Row = ({ spans, index, view }) => {
       <${Line} value=${spans.names[index]} />
       <small><${Line} value=${spans.span_types[index]} /></small>
     </span>
-    <span class="run-lane"><span class="run-bar ${state}" style=${bar}></span></span>
+    <span class="run-lane"><span class="run-bar ${state}" data-type=${spans.span_types[index]} style=${bar}></span></span>
     <span class="run-figure">${us === null ? "open" : length(us)}</span>
     <span class="run-figure run-use">${tokens[index] > 0 && short(tokens[index])}</span>
     <span class="run-figure run-use">${costs[index] > 0 && money(costs[index])}</span>
