@@ -41,8 +41,11 @@ class Client:
     async def get(self, path: str, **query: str) -> Any:
         return await self._call("GET", path, params=query)
 
-    async def post(self, path: str, **body: Any) -> Any:
+    async def post(self, path: str, /, **body: Any) -> Any:
         return await self._call("POST", path, json=body)
+
+    async def patch(self, path: str, /, **body: Any) -> Any:
+        return await self._call("PATCH", path, json=body)
 
     async def upload(self, path: str, form: aiohttp.FormData) -> Any:
         return await self._call("POST", path, data=form)

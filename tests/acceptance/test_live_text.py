@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import orjson
@@ -36,21 +36,28 @@ class Writer:
         await response.prepare(request)
         first, *others = self.words
         await self._send(response, {"content": first})
-        await self.may_go_on.wait()
         for word in others:
+            await self.wait()
             await self._send(response, {"content": word})
         await self._send(response, {}, "stop")
         await response.write(b"data: [DONE]\n\n")
         return response
+
+    async def wait(self) -> None:
+        """Wait before a word that is not the first one."""
+        await self.may_go_on.wait()
 
     async def _send(self, response: web.StreamResponse, delta: dict[str, Any], reason: str = "") -> None:
         chunk = {"id": "c-1", "choices": [{"delta": delta, "finish_reason": reason or None}]}
         await response.write(b"data: " + orjson.dumps(chunk) + b"\n\n")
 
 
+AnyWriter = TypeVar("AnyWriter", bound=Writer)
+
+
 @asynccontextmanager
-async def writing() -> AsyncIterator[Writer]:
-    writer = Writer()
+async def writing(writer: AnyWriter) -> AsyncIterator[AnyWriter]:
+    """Serve the model at its `url`."""
     app = web.Application()
     app.router.add_post("/v1/chat/completions", writer.answer)
     async with TestServer(app) as server:
@@ -79,7 +86,7 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]
 async def test_text_arrives_while_the_model_writes(
     services: Services, session: aiohttp.ClientSession, scope: str
 ) -> None:
-    async with writing() as model:
+    async with writing(Writer()) as model:
         provider = {"base_url": model.url, "stream": True}
         service = await services.start(**{"models.openai": provider})
         client = await sign_up(session, service.url)
@@ -109,7 +116,7 @@ async def test_text_arrives_while_the_model_writes(
 async def test_text_is_not_shown_to_followers_of_others(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
-    async with writing() as model:
+    async with writing(Writer()) as model:
         model.may_go_on.set()
         provider = {"base_url": model.url, "stream": True}
         service = await services.start(**{"models.openai": provider})

@@ -2,7 +2,7 @@
 
 Absolute times depend on the machine, ratios hardly: nothing here is judged by the clock.
 By name only some are measured: `python -m tests.benchmarks create cycles wakes reminders turns waiting
-search streams`.
+search streams waterfall`.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from tests.benchmarks import (
     punctuality,
     turns,
     wake_context,
+    waterfall,
 )
 
 
@@ -43,6 +44,7 @@ MEASURES: dict[str, Callable[[Path, str], Coroutine[Any, Any, Row]]] = {
     "context": wake_context.measure,
     "search": document_search.measure,
     "streams": event_streams.measure,
+    "waterfall": waterfall.measure,
 }
 
 

@@ -113,6 +113,17 @@ async def test_keys_step_zoom_and_change_the_day(
     await expect(detail(page)).to_contain_text("Step 3.")
 
 
+async def test_nonsense_in_the_address_shows_today(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent(timezone="UTC")
+    for query in (
+        "day=0000-01-01&days=31&at=x&from=y&item=%00",
+        "day=1&days=9&at=275760-09-12T00:00:00Z&to=1",
+    ):
+        page = await console.open(f"/agents/{agent}?{query}", person)
+        await expect(page.get_by_label("Day", exact=True)).to_have_value(f"{datetime.now(UTC):%Y-%m-%d}")
+        await expect(page.get_by_role("option", name="asleep")).to_have_count(1)
+
+
 DAYS = (
     ("Europe/Vienna", "2026-10-25", 25),
     ("Europe/Vienna", "2026-03-29", 23),
@@ -151,16 +162,16 @@ async def test_crowded_month_is_drawn_with_few_elements(
     console: Console, person: Person, module_services: Services
 ) -> None:
     agent = await person.client.create_agent(timezone="UTC")
-    day = datetime.now(UTC).date()
-    start = datetime.now(UTC) - timedelta(days=30)
-    changes = [
-        (start + timedelta(minutes=8 * index), "holding" if index % 2 else "asleep", "Step.")
-        for index in range(5000)
-    ]
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    start = today - timedelta(days=15)
+    phases = ("asleep", "holding")
+    changes = [(start + timedelta(seconds=15 * index), phases[index % 2], "Step.") for index in range(5000)]
     await write_past(module_services, person, agent, changes)
 
-    middle = start + timedelta(days=15)
-    page = await console.open(f"/agents/{agent}?days=31&at={middle:%Y-%m-%dT%H:%M:%SZ}&day={day}", person)
+    middle = start + 10 * HOUR
+    page = await console.open(
+        f"/agents/{agent}?days=31&at={middle:%Y-%m-%dT%H:%M:%SZ}&day={today:%Y-%m-%d}", person
+    )
 
     await expect(page.get_by_text("shows its phases by their shares")).to_be_visible()
     assert await page.locator(".lane-day").count() == 31
@@ -168,9 +179,15 @@ async def test_crowded_month_is_drawn_with_few_elements(
     await expect(detail(page)).to_contain_text("mixed")
     await page.get_by_role("button", name="Zoom in", exact=True).last.click()
     await expect(detail(page)).to_contain_text("Step.")
+    shown_day = page.get_by_label("Day", exact=True)
+    zoomed = await shown_day.input_value()
+    await page.get_by_role("listbox").press("Home")
+    await page.keyboard.press("ArrowLeft")
+    await expect(detail(page)).to_contain_text("Step.")
+    await expect(shown_day).to_have_value(zoomed)
 
 
-async def test_queue_clears_with_undo_and_shows_reminders(console: Console, person: Person) -> None:
+async def test_queue_clears_with_undo_deletes_and_shows_reminders(console: Console, person: Person) -> None:
     agent = await person.client.create_agent()
     await person.client.post(NOTIFICATIONS, agent=agent, title="Weekly <b>figures</b>")
     soon = (datetime.now(UTC) + HOUR).isoformat()
@@ -185,6 +202,25 @@ async def test_queue_clears_with_undo_and_shows_reminders(console: Console, pers
     await expect(waiting).to_contain_text("cleared")
     await page.get_by_role("button", name="Undo").click()
     await expect(waiting.get_by_role("button", name="Clear")).to_be_visible()
+    await waiting.get_by_role("button", name="Delete").click()
+    await waiting.get_by_role("button", name="Delete").click()
+    await expect(waiting).to_have_count(0)
+
+
+async def test_new_notification_enters_the_queue(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent(timezone="Asia/Tokyo")
+    page = await console.open(f"/agents/{agent}/queue", person)
+    await page.get_by_role("button", name="New notification").click()
+    console.allow_refusals(400)
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("This field may not be blank.")
+    await page.get_by_label("Title").fill("Call Ann")
+    await page.get_by_label("Due").fill("2126-11-24 09:00")
+    await page.get_by_role("button", name="Add").click()
+
+    await expect(page.get_by_role("listitem").filter(has_text="Call Ann")).to_contain_text("2126-11-24 09:00")
+    [stored] = await person.client.get(NOTIFICATIONS, agent=agent)
+    assert (stored["priority"], stored["scheduled_for"][:16]) == ("high", "2126-11-24T00:00")
 
 
 async def test_runs_say_why_they_woke_and_are_filtered(console: Console, person: Person) -> None:

@@ -4,7 +4,7 @@ import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatDuration, Instant, now } from "../../core/time.js";
 import { PhaseBadge, Sentence } from "../../ui/basics.js";
-import { Line } from "../../ui/text.js";
+import { Line, Text } from "../../ui/text.js";
 import { outcomeWords } from "./run_words.js";
 import { actorWord, sentenceOf, spanWords, wordOf } from "./lane_words.js";
 
@@ -66,7 +66,7 @@ export const LaneDetail = ({ agent, one, zoom }) => {
       <span class="number">${spanWords(one, agent.timezone, now.value)}</span>
     </p>
     ${one.title && html`<p><${Line} value=${one.title} /></p>`}
-    ${sentence && html`<p class="lane-sentence"><bdi>${sentence}</bdi></p>`}
+    ${sentence && html`<div class="lane-sentence"><${Text} value=${sentence} /></div>`}
     ${one.phase === "mixed" && html`<p><button onClick=${zoom}>Zoom in</button></p>`}
     ${one.run && html`<${Run} agent=${agent} id=${one.run} />`}
     <${More} agent=${agent} one=${one} />

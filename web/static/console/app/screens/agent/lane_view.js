@@ -6,7 +6,7 @@ import { instant } from "./lane_items.js";
 
 export const DAY_COUNTS = [1, 3, 7, 31];
 const MIN_COLUMNS = 10 / 3600; // ten seconds
-const DAY = /^\d{4}-\d\d-\d\d$/;
+const DAY = /^[12]\d{3}-\d\d-\d\d$/;
 
 const iso = (at) => new Date(Math.round(at)).toISOString();
 
@@ -15,7 +15,9 @@ export const useLaneView = (agent) => {
   const { day, days, at, item, from, to } = query.value;
   const zone = zoneName(agent.timezone);
   const today = dayOf(Date.now(), zone);
-  const last = DAY.test(day) && !Number.isNaN(Date.parse(day)) ? day : at ? dayOf(instant(at) || Date.now(), zone) : today;
+  const selectedAt = instant(at) || null;
+  const isDay = (text) => DAY.test(text) && !Number.isNaN(Date.parse(text));
+  const last = [day, selectedAt && dayOf(selectedAt, zone)].find(isDay) ?? today;
   const count = DAY_COUNTS.includes(Number(days)) ? Number(days) : 1;
   const isAligned = count > 1;
   const lanes = Array.from({ length: count }, (_, index) => dayLane(addDays(last, index + 1 - count), zone, isAligned));
@@ -24,7 +26,7 @@ export const useLaneView = (agent) => {
   const isZoomed = seen.to - seen.from >= MIN_COLUMNS / 2;
   const view = isZoomed ? seen : { from: 0, to: own.columns };
   const laneOf = (at) => lanes.find(({ start, end }) => start <= at && at < end) ?? (at < own.start ? lanes[0] : own);
-  return { zone, laneOf, today, day: last, count, isAligned, lanes, own, view, isZoomed, at: at ? instant(at) : null, item };
+  return { zone, laneOf, today, day: last, count, isAligned, lanes, own, view, isZoomed, at: selectedAt, item };
 };
 
 /** Select an item. One of another day of the stack stays in view; null selects the present. */

@@ -24,7 +24,7 @@ const HEIGHT = 84;
 
 const Filter = ({ name, label, options }) => html`<label>
   ${label}
-  <select onChange=${(event) => setQuery({ [name]: event.target.value })}>
+  <select data-filter onChange=${(event) => setQuery({ [name]: event.target.value })}>
     <option value="">all</option>
     ${options.map(([value, text]) => html`<option value=${value} selected=${query.value[name] === value}>${text}</option>`)}
   </select>

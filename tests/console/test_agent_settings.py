@@ -1,0 +1,77 @@
+"""The settings of an agent: inherited and own values, the effect of a change, and refusals by field."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.console.accessibility import violations
+from tests.console.visits import Console, Person
+
+WINDOW = "Debounce window, in seconds"
+
+
+async def open_settings(console: Console, person: Person, **options: str) -> tuple[Page, str]:
+    """Open the settings of an agent whose template has a window of 60 s and a cap of 5 USD."""
+    template = await person.client.post(
+        "/api/templates/", name="Clerk", debounce_window_seconds=60, max_cost_usd_per_day=5
+    )
+    agent = await person.client.create_agent(name="Grace", template=template["id"])
+    return await console.open(f"/agents/{agent}/settings", person, **options), agent
+
+
+async def test_change_shows_its_effect_before_it_is_saved(console: Console, person: Person) -> None:
+    page, agent = await open_settings(console, person)
+    window, effect = page.get_by_label(WINDOW), page.get_by_label("Effect of the change")
+    await expect(window).to_have_attribute("placeholder", "60")
+    await expect(page.get_by_text("inherited from the template").first).to_be_visible()
+
+    await window.fill("5")
+    await expect(effect).to_contain_text(
+        re.compile("If an SMS came now, .* with a debounce window of 5 s, at")
+    )
+    await expect(page.get_by_text("overrides the template: 60")).to_be_visible()
+    assert (await person.client.agent(agent))["debounce_window_seconds"] is None
+
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    await expect(window).to_have_value("5")
+    assert (await person.client.agent(agent))["debounce_window_seconds"] == 5
+
+
+async def test_own_value_is_reset_to_the_template(console: Console, person: Person) -> None:
+    page, agent = await open_settings(console, person)
+    await page.get_by_label("Cap in US dollars a day").fill("9")
+    await page.get_by_label("Turns of a run").fill("3")
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("overrides the template: 5")).to_be_visible()
+
+    await page.get_by_role("button", name="Inherit Cap in US dollars a day").click()
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("overrides the template: 5")).to_have_count(0)
+    saved = await person.client.agent(agent)
+    assert (saved["max_cost_usd_per_day"], saved["max_turns"]) == (None, 3)
+
+    await page.get_by_role("button", name="Undo").last.click()
+    await expect(page.get_by_label("Cap in US dollars a day")).to_have_value("9")
+
+
+async def test_refused_value_is_explained_at_its_field(console: Console, person: Person) -> None:
+    console.allow_refusals(400)
+    page, _ = await open_settings(console, person)
+    zone = page.get_by_label("Time zone", exact=True)
+    await zone.fill("Mars/Base")
+    await page.get_by_label("Name", exact=True).fill("Still typed")
+    await page.get_by_role("button", name="Save changes").click()
+
+    await expect(zone).to_have_attribute("aria-invalid", "true")
+    await expect(page.locator(".settings .field .error")).to_have_text('"Mars/Base" is not a valid choice.')
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("Still typed")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_settings_are_accessible(console: Console, person: Person, scheme: str) -> None:
+    page, _ = await open_settings(console, person, color_scheme=scheme)
+    await page.get_by_label(WINDOW).fill("5")
+    await expect(page.get_by_label("Effect of the change")).to_contain_text("If an SMS came now")
+    assert await violations(page) == []

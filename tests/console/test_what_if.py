@@ -1,0 +1,48 @@
+"""The panel What if: questions in the address, answers in words and on a line."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.console.accessibility import violations
+from tests.console.visits import Console, Person
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_five_texts_in_a_row_wake_it_once(console: Console, person: Person, scheme: str) -> None:
+    agent = await person.client.create_agent(name="Grace", debounce_window_seconds=60)
+    page = await console.open(f"/agents/{agent}/what-if", person, color_scheme=scheme)
+    answer = page.locator(".what-answer")
+    await expect(answer).to_contain_text("If an SMS came now, it would wait until")
+
+    await page.get_by_role("button", name="Five texts in a row").click()
+    await expect(answer).to_contain_text(
+        re.compile("If 5 SMS came now, 2 s apart, it would wait until .* and wake once")
+    )
+    await expect(page.locator(".what-arrival")).to_have_count(5)
+    await expect(page.locator(".what-wake")).to_have_count(1)
+    await page.get_by_label("With a debounce window of").fill("5")
+    await expect(answer).to_contain_text("with a debounce window of 5 s, at")
+    assert "window=5" in page.url
+    assert await violations(page) == []
+
+    await page.reload()
+    await expect(answer).to_contain_text("with a debounce window of 5 s, at")
+    assert (await person.client.runs(agent)) == []
+    assert (await person.client.notifications(agent)) == []
+
+
+async def test_answer_follows_what_happens_to_the_agent(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent(name="Grace", debounce_window_seconds=600)
+    page = await console.open(f"/agents/{agent}/what-if?event=api", person)
+    await expect(page.locator(".what-states")).to_contain_text("asleep")
+    await person.client.notify(agent, priority="high", source="sms")
+    await expect(page.locator(".what-states")).to_contain_text("holding")
+
+
+async def test_refused_question_is_explained(console: Console, person: Person) -> None:
+    console.allow_refusals(400)
+    agent = await person.client.create_agent(name="Grace")
+    page = await console.open(f"/agents/{agent}/what-if?at=2020-01-01T00:00", person)
+    await expect(page.locator(".what-answer")).to_contain_text("This moment has passed")

@@ -1,0 +1,146 @@
+// The documents of an agent: a tree by path, each with its versions, what they changed, and the way back.
+import { html, useState } from "../../lib.js";
+import { get, post } from "../../core/api.js";
+import { usePages, useResource } from "../../core/resource.js";
+import { query, setQuery } from "../../core/router.js";
+import { plural } from "../../core/words.js";
+import { Badge, Button, ConfirmButton, Empty, Instant, Line, Loaded, Text, toast } from "../../ui/ui.js";
+import { diff } from "./diff.js";
+
+const DOCUMENTS = "/api/defaults/documents/";
+const FRESH = { events: ["run.ended"], every: 15 }; // changes of documents are no events
+const MAX_LINES = 1000;
+const SHOW = { replace: true };
+
+const folderOf = (path) => (path ? path.slice(0, path.lastIndexOf("/") + 1) : "");
+
+const Entry = ({ document, chosen }) => html`<li>
+  <button type="button" aria-current=${document.id === chosen ? "true" : undefined} onClick=${() => setQuery({ document: document.id, version: null })}>
+    <${Line} value=${document.path ? document.path.slice(folderOf(document.path).length) : document.title} max=${60} />
+    ${document.snippet && html`<small><${Line} value=${document.snippet.replaceAll("**", "")} max=${120} /></small>`}
+  </button>
+</li>`;
+
+const Tree = ({ documents, chosen }) => {
+  const folders = new Map();
+  for (const one of documents) folders.set(folderOf(one.path), [...(folders.get(folderOf(one.path)) ?? []), one]);
+  const ordered = [...folders].sort(([a], [b]) => a.localeCompare(b));
+  return ordered.map(
+    ([folder, inside]) => html`<div key=${folder} class="documents-folder">
+      <h3>${folder ? html`<${Line} value=${folder} max=${80} />` : "Without a path"}</h3>
+      <ul>${inside.map((document) => html`<${Entry} key=${document.id} document=${document} chosen=${chosen} />`)}</ul>
+    </div>`,
+  );
+};
+
+const Change = ({ before, after }) => {
+  const lines = diff(before, after);
+  if (!lines.length) return html`<p class="muted">The text is the same.</p>`;
+  return html`<div class="documents-diff" tabindex="0" role="region" aria-label="Changes">
+    ${lines.slice(0, MAX_LINES).map(
+      ({ sign, text }, index) => html`<div key=${index} class=${{ "+": "documents-added", "-": "documents-removed" }[sign] ?? "muted"}>
+        <span aria-label=${{ "+": "added", "-": "removed" }[sign]}>${sign}</span><${Text} value=${text} />
+      </div>`,
+    )}
+    ${lines.length > MAX_LINES && html`<p class="muted">${plural(lines.length - MAX_LINES, "more line")} changed.</p>`}
+  </div>`;
+};
+
+const Version = ({ document, number, reload }) => {
+  const path = `${DOCUMENTS}${document.id}/versions/`;
+  const read = (one, signal) => (one ? get(`${path}${one}/`, {}, signal) : { content: "" });
+  const texts = useResource((signal) => Promise.all([read(number - 1, signal), read(number, signal)]), [document.id, number]);
+  const revert = async () => {
+    await post(`${path}${number}/revert/`);
+    toast(`Version ${number} is back, as a new version.`, { undo: () => post(`${path}${document.version}/revert/`).then(reload) });
+    setQuery({ version: null }, SHOW);
+    reload();
+  };
+  const isCurrent = number === document.version && !document.deleted_at;
+  return html`<${Loaded} of=${texts}>
+    ${([before, after]) => html`<div class="split">
+        <h3>Version ${number}${number > 1 ? `, compared with ${number - 1}` : ""}</h3>
+        ${!isCurrent && html`<${ConfirmButton} question="Make it the current version?" run=${revert}>Revert to version ${number}<//>`}
+      </div>
+      <${Change} before=${before.content} after=${after.content} />`}
+  <//>`;
+};
+
+const authorOf = ({ author, run }) => (run ? "the agent" : { user: "a person", key: "an API key", agent: "the agent" }[author.split(":")[0]] ?? "unknown");
+
+const Versions = ({ document, reload }) => {
+  const versions = usePages(`${DOCUMENTS}${document.id}/versions/`, { limit: 50 }, FRESH);
+  const chosen = Number(query.value.version) || null;
+  return html`<h3>Versions</h3>
+    <${Loaded} of=${versions}>
+      ${(all) => html`<ul class="documents-versions">
+        ${all.map(
+          (one) => html`<li key=${one.number}>
+            <button type="button" class="quiet" aria-pressed=${one.number === chosen} onClick=${() => setQuery({ version: one.number === chosen ? null : one.number }, SHOW)}>
+              ${one.number} · <${Instant} at=${one.created_at} /> · ${authorOf(one)}
+            </button>
+          </li>`,
+        )}
+      </ul>
+      ${versions.hasMore && html`<${Button} kind="quiet" run=${versions.more}>Earlier versions<//>`}`}
+    <//>
+    ${chosen && html`<${Version} key=${chosen} document=${document} number=${chosen} reload=${reload} />`}`;
+};
+
+const Document = ({ id, agent }) => {
+  const document = useResource((signal) => get(`${DOCUMENTS}${id}/`, {}, signal), [id], FRESH);
+  return html`<${Loaded} of=${document}>
+    ${(found) => html`<h2><${Line} value=${found.title} max=${120} /> ${found.deleted_at && html`<${Badge} tone="bad">deleted<//>`}</h2>
+      <p class="muted">
+        ${found.path && html`<code><${Line} value=${found.path} /></code> · `}version ${found.version} by ${authorOf(found)} · ${" "}
+        <${Instant} at=${found.updated_at} zone=${agent.timezone} />
+      </p>
+      <div class="documents-text" tabindex="0" role="region" aria-label="Text">${found.content ? html`<${Text} value=${found.content} />` : html`<p class="muted">It is empty.</p>`}</div>
+      <${Versions} document=${found} reload=${document.reload} />`}
+  <//>`;
+};
+
+const Found = ({ agent, words }) => {
+  const hits = useResource((signal) => get(`${DOCUMENTS}search/`, { query: words, agent: agent.id, limit: 50 }, signal), [agent.id, words]);
+  const none = html`<p class="muted">No document has these words.</p>`;
+  return html`<${Loaded} of=${hits} empty=${none}>${(all) => html`<${Tree} documents=${all} chosen=${query.value.document} />`}<//>`;
+};
+
+const List = ({ agent, deleted, project }) => {
+  const pages = usePages(DOCUMENTS, { agent: agent.id, deleted, project, limit: 100 }, FRESH);
+  const none = html`<p class="muted">${deleted ? "The agent has deleted nothing." : "The agent keeps no documents yet. Its tool memory writes them, or you by POST /api/defaults/documents/."}</p>`;
+  return html`<${Loaded} of=${pages} empty=${none}>
+    ${(all) => html`<${Tree} documents=${all} chosen=${query.value.document} />
+      ${pages.hasMore && html`<${Button} kind="quiet" run=${pages.more}>More documents<//>`}`}
+  <//>`;
+};
+
+/** Show the documents of an agent. */
+export default ({ agent }) => {
+  const { q, document, deleted, project } = query.value;
+  const [words, setWords] = useState(q ?? "");
+  const projects = useResource((signal) => get("/api/defaults/projects/", { agent: agent.id, limit: 200 }, signal), [agent.id]);
+  const search = (event) => {
+    event.preventDefault();
+    setQuery({ q: words.trim() || null });
+  };
+  return html`<div class="documents">
+    <nav class="card" aria-label="Documents">
+      <form class="filters" role="search" onSubmit=${search}>
+        <input data-filter type="search" aria-label="Search documents" placeholder="Search words" value=${words} onInput=${(event) => setWords(event.target.value)} />
+        <button>Search</button>
+        ${projects.data?.length > 0 &&
+        html`<label>Project
+          <select onChange=${(event) => setQuery({ project: event.target.value })}>
+            <option value="">all</option>
+            ${projects.data.map(({ id, name, status }) => html`<option value=${id} selected=${id === project}>${name} (${status})</option>`)}
+          </select></label>`}
+        <label class="check"><input type="checkbox" checked=${deleted === "true"} onChange=${(event) => setQuery({ deleted: event.target.checked ? "true" : null })} /> Deleted</label>
+      </form>
+      ${q ? html`<${Found} agent=${agent} words=${q} />` : html`<${List} agent=${agent} deleted=${deleted === "true" ? "true" : null} project=${project} />`}
+    </nav>
+    <section class="card" aria-label="Document">
+      ${document ? html`<${Document} key=${document} id=${document} agent=${agent} />` : html`<${Empty} title="Choose a document"><p>Its text, its versions and what each of them changed appear here.</p><//>`}
+    </section>
+  </div>`;
+};

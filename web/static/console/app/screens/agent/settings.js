@@ -1,0 +1,179 @@
+// The settings of an agent: what it has of its own and what its template passes on, and what a change would do.
+import { html, useEffect, useRef, useState } from "../../lib.js";
+import { get, patch } from "../../core/api.js";
+import { useResource } from "../../core/resource.js";
+import { formatIn } from "../../core/time.js";
+import { Empty, Field, Form, Line, readForm, toast } from "../../ui/ui.js";
+import { Sentences, usePreview } from "./preview.js";
+
+const options = (...values) => values.map((one) => [one, one.replaceAll("_", " ")]);
+const EFFORTS = options("none", "minimal", "low", "medium", "high", "xhigh");
+const ZONES = Intl.supportedValuesOf("timeZone");
+
+// `from`: the template's field that counts while the agent's own is `blank`.
+const GROUPS = [
+  {
+    title: "When it wakes",
+    fields: [
+      { name: "template", label: "Template", blank: null },
+      { name: "debounce_window_seconds", label: "Debounce window, in seconds", type: "number", blank: null, from: "debounce_window_seconds", fallback: 0, help: "How long a conversation must pause before it wakes the agent. 0: at once." },
+      { name: "max_cost_usd_per_day", label: "Cap in US dollars a day", type: "number", blank: null, from: "max_cost_usd_per_day", fallback: "no cap", help: "Days are those of UTC. 0 allows no run." },
+      { name: "unpriced", label: "Models without a known price", type: "select", options: [["refuse", "refuse, if there is a cap"], ["allow", "allow, as free"]], blank: null, from: "unpriced", fallback: "refuse" },
+      { name: "max_sleep_hours", label: "Longest sleep, in hours", type: "number", blank: null, help: "Counted from the start of a run; blank: no limit." },
+      { name: "sleep_until", label: "Asleep until", type: "datetime", blank: null, help: "In the agent's time zone, such as 2026-11-23T09:00; blank: as long as it may." },
+      { name: "timezone", label: "Time zone", list: "settings-zones" },
+    ],
+  },
+  {
+    title: "How it thinks",
+    fields: [
+      { name: "model", label: "Model", help: "As provider/name, such as openai/gpt-5." },
+      { name: "system_prompt", label: "Instructions", type: "textarea", rows: 8, blank: "", from: "system_prompt", fallback: "none" },
+      { name: "reasoning_effort", label: "Reasoning effort", type: "select", options: EFFORTS, blank: "", from: "default_reasoning_effort", fallback: "none" },
+      { name: "max_turns", label: "Turns of a run", type: "number", blank: 0, from: "max_turns", fallback: "the service's limit", help: "A negative number: no limit." },
+      { name: "harness_git_ref", label: "Branch, tag or commit of its code", blank: null, from: "harness_git_ref", fallback: "the newest main" },
+      { name: "language", label: "Language of searches", blank: "", help: "Such as english; blank: words are found only as they are written." },
+    ],
+  },
+  {
+    title: "Who it is",
+    fields: [
+      { name: "name", label: "Name", required: true },
+      { name: "tags", label: "Tags", type: "list", rows: 2, help: "One in each line." },
+      { name: "purpose", label: "Purpose", type: "select", options: options("production", "eval", "dev"), required: true },
+      { name: "email_alias", label: "E-mail alias", blank: null, help: "The part before the @; unique in the service." },
+      { name: "parent", label: "Parent", blank: null, help: "The id of the agent that it works for." },
+      { name: "call_voice_id", label: "Voice of calls", blank: "", help: "Only stored." },
+    ],
+  },
+];
+const FIELDS = GROUPS.flatMap(({ fields }) => fields);
+const PREVIEWED = ["template", "debounce_window_seconds", "max_cost_usd_per_day", "max_sleep_hours", "timezone", "sleep_until"];
+const WITH_TEXT = ["template", "debounce_window_seconds"];
+
+const shown = ({ name, blank }, agent) => {
+  const value = agent[name];
+  if (value === blank) return "";
+  if (name === "sleep_until" && value) return formatIn(value, agent.timezone).replace(" ", "T");
+  return Array.isArray(value) ? value.join("\n") : value;
+};
+
+/** Return the values of the form as the API takes them: a blank field is null, 0 or "". */
+const valuesOf = (form, adapters) => {
+  const values = readForm(form);
+  for (const { name, blank } of FIELDS) {
+    if (blank !== undefined && (values[name] === "" || values[name] === null)) values[name] = blank;
+  }
+  return { ...values, adapters };
+};
+
+const changesOf = (values, before) =>
+  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
+
+const inheritedBy = (field, template) => {
+  const value = template?.[field.from];
+  return String(value == null || value === "" || value === 0 ? (field.fallback ?? value) : value);
+};
+
+const Origin = ({ field, value, template, inherited, clear }) => {
+  const from = template ? "the template" : "the service";
+  if (value === undefined || value === field.blank) return html`<span class="badge">inherited from ${from}</span> `;
+  return html`<span class="badge warn">overrides ${from}: <${Line} value=${inherited} max=${60} /></span>
+    <button type="button" class="quiet" onClick=${clear}>Inherit<span class="hidden"> ${field.label}</span></button> `;
+};
+
+const Setting = ({ field, agent, values, template, templates, form }) => {
+  const { help, blank, from, fallback, ...rest } = field;
+  const clear = () => {
+    const input = form.current.elements[field.name];
+    input.value = "";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    input.focus();
+  };
+  const inherited = from && inheritedBy(field, template);
+  if (field.name === "template") {
+    rest.type = "select";
+    rest.options = [["", "none"], ...templates.map(({ id, name }) => [id, name])];
+  } else if (from && rest.type === "select") rest.options = [["", `inherit (${inherited})`], ...rest.options];
+  else if (from) rest.placeholder = inherited;
+  const origin = from && html`<${Origin} ...${{ field, value: values[field.name], template, inherited, clear }} />`;
+  return html`<${Field} ...${rest} value=${shown(field, agent)} help=${(origin || help) && html`${origin}<span>${help}</span>`} />`;
+};
+
+const Adapters = ({ adapters, chosen, choose }) => html`<fieldset class="settings-adapters">
+  <legend>Adapters</legend>
+  ${adapters.map(({ id, name }) => {
+    const toggle = () => choose(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
+    return html`<label class="check"><input type="checkbox" checked=${chosen.includes(id)} onChange=${toggle} /> <${Line} value=${name} max=${60} /></label>`;
+  })}
+  ${!adapters.length && html`<small>There is none. <a href="/console/tools">Add an adapter</a> to give agents tools.</small>`}
+</fieldset>`;
+
+const Effect = ({ agent, changes }) => {
+  const changed = Object.fromEntries(PREVIEWED.filter((name) => name in changes).map((name) => [name, changes[name]]));
+  const names = Object.keys(changed);
+  const event = names.some((name) => WITH_TEXT.includes(name)) ? { source: "sms", priority: "high" } : null;
+  const answer = usePreview(agent, names.length ? { patch: changed, event } : null);
+  const count = Object.keys(changes).length;
+  return html`<aside class="card settings-effect" aria-label="Effect of the change">
+    <h2>What if you save?</h2>
+    ${names.length > 0 && html`<${Sentences} answer=${answer} zone=${agent.timezone} />`}
+    ${names.length === 0 &&
+    html`<p class="muted">${count ? "This does not change when the agent wakes." : "Change the debounce window, the cap or the sleep, and its effect appears here before you save it."}</p>`}
+    <p><a href="/console/agents/${agent.id}/what-if">Ask about other events</a></p>
+  </aside>`;
+};
+
+const Editor = ({ agent, reload, templates, adapters }) => {
+  const box = useRef(null);
+  const form = { get current() { return box.current.querySelector("form"); } };
+  const before = useRef({});
+  const [values, setValues] = useState({});
+  const [chosen, choose] = useState([...agent.adapters]);
+  useEffect(() => {
+    before.current = valuesOf(form.current, [...agent.adapters]);
+    setValues(before.current);
+  }, []);
+  const changes = changesOf({ ...values, adapters: chosen }, before.current);
+  const template = templates.find(({ id }) => id === (values.template ?? agent.template));
+  const path = `/api/cloud/agents/${agent.id}/`;
+  const save = async () => {
+    const latest = changesOf(valuesOf(form.current, chosen), before.current);
+    const names = Object.keys(latest);
+    if (!names.length) return toast("Nothing has changed.");
+    const old = Object.fromEntries(names.map((name) => [name, name === "sleep_until" ? agent.sleep_until : before.current[name]]));
+    await patch(path, latest);
+    await reload();
+    toast("Saved.", { undo: () => patch(path, old).then(reload) });
+  };
+  const sections = GROUPS.map(
+    ({ title, fields }) => html`<section class="card">
+      <h2>${title}</h2>
+      <div class="settings-fields">
+        ${fields.map((field) => html`<${Setting} key=${field.name} ...${{ field, agent, values, template, templates, form }} />`)}
+      </div>
+      ${title === "How it thinks" && html`<${Adapters} adapters=${adapters} chosen=${chosen} choose=${choose} />`}
+    </section>`,
+  );
+  return html`<div class="columns settings" ref=${box}>
+    <${Form} save=${save} submit="Save changes" onInput=${() => setValues(valuesOf(form.current, chosen))}>
+      ${sections}
+      <datalist id="settings-zones">${ZONES.map((one) => html`<option value=${one} />`)}</datalist>
+    <//>
+    <${Effect} agent=${agent} changes=${changes} />
+  </div>`;
+};
+
+/** Show the settings of an agent, with what is inherited and what a change would do. */
+export default ({ agent, reload = agent.reload }) => {
+  const lists = useResource(
+    (signal) => Promise.all([get("/api/templates/", { limit: 1000 }, signal), get("/api/toolbox/adapters/", { limit: 1000 }, signal)]),
+    [agent.organization],
+  );
+  const saved = JSON.stringify(FIELDS.map(({ name }) => (name === "sleep_until" ? null : agent[name])));
+  const { data, error } = lists;
+  if (error && !data) return html`<${Empty} title="Settings cannot be read"><p>${error.sentence}</p><//>`;
+  if (!data) return html`<div class="state loading" role="status">Loading…</div>`;
+  const own = (all) => all.filter((one) => (one.organization ?? agent.organization) === agent.organization);
+  return html`<${Editor} key=${saved} agent=${agent} reload=${reload} templates=${own(data[0])} adapters=${data[1]} />`;
+};

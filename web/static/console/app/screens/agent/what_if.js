@@ -1,0 +1,120 @@
+// What if: choose what comes and when, and read what the agent would do. Nothing is sent to the agent.
+import { html, useState } from "../../lib.js";
+import { useEvents } from "../../core/resource.js";
+import { query, setQuery } from "../../core/router.js";
+import { formatIn, formatInstant } from "../../core/time.js";
+import { sourceWord } from "../../core/words.js";
+import { PhaseBadge, Sentence } from "../../ui/ui.js";
+import { Sentences, usePreview } from "./preview.js";
+
+const SOURCES = ["sms", "email", "mms", "api", "portal", "system", "subagent", "browser", "agent"];
+const NAMES = ["event", "priority", "count", "apart", "due", "at", "window"];
+const WIDTH = 1000;
+const DAY_MS = 86_400_000;
+
+const local = (instant, zone) => formatIn(instant, zone).replace(" ", "T");
+/** Return the milliseconds of a local time such as 2026-11-20T10:28 in a zone. */
+const instantOf = (text, zone) => {
+  const asUtc = Date.parse(`${text}Z`);
+  return asUtc - (Date.parse(`${local(asUtc, zone)}Z`) - asUtc);
+};
+const presets = (zone) => [
+  ["A text now", {}],
+  ["Five texts in a row", { count: "5", apart: "2" }],
+  ["An API call", { event: "api" }],
+  ["A low priority", { event: "api", priority: "low" }],
+  ["A text this time tomorrow", { at: local(Date.now() + DAY_MS, zone) }],
+  ["Nothing for a day", { event: "none", at: local(Date.now() + DAY_MS, zone) }],
+];
+
+const choose = (changes) => setQuery({ ...Object.fromEntries(NAMES.map((name) => [name, null])), ...changes }, { replace: true });
+
+const questionOf = ({ event = "sms", priority = "high", count = "1", apart = "0", due, at, window: seconds }) => ({
+  event: event === "none" ? null : { source: event, priority, count: Number(count), seconds_apart: Number(apart), scheduled_for: due || null },
+  patch: seconds ? { debounce_window_seconds: Number(seconds) } : null,
+  at: at || null,
+});
+
+const Input = ({ label, name, ...rest }) => html`<label>
+  ${label}
+  <input value=${query.value[name] ?? rest.usual ?? ""} onInput=${(event) => setQuery({ [name]: event.target.value }, { replace: true })} ...${rest} />
+</label>`;
+
+const Choice = ({ label, name, options, usual }) => html`<label>
+  ${label}
+  <select onChange=${(event) => setQuery({ [name]: event.target.value }, { replace: true })}>
+    ${options.map(([id, text]) => html`<option value=${id} selected=${id === (query.value[name] ?? usual)}>${text}</option>`)}
+  </select>
+</label>`;
+
+const Question = ({ zone }) => {
+  const isEvent = query.value.event !== "none";
+  const date = { type: "datetime-local", step: "1" };
+  return html`<div class="filters" role="group" aria-label="Examples">
+      ${presets(zone).map(([label, values]) => html`<button type="button" onClick=${() => choose(values)}>${label}</button>`)}
+    </div>
+    <form class="filters" onSubmit=${(event) => event.preventDefault()}>
+      <${Choice} label="What comes" name="event" usual="sms" options=${[["none", "nothing"], ...SOURCES.map((one) => [one, sourceWord(one)])]} />
+      ${isEvent &&
+      html`<${Choice} label="Priority" name="priority" usual="high" options=${[["high", "high"], ["low", "low"]]} />
+        <${Input} label="How many" name="count" type="number" min="1" max="100" usual="1" />
+        <${Input} label="Seconds apart" name="apart" type="number" min="0" max="3600" usual="0" />
+        <${Input} label="Reminder for" name="due" ...${date} />`}
+      <${Input} label=${isEvent ? "Comes at" : "Until"} name="at" ...${date} />
+      <${Input} label="With a debounce window of" name="window" type="number" min="0" placeholder="as it is" />
+    </form>
+    <small>Times are in the agent's zone, ${zone}. Nothing is sent: the rules are run on a copy of the agent.</small>`;
+};
+
+const moments = ({ event, at }, { data, askedAt }, zone) => {
+  const first = Math.max(askedAt, at ? instantOf(at, zone) : 0);
+  const { count = 0, seconds_apart: apart = 0 } = event ?? {};
+  const arrivals = Array.from({ length: Math.min(count, 100) }, (_, index) => ({ at: first + index * apart * 1000, kind: "arrival" }));
+  return [{ at: askedAt, kind: "now" }, ...arrivals, ...data.wakes.map((one) => ({ at: Date.parse(one.at), kind: "wake" }))];
+};
+
+const Axis = ({ question, answer, zone }) => {
+  const all = moments(question, answer, zone);
+  const first = all[0].at;
+  const span = Math.max(...all.map(({ at }) => at)) - first || 60_000;
+  const x = (at) => 20 + ((at - first) / (span * 1.05)) * (WIDTH - 40);
+  const words = all
+    .filter(({ kind }) => kind !== "arrival")
+    .map(({ at, kind }) => `${kind === "now" ? "now" : "wakes"} ${formatInstant(new Date(at).toISOString(), zone)}`);
+  return html`<figure class="what-axis">
+    <svg viewBox="0 0 ${WIDTH} 34" preserveAspectRatio="none" role="img" aria-label="On a line: ${words.join(", ")}">
+      <line class="what-line" x1="0" x2=${WIDTH} y1="17" y2="17" />
+      ${all.map(({ at, kind }, index) => html`<line key=${index} class="what-${kind}" x1=${x(at)} x2=${x(at)} y1=${kind === "arrival" ? 9 : 3} y2=${kind === "arrival" ? 25 : 31} />`)}
+    </svg>
+    <figcaption>
+      ${words.map((one, index) => html`<span key=${index} class=${index ? "what-key-wake" : "what-key-now"}>${one}</span>`)}
+      ${question.event && html`<span class="what-key-arrival">what comes</span>`}
+    </figcaption>
+  </figure>`;
+};
+
+const State = ({ title, outlook, zone }) => html`<div class="card">
+  <h2>${title} ${outlook.phase ? html`<${PhaseBadge} phase=${outlook.phase} />` : html`<span class="badge">not decided</span>`}</h2>
+  <p><${Sentence} text=${outlook.why} zone=${zone} /></p>
+</div>`;
+
+/** Show the panel that answers what would happen to an agent. */
+export default ({ agent }) => {
+  const [version, setVersion] = useState(0);
+  useEvents(["agent.*", "run.*", "notification.*"], () => setVersion((old) => old + 1), agent.id);
+  const question = questionOf(query.value);
+  const answer = usePreview(agent, question, version);
+  const zone = agent.timezone;
+  return html`<section class="what" aria-label="What if">
+    <${Question} zone=${zone} />
+    <div class="card what-answer">
+      <${Sentences} answer=${answer} zone=${zone} />
+      ${answer.data && html`<${Axis} question=${question} answer=${answer} zone=${zone} />`}
+    </div>
+    ${answer.data &&
+    html`<div class="what-states">
+      <${State} title="Now" outlook=${answer.data.now} zone=${zone} />
+      <${State} title="Then" outlook=${answer.data.then} zone=${zone} />
+    </div>`}
+  </section>`;
+};

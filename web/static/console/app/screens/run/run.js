@@ -1,0 +1,221 @@
+// A run, or a trace of another program: what woke it, what it left, and the waterfall of its steps.
+import { html, useEffect, useMemo, useRef, useState } from "../../lib.js";
+import { get } from "../../core/api.js";
+import { useKeys } from "../../core/keys.js";
+import { isFrozen } from "../../core/live.js";
+import { useResource } from "../../core/resource.js";
+import { query, setQuery } from "../../core/router.js";
+import { now } from "../../core/time.js";
+import { plural } from "../../core/words.js";
+import { Badge, Failure, Instant, Line, Loaded, Page, Text } from "../../ui/ui.js";
+import { BAD, OUTCOMES } from "../agent/run_words.js";
+import { Detail } from "./detail.js";
+import { ancestors, endAt, listed, nextFailure, readSpans, shortId } from "./spans.js";
+import { Summary } from "./summary.js";
+import { length, Waterfall } from "./waterfall.js";
+
+const SETTLE_MS = 200; // before a moving selection is written into the address: browsers limit how often
+const RELOAD_MS = 1000; // while it goes on; at least ten times as long as reading takes
+
+/** Read the spans of a trace, again and again while it goes on: `{spans, error}`. */
+const useSpans = (id, isOpen) => {
+  const [state, setState] = useState({});
+  useEffect(() => {
+    const own = new AbortController();
+    let timer;
+    const read = async (isFirst) => {
+      const began = performance.now();
+      const show = (spans) => (isFirst || spans.isComplete) && setState({ id, spans });
+      try {
+        if (isFirst || !(document.hidden || isFrozen.peek())) await readSpans(id, own.signal, show);
+      } catch (error) {
+        if (!own.signal.aborted) setState((old) => ({ ...old, error }));
+      }
+      const wait = Math.max(RELOAD_MS, (performance.now() - began) * 10);
+      if (isOpen && !own.signal.aborted) timer = setTimeout(read, wait);
+    };
+    read(state.id !== id);
+    return () => {
+      own.abort();
+      clearTimeout(timer);
+    };
+  }, [id, isOpen]);
+  return state.id === id || state.error ? state : {};
+};
+
+/** Return the selected span and what selects another; the address follows when the selection rests. */
+const useSelection = () => {
+  const written = query.value.span;
+  const [selected, setSelected] = useState(written);
+  const timer = useRef();
+  useEffect(() => setSelected(written), [written]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const select = (id) => {
+    setSelected(id);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setQuery({ span: id }, { replace: true }), SETTLE_MS);
+  };
+  return [selected, select];
+};
+
+const useNowUs = (spans) => {
+  const last = useRef(0);
+  if (!spans?.isOpen) return spans?.to;
+  if (!isFrozen.value || !last.current) last.current = now.value;
+  return Math.max(spans.to, (last.current - Date.parse(spans.started_at)) * 1000);
+};
+
+const useView = (spans) => {
+  const { fold, sort, zoom, detail } = query.value;
+  const [selected, select] = useSelection();
+  const nowUs = useNowUs(spans);
+  const chosen = useMemo(() => {
+    const range = zoom?.split("_").map(Number);
+    return { folded: new Set(fold?.split(".")), byCost: sort === "cost", range: range?.[1] > range?.[0] ? range : null };
+  }, [fold, sort, zoom]);
+  const rows = useMemo(() => (spans ? listed(spans, { ...chosen, nowUs }) : []), [spans, chosen]);
+  const [from, to] = chosen.range ?? [spans?.from, nowUs];
+  return { ...chosen, isTree: !chosen.byCost, selected, select, nowUs, rows, from, to, isDetailed: Boolean(detail) };
+};
+
+/** Return what the keys and buttons do, by name. */
+const actionsOf = (spans, { rows, folded, selected, select, isTree, byCost, range, nowUs }) => {
+  const at = spans.places.get(selected) ?? -1;
+  const place = rows.indexOf(at);
+  const go = (next) => rows.length && select(spans.ids[rows[Math.min(Math.max(next, 0), rows.length - 1)]]);
+  const isParent = isTree && spans.children.has(at);
+  const isFolded = isParent && folded.has(shortId(selected));
+  const setFolded = (ids) => setQuery({ fold: [...ids].join(".") }, { replace: true });
+  const toggle = (index) => setFolded(folded.symmetricDifference(new Set([shortId(spans.ids[index])])));
+  const out = () => {
+    if (isParent && !isFolded) toggle(at);
+    else if (isTree && spans.parents[at] >= 0) select(spans.ids[spans.parents[at]]);
+  };
+  const fail = () => {
+    const found = nextFailure(spans, at);
+    if (found === undefined) return;
+    setFolded(folded.difference(ancestors(spans, found)));
+    select(spans.ids[found]);
+  };
+  const zoom = () => {
+    const start = spans.starts_us[at];
+    setQuery({ zoom: range || at < 0 ? null : `${start}_${Math.max(endAt(spans, at, nowUs), start + 1)}` });
+  };
+  return {
+    toggle,
+    next: () => go(place + 1),
+    previous: () => go(place - 1),
+    first: () => go(0),
+    last: () => go(rows.length - 1),
+    into: () => isParent && (isFolded ? toggle(at) : go(place + 1)),
+    out,
+    open: () => at >= 0 && setQuery({ detail: "1" }),
+    close: () => setQuery({ detail: null }),
+    fail,
+    sort: () => setQuery({ sort: byCost ? null : "cost" }, { replace: true }),
+    zoom,
+  };
+};
+
+const useRunKeys = (actions) => {
+  const moves = {
+    ArrowDown: { help: "Next step", run: actions.next },
+    ArrowUp: { help: "Previous step", run: actions.previous },
+    ArrowRight: { help: "Unfold the step, or go into it", run: actions.into },
+    ArrowLeft: { help: "Fold the step, or go out of it", run: actions.out },
+    Home: { help: "First step", run: actions.first },
+    End: { help: "Last step", run: actions.last },
+    Enter: { help: "Open the step", run: actions.open },
+  };
+  useKeys({
+    ...moves,
+    j: moves.ArrowDown,
+    k: moves.ArrowUp,
+    Escape: { help: "Close the step", run: actions.close },
+    f: { help: "Next failure", run: actions.fail },
+    $: { help: "Sort by cost, or by time", run: actions.sort },
+    z: { help: "Zoom into the step, or out", run: actions.zoom },
+  });
+  return (event) => {
+    if (!moves[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    moves[event.key].run();
+  };
+};
+
+const countWords = ({ ids, total_spans: total, isComplete }, rows) => {
+  const [read, all, seen] = [ids, { length: total }, rows].map((list) => list.length.toLocaleString("en"));
+  return (isComplete ? plural(ids.length, "step") : `${read} of ${all} steps`) + (seen === read ? "" : `, ${seen} listed`);
+};
+
+const Tools = ({ spans, view, actions }) => {
+  const failures = useMemo(() => spans.has_errors.filter(Boolean).length, [spans]);
+  return html`<div class="filters run-tools">
+    <h2>Steps</h2>
+    <span class="muted" role="status">${countWords(spans, view.rows)}</span>
+    <button onClick=${actions.fail} disabled=${!failures}>${plural(failures, "failure")} <kbd>f</kbd></button>
+    <button aria-pressed=${view.byCost} onClick=${actions.sort}>By cost <kbd>$</kbd></button>
+    <button aria-pressed=${view.range !== null} disabled=${!view.range && !view.selected} onClick=${actions.zoom}>
+      ${view.range ? `Zoomed to ${length(view.range[1] - view.range[0])}` : "Zoom"} <kbd>z</kbd>
+    </button>
+    <button disabled=${!view.selected} aria-pressed=${view.isDetailed} onClick=${view.isDetailed ? actions.close : actions.open}>
+      Open <kbd>Enter</kbd>
+    </button>
+  </div>`;
+};
+
+const Steps = ({ spans, zone }) => {
+  const view = useView(spans);
+  const actions = actionsOf(spans, view);
+  const onKeyDown = useRunKeys(actions);
+  const at = spans.places.get(query.value.span);
+  const isOpen = view.isDetailed && at !== undefined;
+  return html`<${Tools} spans=${spans} view=${view} actions=${actions} />
+    <div class=${isOpen ? "run-with-detail" : ""}>
+      ${spans.ids.length
+        ? html`<${Waterfall} spans=${spans} view=${{ ...view, ...actions }} onKeyDown=${onKeyDown} />`
+        : html`<p class="muted">No step is recorded yet.</p>`}
+      ${isOpen && html`<${Detail} spans=${spans} index=${at} zone=${zone} close=${actions.close} />`}
+    </div>`;
+};
+
+const Trace = ({ read: { spans, error }, zone, children }) =>
+  html`${children}
+    ${error && html`<${Failure} error=${error} />`}
+    ${spans ? html`<${Steps} spans=${spans} zone=${zone} />` : html`<div class="state loading" role="status">Loading…</div>`}`;
+
+const endOf = ({ outcome, ended_at: endedAt, error }) => {
+  if (!endedAt) return html`<${Badge} tone="good">under way<//>`;
+  return html`<${Badge} tone=${error || BAD.has(outcome) ? "bad" : ""}>${OUTCOMES[outcome] ?? (error ? "failed" : "ended")}<//>`;
+};
+
+const OfRun = ({ id, run }) => {
+  const path = `/api/cloud/agents/${id}/`;
+  const read = (signal) => Promise.all([get(`${path}runs/${run}/`, {}, signal), get(path, {}, signal)]);
+  const found = useResource(read, [id, run], { events: ["run.*", "agent.changed"], agent: id });
+  const spans = useSpans(run, found.data?.[0].ended_at === null);
+  const show = ([one, { name, timezone }]) => {
+    const heading = html`<a href="/console/agents/${id}"><${Line} value=${name} /></a>: run of ${" "}
+      <${Instant} at=${one.started_at} zone=${timezone} style="full" />`;
+    return html`<${Page} title="Run of ${name}" heading=${heading} actions=${endOf(one)}>
+      <${Trace} read=${spans} zone=${timezone}><${Summary} run=${one} spans=${spans.spans} zone=${timezone} /><//>
+    <//>`;
+  };
+  return html`<${Loaded} of=${found}>${show}<//>`;
+};
+
+const OfTrace = ({ run }) => {
+  const found = useResource((signal) => get(`/api/tracing/traces/${run}/`, { limit: 1 }, signal), [run], { every: 5 });
+  const spans = useSpans(run, found.data?.ended_at === null);
+  const about = (trace) => html`<p class="run-about">
+      Written for <a href="/console/agents/${trace.agent}">its agent</a>, started ${" "}<${Instant} at=${trace.started_at} style="full" />
+    </p>
+    ${trace.error && html`<div class="card run-error"><${Text} value=${trace.error} /></div>`}`;
+  const show = (trace) => html`<${Page} title=${trace.name} heading=${html`<${Line} value=${trace.name} />`} actions=${endOf(trace)}>
+    <${Trace} read=${spans}>${about(trace)}<//>
+  <//>`;
+  return html`<${Loaded} of=${found}>${show}<//>`;
+};
+
+/** Show a run of an agent, or a trace by its id alone. */
+export default (values) => html`<${values.id ? OfRun : OfTrace} ...${values} />`;
