@@ -55,9 +55,7 @@ async def test_operator_finds_an_agent_and_its_explanation(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_service_is_accessible(
-    console: Console, person: Person, operator: Person, scheme: str
-) -> None:
+async def test_service_is_accessible(console: Console, person: Person, operator: Person, scheme: str) -> None:
     agent = await person.client.create_agent(name="Ann")
     page = await console.open("/service", operator, color_scheme=scheme)
     await expect(page.get_by_role("link", name="Ann").first).to_be_visible()

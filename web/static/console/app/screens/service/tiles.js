@@ -30,7 +30,7 @@ const Sparkline = ({ name }) => {
 
 /** Show a measurement: its name, its value, what else belongs to it, and its line. */
 export const Tile = ({ name, title, value, children }) => html`<section class="card service-tile" aria-label=${title}>
-  <h3>${title}</h3>
+  <h2>${title}</h2>
   <p class="service-value">${value}</p>
   <${Sparkline} name=${name} />
   <p class="muted"><small>${children}</small></p>
