@@ -162,16 +162,16 @@ async def test_crowded_month_is_drawn_with_few_elements(
     console: Console, person: Person, module_services: Services
 ) -> None:
     agent = await person.client.create_agent(timezone="UTC")
-    day = datetime.now(UTC).date()
-    start = datetime.now(UTC) - timedelta(days=30)
-    changes = [
-        (start + timedelta(minutes=8 * index), "holding" if index % 2 else "asleep", "Step.")
-        for index in range(5000)
-    ]
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    start = today - timedelta(days=15)
+    phases = ("asleep", "holding")
+    changes = [(start + timedelta(seconds=15 * index), phases[index % 2], "Step.") for index in range(5000)]
     await write_past(module_services, person, agent, changes)
 
-    middle = start + timedelta(days=15)
-    page = await console.open(f"/agents/{agent}?days=31&at={middle:%Y-%m-%dT%H:%M:%SZ}&day={day}", person)
+    middle = start + 10 * HOUR
+    page = await console.open(
+        f"/agents/{agent}?days=31&at={middle:%Y-%m-%dT%H:%M:%SZ}&day={today:%Y-%m-%d}", person
+    )
 
     await expect(page.get_by_text("shows its phases by their shares")).to_be_visible()
     assert await page.locator(".lane-day").count() == 31
@@ -179,6 +179,12 @@ async def test_crowded_month_is_drawn_with_few_elements(
     await expect(detail(page)).to_contain_text("mixed")
     await page.get_by_role("button", name="Zoom in", exact=True).last.click()
     await expect(detail(page)).to_contain_text("Step.")
+    shown_day = page.get_by_label("Day", exact=True)
+    zoomed = await shown_day.input_value()
+    await page.get_by_role("listbox").press("Home")
+    await page.keyboard.press("ArrowLeft")
+    await expect(detail(page)).to_contain_text("Step.")
+    await expect(shown_day).to_have_value(zoomed)
 
 
 async def test_queue_clears_with_undo_deletes_and_shows_reminders(console: Console, person: Person) -> None:
@@ -193,8 +199,10 @@ async def test_queue_clears_with_undo_deletes_and_shows_reminders(console: Conso
 
     await expect(page.get_by_role("listitem").filter(has_text="Call Ann")).to_contain_text("in ")
     await waiting.get_by_role("button", name="Clear").click()
-    await expect(waiting).to_contain_text("cleared")
+    await expect(waiting.filter(has_text="cleared")).to_be_visible()
+    await expect(waiting).to_have_count(1)
     await page.get_by_role("button", name="Undo").click()
+    await expect(waiting.filter(has_text="cleared")).to_have_count(0)
     await expect(waiting.get_by_role("button", name="Clear")).to_be_visible()
     await waiting.get_by_role("button", name="Delete").click()
     await waiting.get_by_role("button", name="Delete").click()

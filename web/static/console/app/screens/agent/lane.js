@@ -7,7 +7,7 @@ import { PHASES } from "../../core/words.js";
 import { addDays, columnAt, hourLabels, instantAt } from "./lane_days.js";
 import { LaneDay, Patterns, Swatch } from "./lane_day.js";
 import { LaneDetail } from "./lane_detail.js";
-import { continued, findItem, itemsOf, readTimeline, waits } from "./lane_items.js";
+import { continued, findItem, instant, itemsOf, readTimeline, waits } from "./lane_items.js";
 import { LaneTable } from "./lane_table.js";
 import { DAY_COUNTS, selectItem, showBand, showColumns, showDays, useLaneView } from "./lane_view.js";
 import { sentenceOf, spanWords, wordOf } from "./lane_words.js";
@@ -22,7 +22,7 @@ const EVENTS = ["agent.*", "run.*", "notification.*", "message.*", "budget.*", "
 
 const NOTHING = { bands: [], marks: [], waiting: [], ahead: [] }; // while a period is read
 
-const iso = (at) => new Date(at).toISOString();
+const iso = (at) => new Date(Math.round(at)).toISOString();
 
 /** Read a period, and then only what is new: from some bands before the last one on. */
 const useTimeline = (id, start, end, isWanted) => {
@@ -54,7 +54,7 @@ const useWidth = () => {
 };
 
 /** Return what the keys do: the ones of HELP in the whole page, the others in the lane. */
-const keysOf = (shown, items, index, open) => {
+const keysOf = (shown, { from, end }, items, index, open) => {
   const { view, own, lanes, laneOf } = shown;
   const middle = (shown.at && items[index]?.at) || Date.now();
   const center = columnAt(laneOf(middle), middle);
@@ -63,13 +63,21 @@ const keysOf = (shown, items, index, open) => {
     const column = columnAt(laneOf(one.at), one.at);
     if (column < view.from || column > view.to) showColumns(shown, column, view.to - view.from);
   };
+  const days = (by, at) => {
+    const last = addDays(shown.day, by * shown.count);
+    if (by < 0 || shown.day < shown.today) showDays({ ...shown, day: last < shown.today ? last : shown.today }, at);
+  };
+  const goTo = (at) => {
+    selectItem({ kind: "band", start: iso(at) });
+    showColumns(shown, columnAt(own, at), view.to - view.from);
+  };
   const step = (by) => {
     const next = items[index + by];
+    const edge = by < 0 ? from - 1 : instant(end);
     if (next) select(next);
-    else if (by < 0) showDays({ ...shown, day: addDays(shown.day, -shown.count) }, lanes[0].start - 1);
-    else if (shown.day < shown.today) showDays({ ...shown, day: addDays(shown.day, shown.count) }, own.end);
+    else if (edge > lanes[0].start && edge < own.end) goTo(edge);
+    else days(by, edge);
   };
-  const day = (by) => () => shown.day < shown.today || by < 0 ? showDays({ ...shown, day: addDays(shown.day, by * shown.count) }) : 0;
   const zoom = (factor) => () => showColumns(shown, center, (view.to - view.from) * factor);
   return {
     ArrowLeft: () => step(-1),
@@ -77,8 +85,8 @@ const keysOf = (shown, items, index, open) => {
     "+": zoom(1 / 3),
     "-": zoom(3),
     0: zoom(1e9),
-    "[": day(-1),
-    "]": day(1),
+    "[": () => days(-1),
+    "]": () => days(1),
     t: () => showDays({ ...shown, day: shown.today }),
     Home: () => items[0] && select(items[0]),
     End: () => items.length && select(items.at(-1)),
@@ -106,10 +114,16 @@ const useLaneKeys = (keys) => {
   useKeys(Object.fromEntries(Object.entries(HELP).map(([key, help]) => [key, { help, run: press(key) }])));
 };
 
+const dayName = (day, length) => {
+  const options = length > 1 ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "long", day: "numeric", month: "long" };
+  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }).format(new Date(day));
+};
+
 const Toolbar = ({ shown, keys }) => {
-  const { day, count, today, isZoomed } = shown;
+  const { day, count, today, isZoomed, zone } = shown;
   const choose = (event) => showDays({ ...shown, count: Number(event.target.value) });
   return html`<div class="lane-tools">
+    <h2 class="lane-title">${count > 1 && `${count} days until `}${dayName(day, 1)} <small>${zone}</small></h2>
     <button onClick=${keys["["]} aria-label="Earlier">‹</button>
     <input type="date" aria-label="Day" value=${day} max=${today} onChange=${(event) => event.target.value && showDays({ ...shown, day: event.target.value })} />
     <button onClick=${keys["]"]} disabled=${day >= today} aria-label="Later">›</button>
@@ -123,11 +137,6 @@ const Toolbar = ({ shown, keys }) => {
       <button onClick=${keys["+"]} aria-label="Zoom in">+</button>
     </span>
   </div>`;
-};
-
-const dayName = (day, length) => {
-  const options = length > 1 ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "long", day: "numeric", month: "long" };
-  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }).format(new Date(day));
 };
 
 const Hours = ({ shown, width }) => {
@@ -196,7 +205,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     const column = columnAt(shown.laneOf(selected.at), selected.at);
     frame.current.scrollLeft = ((column - from) / (to - from)) * scrollWidth - clientWidth / 2;
   }, [width, selected?.start, shown.view.from, shown.view.to]);
-  keys.current = keysOf(shown, items, index, open);
+  keys.current = keysOf(shown, timeline, items, index, open);
   const onKeyDown = (event) => {
     const run = keys.current[event.key];
     if (!run || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -222,7 +231,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
       </div>
     </div>
     ${selected
-      ? html`<${LaneDetail} agent=${agent} one=${selected} zoom=${() => showBand(shown, selected)} />`
+      ? html`<${LaneDetail} agent=${agent} one=${selected} isPresent=${!shown.at && selected.isOpen} zoom=${() => showBand(shown, selected)} />`
       : html`<div class="lane-detail" role="status">${timeline === NOTHING ? "Loading…" : "Nothing happened yet."}</div>`}
     <${Legend} timeline=${timeline} />
     <${LaneTable} agent=${agent} items=${items} index=${index} />`;
@@ -238,10 +247,8 @@ export const Lane = ({ agent }) => {
   const part = useTimeline(agent.id, ...limits, isCoarse);
   const keys = useRef({});
   useLaneKeys(keys);
-  const title = count > 1 ? `${count} days until ${dayName(own.day, 1)}` : dayName(own.day, 1);
   return html`<section class="card lane" aria-label="Day lane">
     <${Patterns} />
-    <h2 class="lane-title">${title} <small>${shown.zone}</small></h2>
     ${whole.error && html`<p class="stale" role="alert">${whole.error.sentence}</p>`}
     <${LaneOf} agent=${agent} shown=${shown} timeline=${(isCoarse && part.data) || whole.data || NOTHING} keys=${keys} />
   </section>`;
