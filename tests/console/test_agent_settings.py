@@ -44,16 +44,32 @@ async def test_own_value_is_reset_to_the_template(console: Console, person: Pers
     await page.get_by_label("Cap in US dollars a day").fill("9")
     await page.get_by_label("Turns of a run").fill("3")
     await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("Saved.")).to_have_count(1)
     await expect(page.get_by_text("overrides the template: 5")).to_be_visible()
 
     await page.get_by_role("button", name="Inherit Cap in US dollars a day").click()
     await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("Saved.")).to_have_count(2)
     await expect(page.get_by_text("overrides the template: 5")).to_have_count(0)
     saved = await person.client.agent(agent)
     assert (saved["max_cost_usd_per_day"], saved["max_turns"]) == (None, 3)
 
     await page.get_by_role("button", name="Undo").last.click()
     await expect(page.get_by_label("Cap in US dollars a day")).to_have_value("9")
+
+
+async def test_typed_value_survives_a_change_by_somebody_else(console: Console, person: Person) -> None:
+    page, agent = await open_settings(console, person)
+    await page.get_by_label(WINDOW).fill("7")
+    await person.client.patch(f"/api/cloud/agents/{agent}/", tags=["vip"], name="Ada")
+    await expect(page.get_by_role("heading", name="Ada")).to_be_visible()
+    await expect(page.get_by_label(WINDOW)).to_have_value("7")
+
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("Ada")
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    saved = await person.client.agent(agent)
+    assert (saved["tags"], saved["debounce_window_seconds"]) == (["vip"], 7)
 
 
 async def test_refused_value_is_explained_at_its_field(console: Console, person: Person) -> None:

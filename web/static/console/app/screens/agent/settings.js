@@ -58,14 +58,14 @@ const shown = ({ name, blank }, agent) => {
   return Array.isArray(value) ? value.join("\n") : value;
 };
 
-/** Return the values of the form as the API takes them: a blank field is null, 0 or "". */
-const valuesOf = (form, adapters) => {
-  const values = readForm(form);
-  for (const { name, blank } of FIELDS) {
-    if (blank !== undefined && (values[name] === "" || values[name] === null)) values[name] = blank;
-  }
-  return { ...values, adapters };
-};
+const withBlanks = (values) =>
+  Object.fromEntries(FIELDS.map(({ name, blank }) => [name, blank !== undefined && (values[name] === "" || values[name] == null) ? blank : values[name]]));
+
+/** Return the stored values, in the form in which `readForm` returns those of the page. */
+const storedValues = (agent) => ({
+  ...withBlanks({ ...agent, sleep_until: shown({ name: "sleep_until" }, agent) }),
+  adapters: [...agent.adapters],
+});
 
 const changesOf = (values, before) =>
   Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
@@ -77,7 +77,7 @@ const inheritedBy = (field, template) => {
 
 const Origin = ({ field, value, template, inherited, clear }) => {
   const from = template ? "the template" : "the service";
-  if (value === undefined || value === field.blank) return html`<span class="badge">inherited from ${from}</span> `;
+  if (value === field.blank) return html`<span class="badge">inherited from ${from}</span> `;
   return html`<span class="badge warn">overrides ${from}: <${Line} value=${inherited} max=${60} /></span>
     <button type="button" class="quiet" onClick=${clear}>Inherit<span class="hidden"> ${field.label}</span></button> `;
 };
@@ -124,24 +124,26 @@ const Effect = ({ agent, changes }) => {
   </aside>`;
 };
 
-const Editor = ({ agent, reload, templates, adapters }) => {
+const Editor = ({ agent, reload, templates, adapters, edited }) => {
   const box = useRef(null);
   const form = { get current() { return box.current.querySelector("form"); } };
-  const before = useRef({});
-  const [values, setValues] = useState({});
-  const [chosen, choose] = useState([...agent.adapters]);
-  useEffect(() => {
-    before.current = valuesOf(form.current, [...agent.adapters]);
-    setValues(before.current);
-  }, []);
-  const changes = changesOf({ ...values, adapters: chosen }, before.current);
-  const template = templates.find(({ id }) => id === (values.template ?? agent.template));
+  const [typed, setTyped] = useState(null);
+  const [toggled, toggle] = useState(null);
+  const stored = storedValues(agent);
+  const chosen = toggled ?? stored.adapters;
+  const values = { ...(typed ?? stored), adapters: chosen };
+  const changes = changesOf(values, stored);
+  edited.current = Object.keys(changes).length > 0;
+  const read = () => withBlanks(readForm(form.current));
+  // Fields that nobody has touched follow a change by somebody else.
+  useEffect(() => typed && setTyped(read()), [agent]);
+  const template = templates.find(({ id }) => id === values.template);
   const path = `/api/cloud/agents/${agent.id}/`;
   const save = async () => {
-    const latest = changesOf(valuesOf(form.current, chosen), before.current);
+    const latest = changesOf({ ...read(), adapters: chosen }, stored);
     const names = Object.keys(latest);
     if (!names.length) return toast("Nothing has changed.");
-    const old = Object.fromEntries(names.map((name) => [name, name === "sleep_until" ? agent.sleep_until : before.current[name]]));
+    const old = Object.fromEntries(names.map((name) => [name, agent[name]]));
     await patch(path, latest);
     await reload();
     toast("Saved.", { undo: () => patch(path, old).then(reload) });
@@ -152,11 +154,11 @@ const Editor = ({ agent, reload, templates, adapters }) => {
       <div class="settings-fields">
         ${fields.map((field) => html`<${Setting} key=${field.name} ...${{ field, agent, values, template, templates, form }} />`)}
       </div>
-      ${title === "How it thinks" && html`<${Adapters} adapters=${adapters} chosen=${chosen} choose=${choose} />`}
+      ${title === "How it thinks" && html`<${Adapters} adapters=${adapters} chosen=${chosen} choose=${toggle} />`}
     </section>`,
   );
   return html`<div class="columns settings" ref=${box}>
-    <${Form} save=${save} submit="Save changes" onInput=${() => setValues(valuesOf(form.current, chosen))}>
+    <${Form} save=${save} submit="Save changes" onInput=${() => setTyped(read())}>
       ${sections}
       <datalist id="settings-zones">${ZONES.map((one) => html`<option value=${one} />`)}</datalist>
     <//>
@@ -170,10 +172,13 @@ export default ({ agent, reload = agent.reload }) => {
     (signal) => Promise.all([get("/api/templates/", { limit: 1000 }, signal), get("/api/toolbox/adapters/", { limit: 1000 }, signal)]),
     [agent.organization],
   );
-  const saved = JSON.stringify(FIELDS.map(({ name }) => (name === "sleep_until" ? null : agent[name])));
+  const edited = useRef(false);
+  const shownAs = useRef("");
+  // A change by somebody else shows at once, unless that would undo what is being typed.
+  if (!edited.current) shownAs.current = JSON.stringify([agent.adapters, ...FIELDS.map(({ name }) => agent[name])]);
   const { data, error } = lists;
   if (error && !data) return html`<${Empty} title="Settings cannot be read"><p>${error.sentence}</p><//>`;
   if (!data) return html`<div class="state loading" role="status">Loading…</div>`;
   const own = (all) => all.filter((one) => (one.organization ?? agent.organization) === agent.organization);
-  return html`<${Editor} key=${saved} agent=${agent} reload=${reload} templates=${own(data[0])} adapters=${data[1]} />`;
+  return html`<${Editor} key=${shownAs.current} edited=${edited} agent=${agent} reload=${reload} templates=${own(data[0])} adapters=${data[1]} />`;
 };
