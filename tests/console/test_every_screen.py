@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page
+from playwright.async_api import Page, ViewportSize
 
 from tests.acceptance.process import ServiceProcess
 from tests.console.accessibility import violations
@@ -16,8 +16,8 @@ from tests.console.hostile_organization import Organization, fill
 from tests.console.visits import Console, Person
 
 PASSING = re.compile(r"\d+(\.\d+)?|(?<=\d) (ms|s|min|h|d)\b|\b(now|in|ago)\b|live|connecting")  # time passes
-PHONE = {"width": 360, "height": 740}
-DESKTOP = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 TOO_WIDE = "document.documentElement.scrollWidth > innerWidth"
 
 

@@ -54,7 +54,7 @@ async def test_webhook_is_created_tested_and_delivers_live(console: Console, per
             "agent.created",
         ]
         await page.get_by_role("button", name="agent.created").click()
-        await expect(page.get_by_role("dialog").get_by_text("agent.created")).to_be_visible()
+        await expect(page.get_by_role("dialog").get_by_text("agent.created").first).to_be_visible()
 
 
 async def test_failed_delivery_is_found_and_sent_again(console: Console, person: Person) -> None:
