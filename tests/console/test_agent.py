@@ -199,8 +199,10 @@ async def test_queue_clears_with_undo_deletes_and_shows_reminders(console: Conso
 
     await expect(page.get_by_role("listitem").filter(has_text="Call Ann")).to_contain_text("in ")
     await waiting.get_by_role("button", name="Clear").click()
-    await expect(waiting).to_contain_text("cleared")
+    await expect(waiting.filter(has_text="cleared")).to_be_visible()
+    await expect(waiting).to_have_count(1)
     await page.get_by_role("button", name="Undo").click()
+    await expect(waiting.filter(has_text="cleared")).to_have_count(0)
     await expect(waiting.get_by_role("button", name="Clear")).to_be_visible()
     await waiting.get_by_role("button", name="Delete").click()
     await waiting.get_by_role("button", name="Delete").click()

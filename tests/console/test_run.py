@@ -76,7 +76,7 @@ async def tree(client: Client) -> str:
     return await write_trace(
         client,
         {"name": "night", "span_type": "agent", "seconds": 9},
-        {"name": "first", "of": "night", "seconds": 3},
+        {"name": "first", "of": "night", "at": 0.5, "seconds": 3},
         {"name": "chat", "of": "first", "span_type": "llm", "at": 1, "metadata": CHAT},
         {"name": HOSTILE, "of": "first", "span_type": "tool", "at": 2, "error": "dark", "metadata": TOOL},
         {"name": "second", "of": "night", "at": 4, "seconds": 5},

@@ -21,30 +21,31 @@ class Rows {
   }
 
   async load(query = this.spec.query) {
-    if (this.isLoading || this.isStopped) return;
     const isFirst = query === this.spec.query;
-    const { signal } = (this.abort = new AbortController());
+    if (this.isStopped || (this.isLoading && !isFirst)) return;
+    this.abort?.abort();
+    const own = (this.abort = new AbortController());
     this.isLoading = true;
     this.draw();
     try {
-      const { items, next, headers } = await getPage(this.spec.path, query, signal);
+      const { items, next, headers } = await getPage(this.spec.path, query, own.signal);
+      if (own !== this.abort) return;
       if (isFirst) this.clear(headers.get("X-Total-Count"));
       this.append(items);
       Object.assign(this, { next, error: null, hasLoaded: true });
     } catch (error) {
-      if (signal.aborted) return;
+      if (own !== this.abort || this.isStopped) return;
       this.error = error;
       if (error.status === 0 || error.status === 503) this.retry = setTimeout(() => this.load(query), RETRY_MS);
-    } finally {
-      this.isLoading = false;
     }
+    this.isLoading = false;
+    if (this.stale.size) this.schedule();
     this.draw();
   }
 
   clear(total) {
     this.rows = [];
     this.places.clear();
-    this.stale.clear();
     this.moved.clear();
     this.total = total === null ? null : Number(total);
   }
@@ -59,10 +60,12 @@ class Rows {
   }
 
   note(event) {
-    if (event === null) for (const id of this.places.keys()) this.stale.add(id);
-    else {
+    if (event === null) {
+      for (const id of this.places.keys()) this.stale.add(id);
+      this.hasNew = true;
+    } else {
       const id = this.spec.idIn(event);
-      if (this.places.has(id)) this.stale.add(id);
+      if (this.places.has(id) || this.isLoading) this.stale.add(id);
       else if (!this.hasLoaded || !this.spec.isNew(event)) return;
       else {
         this.moved.add(id);
@@ -86,8 +89,13 @@ class Rows {
   async refresh() {
     this.timer = null;
     this.refreshedAt = Date.now();
-    if (this.hasNew && this.view[0] === 0 && this.spec.isNewestFirst && !document.querySelector(".virtual:hover")) this.load();
+    const canMove = this.spec.isNewestFirst && this.view[0] === 0 && !document.querySelector(".virtual:hover");
+    const mustLoad = this.hasNew && canMove && !isFrozen.peek();
     this.hasNew = false;
+    if (mustLoad) {
+      this.load();
+      return;
+    }
     const seen = this.rows.slice(...this.view).map(this.spec.idOf).filter((id) => this.stale.has(id));
     if (!seen.length || isFrozen.peek()) return;
     const ids = seen.slice(0, this.spec.batch ?? MAX_REFRESHED);

@@ -114,10 +114,16 @@ const useLaneKeys = (keys) => {
   useKeys(Object.fromEntries(Object.entries(HELP).map(([key, help]) => [key, { help, run: press(key) }])));
 };
 
+const dayName = (day, length) => {
+  const options = length > 1 ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "long", day: "numeric", month: "long" };
+  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }).format(new Date(day));
+};
+
 const Toolbar = ({ shown, keys }) => {
-  const { day, count, today, isZoomed } = shown;
+  const { day, count, today, isZoomed, zone } = shown;
   const choose = (event) => showDays({ ...shown, count: Number(event.target.value) });
   return html`<div class="lane-tools">
+    <h2 class="lane-title">${count > 1 && `${count} days until `}${dayName(day, 1)} <small>${zone}</small></h2>
     <button onClick=${keys["["]} aria-label="Earlier">‹</button>
     <input type="date" aria-label="Day" value=${day} max=${today} onChange=${(event) => event.target.value && showDays({ ...shown, day: event.target.value })} />
     <button onClick=${keys["]"]} disabled=${day >= today} aria-label="Later">›</button>
@@ -131,11 +137,6 @@ const Toolbar = ({ shown, keys }) => {
       <button onClick=${keys["+"]} aria-label="Zoom in">+</button>
     </span>
   </div>`;
-};
-
-const dayName = (day, length) => {
-  const options = length > 1 ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "long", day: "numeric", month: "long" };
-  return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }).format(new Date(day));
 };
 
 const Hours = ({ shown, width }) => {
@@ -230,7 +231,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
       </div>
     </div>
     ${selected
-      ? html`<${LaneDetail} agent=${agent} one=${selected} zoom=${() => showBand(shown, selected)} />`
+      ? html`<${LaneDetail} agent=${agent} one=${selected} isPresent=${!shown.at && selected.isOpen} zoom=${() => showBand(shown, selected)} />`
       : html`<div class="lane-detail" role="status">${timeline === NOTHING ? "Loading…" : "Nothing happened yet."}</div>`}
     <${Legend} timeline=${timeline} />
     <${LaneTable} agent=${agent} items=${items} index=${index} />`;
@@ -246,10 +247,8 @@ export const Lane = ({ agent }) => {
   const part = useTimeline(agent.id, ...limits, isCoarse);
   const keys = useRef({});
   useLaneKeys(keys);
-  const title = count > 1 ? `${count} days until ${dayName(own.day, 1)}` : dayName(own.day, 1);
   return html`<section class="card lane" aria-label="Day lane">
     <${Patterns} />
-    <h2 class="lane-title">${title} <small>${shown.zone}</small></h2>
     ${whole.error && html`<p class="stale" role="alert">${whole.error.sentence}</p>`}
     <${LaneOf} agent=${agent} shown=${shown} timeline=${(isCoarse && part.data) || whole.data || NOTHING} keys=${keys} />
   </section>`;

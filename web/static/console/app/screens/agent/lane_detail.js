@@ -57,8 +57,8 @@ const More = ({ agent, one }) => {
   return html`<p class="muted">${by}${cleared}${one.priority ? ` · ${one.priority} priority` : ""}</p>`;
 };
 
-/** Show the item that is selected. */
-export const LaneDetail = ({ agent, one, zoom }) => {
+/** Show the item that is selected. The present is explained by the head of the page. */
+export const LaneDetail = ({ agent, one, isPresent, zoom }) => {
   const sentence = sentenceOf(one, agent.timezone);
   return html`<div class="lane-detail">
     <p class="lane-head">
@@ -66,9 +66,9 @@ export const LaneDetail = ({ agent, one, zoom }) => {
       <span class="number">${spanWords(one, agent.timezone, now.value)}</span>
     </p>
     ${one.title && html`<p><${Line} value=${one.title} /></p>`}
-    ${sentence && html`<div class="lane-sentence"><${Text} value=${sentence} /></div>`}
+    ${sentence && !isPresent && html`<div class="lane-sentence"><${Text} value=${sentence} /></div>`}
     ${one.phase === "mixed" && html`<p><button onClick=${zoom}>Zoom in</button></p>`}
     ${one.run && html`<${Run} agent=${agent} id=${one.run} />`}
-    <${More} agent=${agent} one=${one} />
+    ${!isPresent && html`<${More} agent=${agent} one=${one} />`}
   </div>`;
 };

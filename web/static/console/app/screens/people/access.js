@@ -37,7 +37,7 @@ const inviteColumns = (reload) => [
   { title: "State", cell: state },
   { title: "Created", cell: (row) => html`<${Instant} at=${row.created_at} style="day" />` },
   {
-    title: "",
+    title: "Actions",
     cell: (row) => html`<${DeleteButton} path="${INVITES}${row.id}/" label=${row.accepted_at ? "Delete" : "Revoke"} question="The link stops working." done=${reload} />`,
   },
 ];
@@ -68,7 +68,7 @@ const keyColumns = (reload) => [
   { title: "Last used", cell: (row) => html`<${Instant} at=${row.last_used_at} />` },
   { title: "Created", cell: (row) => html`<${Instant} at=${row.created_at} style="day" />` },
   {
-    title: "",
+    title: "Actions",
     cell: (row) => html`<div class="actions">
       <${Button} kind="quiet" run=${toggle(row, reload)}>${row.is_active ? "Switch off" : "Switch on"}<//>
       <${DeleteButton} path="${KEYS}${row.id}/" question="Programs that use it are refused." done=${reload} />

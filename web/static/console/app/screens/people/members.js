@@ -36,7 +36,7 @@ const columns = (reload) => [
   { title: "Role", cell: (row) => html`<${Role} row=${row} reload=${reload} />` },
   { title: "Since", cell: (row) => html`<${Instant} at=${row.created_at} style="day" />` },
   {
-    title: "",
+    title: "Actions",
     cell: (row) =>
       row.user.id !== session.value.user.id &&
       grantableRoles().includes(row.role) &&

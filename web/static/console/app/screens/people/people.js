@@ -36,7 +36,7 @@ const LIMIT_COLUMNS = [
   { title: "In use", number: true, cell: ({ used }) => used?.toLocaleString("en") ?? "–" },
   { title: "Maximum", number: true, cell: ({ limit }) => limit?.toLocaleString("en") ?? "none" },
   {
-    title: "",
+    title: "Share",
     cell: ({ used, limit, name }) => used != null && limit && html`<meter aria-label="Use of ${name}" min="0" max=${limit} high=${limit * 0.8} value=${used} />`,
   },
 ];
@@ -78,7 +78,7 @@ const Account = () => {
         <${Field} name="new_password" label="New password" type="password" autocomplete="new-password" help="8 to 128 characters." />
       <//>
     </section>
-    <section class="card">
+    <div><section class="card">
       <h2>Your organizations</h2>
       <ul class="people-organizations">
         ${organizations.map(
@@ -89,7 +89,7 @@ const Account = () => {
         )}
       </ul>
       <${Form} save=${found} submit="Create organization"><${Field} name="name" label="A further organization" maxlength="255" /><//>
-    </section>
+    </section></div>
   </div>`;
 };
 

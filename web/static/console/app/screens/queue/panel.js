@@ -69,9 +69,15 @@ const Contents = ({ notification, agent, done, gone }) => {
     </div>`;
 };
 
+const readWithAgent = async (id, signal) => {
+  const notification = await get(pathOf(id), {}, signal);
+  const [of] = await get("/api/cloud/supervisors/", { agent: notification.agent, include_archived: true }, signal);
+  return { ...notification, of };
+};
+
 /** Show the notification of the address beside the list; `known` is what the list has of it. */
 export const Panel = ({ id, known, agent, close, done, gone }) => {
-  const read = useResource((signal) => (known ? Promise.resolve(known) : get(pathOf(id), {}, signal)), [id]);
+  const read = useResource((signal) => (known ? Promise.resolve(known) : readWithAgent(id, signal)), [id]);
   const shown = known ? { ...read, data: known } : read;
   const after = (notification) => {
     done(notification);
@@ -79,6 +85,6 @@ export const Panel = ({ id, known, agent, close, done, gone }) => {
   };
   return html`<aside class="card queue-panel" aria-label="Notification">
     <button class="quiet queue-close" aria-label="Close" onClick=${close}>✕</button>
-    <${Loaded} of=${shown}>${(data) => html`<${Contents} notification=${data} agent=${agent} done=${after} gone=${gone} />`}<//>
+    <${Loaded} of=${shown}>${(data) => html`<${Contents} notification=${data} agent=${agent ?? data.of} done=${after} gone=${gone} />`}<//>
   </aside>`;
 };

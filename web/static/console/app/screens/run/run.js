@@ -4,7 +4,7 @@ import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { isFrozen } from "../../core/live.js";
 import { useResource } from "../../core/resource.js";
-import { query, setQuery } from "../../core/router.js";
+import { navigate, query, setQuery } from "../../core/router.js";
 import { now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
 import { Badge, Failure, Instant, Line, Loaded, Page, Text } from "../../ui/ui.js";
@@ -25,14 +25,16 @@ const useSpans = (id, isOpen) => {
     let timer;
     const read = async (isFirst) => {
       const began = performance.now();
+      let isOver = !isOpen;
       const show = (spans) => (isFirst || spans.isComplete) && setState({ id, spans });
       try {
         if (isFirst || !(document.hidden || isFrozen.peek())) await readSpans(id, own.signal, show);
       } catch (error) {
         if (!own.signal.aborted) setState((old) => ({ ...old, error }));
+        isOver &&= error.status !== 0 && error.status !== 503;
       }
       const wait = Math.max(RELOAD_MS, (performance.now() - began) * 10);
-      if (isOpen && !own.signal.aborted) timer = setTimeout(read, wait);
+      if (!isOver && !own.signal.aborted) timer = setTimeout(read, wait);
     };
     read(state.id !== id);
     return () => {
@@ -48,12 +50,19 @@ const useSelection = () => {
   const written = query.value.span;
   const [selected, setSelected] = useState(written);
   const timer = useRef();
-  useEffect(() => setSelected(written), [written]);
+  const own = useRef(written); // what came from here: the selection may have moved on since
+  useEffect(() => {
+    if (written !== own.current) setSelected(written);
+    own.current = written;
+  }, [written]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const select = (id) => {
     setSelected(id);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => setQuery({ span: id }, { replace: true }), SETTLE_MS);
+    timer.current = setTimeout(() => {
+      own.current = id;
+      setQuery({ span: id }, { replace: true });
+    }, SETTLE_MS);
   };
   return [selected, select];
 };
@@ -75,23 +84,24 @@ const useView = (spans) => {
   }, [fold, sort, zoom]);
   const rows = useMemo(() => (spans ? listed(spans, { ...chosen, nowUs }) : []), [spans, chosen]);
   const [from, to] = chosen.range ?? [spans?.from, nowUs];
-  return { ...chosen, isTree: !chosen.byCost, selected, select, nowUs, rows, from, to, isDetailed: Boolean(detail) };
+  const toggle = (id) => setFolded(chosen.folded.symmetricDifference(new Set([shortId(id)])));
+  return { ...chosen, isTree: !chosen.byCost, selected, select, toggle, nowUs, rows, from, to, isDetailed: Boolean(detail) };
 };
 
-/** Return what the keys and buttons do, by name. */
-const actionsOf = (spans, { rows, folded, selected, select, isTree, byCost, range, nowUs }) => {
+const setFolded = (ids) => setQuery({ fold: [...ids].join(".") }, { replace: true });
+
+/** Return what the keys do, by key. */
+const keysOf = (spans, { rows, folded, selected, select, toggle, isTree, byCost, range, nowUs, isDetailed }) => {
   const at = spans.places.get(selected) ?? -1;
   const place = rows.indexOf(at);
   const go = (next) => rows.length && select(spans.ids[rows[Math.min(Math.max(next, 0), rows.length - 1)]]);
   const isParent = isTree && spans.children.has(at);
   const isFolded = isParent && folded.has(shortId(selected));
-  const setFolded = (ids) => setQuery({ fold: [...ids].join(".") }, { replace: true });
-  const toggle = (index) => setFolded(folded.symmetricDifference(new Set([shortId(spans.ids[index])])));
-  const out = () => {
-    if (isParent && !isFolded) toggle(at);
+  const goOut = () => {
+    if (isParent && !isFolded) toggle(selected);
     else if (isTree && spans.parents[at] >= 0) select(spans.ids[spans.parents[at]]);
   };
-  const fail = () => {
+  const goToFailure = () => {
     const found = nextFailure(spans, at);
     if (found === undefined) return;
     setFolded(folded.difference(ancestors(spans, found)));
@@ -101,45 +111,22 @@ const actionsOf = (spans, { rows, folded, selected, select, isTree, byCost, rang
     const start = spans.starts_us[at];
     setQuery({ zoom: range || at < 0 ? null : `${start}_${Math.max(endAt(spans, at, nowUs), start + 1)}` });
   };
+  const next = { help: "Next step", run: () => go(place + 1) };
+  const previous = { help: "Previous step", run: () => go(place - 1) };
   return {
-    toggle,
-    next: () => go(place + 1),
-    previous: () => go(place - 1),
-    first: () => go(0),
-    last: () => go(rows.length - 1),
-    into: () => isParent && (isFolded ? toggle(at) : go(place + 1)),
-    out,
-    open: () => at >= 0 && setQuery({ detail: "1" }),
-    close: () => setQuery({ detail: null }),
-    fail,
-    sort: () => setQuery({ sort: byCost ? null : "cost" }, { replace: true }),
-    zoom,
-  };
-};
-
-const useRunKeys = (actions) => {
-  const moves = {
-    ArrowDown: { help: "Next step", run: actions.next },
-    ArrowUp: { help: "Previous step", run: actions.previous },
-    ArrowRight: { help: "Unfold the step, or go into it", run: actions.into },
-    ArrowLeft: { help: "Fold the step, or go out of it", run: actions.out },
-    Home: { help: "First step", run: actions.first },
-    End: { help: "Last step", run: actions.last },
-    Enter: { help: "Open the step", run: actions.open },
-  };
-  useKeys({
-    ...moves,
-    j: moves.ArrowDown,
-    k: moves.ArrowUp,
-    Escape: { help: "Close the step", run: actions.close },
-    f: { help: "Next failure", run: actions.fail },
-    $: { help: "Sort by cost, or by time", run: actions.sort },
-    z: { help: "Zoom into the step, or out", run: actions.zoom },
-  });
-  return (event) => {
-    if (!moves[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    moves[event.key].run();
+    ArrowDown: next,
+    ArrowUp: previous,
+    j: next,
+    k: previous,
+    Home: { help: "First step", run: () => go(0) },
+    End: { help: "Last step", run: () => go(rows.length - 1) },
+    ArrowRight: { help: "Unfold the step, or go into it", run: () => isParent && (isFolded ? toggle(selected) : go(place + 1)) },
+    ArrowLeft: { help: "Fold the step, or go out of it", run: goOut },
+    Enter: { help: "Open the step", run: () => setQuery({ detail: isDetailed || at < 0 ? null : "1" }) },
+    Escape: { help: "Close the step", run: () => setQuery({ detail: null }) },
+    f: { help: "Next failure", run: goToFailure },
+    $: { help: "Sort by cost, or by time", run: () => setQuery({ sort: byCost ? null : "cost" }, { replace: true }) },
+    z: { help: "Zoom into the step, or out", run: zoom },
   };
 };
 
@@ -148,34 +135,36 @@ const countWords = ({ ids, total_spans: total, isComplete }, rows) => {
   return (isComplete ? plural(ids.length, "step") : `${read} of ${all} steps`) + (seen === read ? "" : `, ${seen} listed`);
 };
 
-const Tools = ({ spans, view, actions }) => {
+const Tools = ({ spans, view, keys }) => {
   const failures = useMemo(() => spans.has_errors.filter(Boolean).length, [spans]);
+  const { range, selected } = view;
+  const button = (key, label, isPressed, isUsable = true) => html`<button
+    aria-pressed=${isPressed}
+    disabled=${!isUsable}
+    onClick=${keys[key].run}
+  >${label} <kbd>${key}</kbd></button>`;
   return html`<div class="filters run-tools">
     <h2>Steps</h2>
     <span class="muted" role="status">${countWords(spans, view.rows)}</span>
-    <button onClick=${actions.fail} disabled=${!failures}>${plural(failures, "failure")} <kbd>f</kbd></button>
-    <button aria-pressed=${view.byCost} onClick=${actions.sort}>By cost <kbd>$</kbd></button>
-    <button aria-pressed=${view.range !== null} disabled=${!view.range && !view.selected} onClick=${actions.zoom}>
-      ${view.range ? `Zoomed to ${length(view.range[1] - view.range[0])}` : "Zoom"} <kbd>z</kbd>
-    </button>
-    <button disabled=${!view.selected} aria-pressed=${view.isDetailed} onClick=${view.isDetailed ? actions.close : actions.open}>
-      Open <kbd>Enter</kbd>
-    </button>
+    ${button("f", plural(failures, "failure"), undefined, failures)}
+    ${button("$", "By cost", view.byCost)}
+    ${button("z", range ? `Zoomed to ${length(range[1] - range[0])}` : "Zoom", range !== null, range || selected)}
+    ${button("Enter", "Open", view.isDetailed, selected)}
   </div>`;
 };
 
 const Steps = ({ spans, zone }) => {
   const view = useView(spans);
-  const actions = actionsOf(spans, view);
-  const onKeyDown = useRunKeys(actions);
+  const keys = keysOf(spans, view);
+  useKeys(keys);
   const at = spans.places.get(query.value.span);
   const isOpen = view.isDetailed && at !== undefined;
-  return html`<${Tools} spans=${spans} view=${view} actions=${actions} />
+  return html`<${Tools} spans=${spans} view=${view} keys=${keys} />
     <div class=${isOpen ? "run-with-detail" : ""}>
       ${spans.ids.length
-        ? html`<${Waterfall} spans=${spans} view=${{ ...view, ...actions }} onKeyDown=${onKeyDown} />`
+        ? html`<${Waterfall} spans=${spans} view=${view} keys=${keys} />`
         : html`<p class="muted">No step is recorded yet.</p>`}
-      ${isOpen && html`<${Detail} spans=${spans} index=${at} zone=${zone} close=${actions.close} />`}
+      ${isOpen && html`<${Detail} spans=${spans} index=${at} zone=${zone} close=${keys.Escape.run} />`}
     </div>`;
 };
 
@@ -195,9 +184,9 @@ const OfRun = ({ id, run }) => {
   const found = useResource(read, [id, run], { events: ["run.*", "agent.changed"], agent: id });
   const spans = useSpans(run, found.data?.[0].ended_at === null);
   const show = ([one, { name, timezone }]) => {
-    const heading = html`<a href="/console/agents/${id}"><${Line} value=${name} /></a>: run of ${" "}
-      <${Instant} at=${one.started_at} zone=${timezone} style="full" />`;
+    const heading = html`Run of <${Instant} at=${one.started_at} zone=${timezone} style="full" />`;
     return html`<${Page} title="Run of ${name}" heading=${heading} actions=${endOf(one)}>
+      <p class="run-about">Agent <a href="/console/agents/${id}"><${Line} value=${name} /></a></p>
       <${Trace} read=${spans} zone=${timezone}><${Summary} run=${one} spans=${spans.spans} zone=${timezone} /><//>
     <//>`;
   };
@@ -207,6 +196,7 @@ const OfRun = ({ id, run }) => {
 const OfTrace = ({ run }) => {
   const found = useResource((signal) => get(`/api/tracing/traces/${run}/`, { limit: 1 }, signal), [run], { every: 5 });
   const spans = useSpans(run, found.data?.ended_at === null);
+  useKeys({ u: { help: "Go to the agent", run: () => found.data && navigate(`/console/agents/${found.data.agent}`) } });
   const about = (trace) => html`<p class="run-about">
       Written for <a href="/console/agents/${trace.agent}">its agent</a>, started ${" "}<${Instant} at=${trace.started_at} style="full" />
     </p>

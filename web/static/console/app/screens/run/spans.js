@@ -64,7 +64,7 @@ const extent = (spans) => {
 
 /** Return the indexes of the spans to list: all by cost, or the tree; without what is folded or not in the range. */
 export const listed = (spans, { folded, byCost, range, nowUs }) => {
-  const isSeen = (index) => !range || (spans.starts_us[index] <= range[1] && endAt(spans, index, nowUs) >= range[0]);
+  const isSeen = (index) => !range || (spans.starts_us[index] < range[1] && endAt(spans, index, nowUs) >= range[0]);
   if (byCost) {
     const { costs, tokens } = spans.own;
     const byUse = (a, b) => costs[b] - costs[a] || tokens[b] - tokens[a] || a - b;

@@ -45,6 +45,7 @@ const Left = ({ run }) => html`<section>
   <h2>What it left uncleared</h2>
   <p>${leftWords(run)}</p>
   <${Titles} titles=${(run.journal?.uncleared ?? []).map((one) => one.title)} count=${run.journal?.uncleared_count} />
+  ${run.journal?.uncleared_count > 0 && html`<a href="/console/agents/${run.agent}/queue">Go to the queue</a>`}
 </section>`;
 
 const Figures = ({ run, spans }) => {

@@ -1,5 +1,6 @@
 // The waterfall: a row for each span, with its bar on a time axis.
 import { html, signal } from "../../lib.js";
+import { setQuery } from "../../core/router.js";
 import { formatDuration } from "../../core/time.js";
 import { money } from "../../core/words.js";
 import { Line, VirtualRows } from "../../ui/ui.js";
@@ -27,8 +28,8 @@ const Row = ({ spans, index, view }) => {
   const percent = (at) => ((Math.min(Math.max(at, from), to) - from) / (to - from)) * 100;
   const left = percent(spans.starts_us[index]);
   const bar = { left: `${left}%`, width: `${percent(endAt(spans, index, nowUs)) - left}%` };
-  const state = `run-${spans.span_types[index].replace(/\W/g, "")} ${spans.has_errors[index] && "failed"} ${us === null && "open"}`;
-  const onClick = (event) => (isParent && event.target.closest(".run-fold") ? view.toggle(index) : view.select(id));
+  const state = `${spans.has_errors[index] ? "failed" : ""} ${us === null ? "open" : ""}`;
+  const onClick = (event) => (isParent && event.target.closest(".run-fold") ? view.toggle(id) : view.select(id));
   return html`<div
     id="span-${id}"
     class="run-row"
@@ -37,7 +38,7 @@ const Row = ({ spans, index, view }) => {
     aria-selected=${id === view.selected}
     aria-expanded=${isParent ? !isFolded : undefined}
     onClick=${onClick}
-    onDblClick=${view.open}
+    onDblClick=${() => setQuery({ detail: "1" })}
   >
     <span class="run-name" style=${{ paddingLeft: `${Math.min(depth, 12) * 14}px` }}>
       <span class="run-fold" aria-hidden="true">${isParent && (isFolded ? "▸" : "▾")}</span>
@@ -45,7 +46,7 @@ const Row = ({ spans, index, view }) => {
       <${Line} value=${spans.names[index]} />
       <small><${Line} value=${spans.span_types[index]} /></small>
     </span>
-    <span class="run-lane"><span class="run-bar ${state}" style=${bar}></span></span>
+    <span class="run-lane"><span class="run-bar ${state}" data-type=${spans.span_types[index]} style=${bar}></span></span>
     <span class="run-figure">${us === null ? "open" : length(us)}</span>
     <span class="run-figure run-use">${tokens[index] > 0 && short(tokens[index])}</span>
     <span class="run-figure run-use">${costs[index] > 0 && money(costs[index])}</span>
@@ -60,16 +61,22 @@ const Axis = ({ from, to }) => html`<div class="run-row run-head" aria-hidden="t
   <span class="run-figure">Duration</span><span class="run-figure run-use">Tokens</span><span class="run-figure run-use">Cost</span>
 </div>`;
 
-/** Show the listed spans. `view`: what is selected, folded and visible of the time, and what a click does. */
-export const Waterfall = ({ spans, view, onKeyDown }) => {
+/** Show the listed spans. `view`: what is selected, folded and visible of the time; `keys`: what the keys do. */
+export const Waterfall = ({ spans, view, keys }) => {
   const { rows, selected } = view;
   const height = isNarrow.value ? 46 : 28;
   const at = rows.indexOf(spans.places.get(selected));
+  const onKeyDown = (event) => {
+    const isMove = /^(Arrow|Home|End|Enter)/.test(event.key) && !(event.ctrlKey || event.metaKey || event.altKey);
+    if (!isMove) return; // single keys can be switched off, but not those of a tree
+    event.preventDefault();
+    keys[event.key].run();
+  };
   return html`<div class="run-waterfall">
     <${Axis} ...${view} />
     <${VirtualRows}
       class="virtual run-rows"
-      style=${{ height: `${Math.min(Math.max(rows.length, 3) * height, innerHeight * 0.62)}px` }}
+      style=${{ height: `${Math.min(Math.max(rows.length, 1) * height, innerHeight * 0.62)}px` }}
       count=${rows.length}
       height=${height}
       selected=${at}

@@ -24,7 +24,7 @@ const columns = (path, setEdited) => (reload) => [
   { title: "Name", cell: ({ name }) => html`<code>${name}</code>` },
   { title: "Value set", cell: (row) => html`<${Instant} at=${row.updated_at} />` },
   {
-    title: "",
+    title: "Actions",
     cell: (row) => html`<div class="actions">
       <button class="quiet" onClick=${() => setEdited({ secret: row, reload })}>Replace value</button>
       <${DeleteButton} path="${path}${row.id}/" question="Calls and runs that use ${row.name} will fail." done=${reload} />

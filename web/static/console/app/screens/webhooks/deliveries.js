@@ -8,7 +8,7 @@ import { Badge, Button, Dialog, Empty, Instant, JsonView, Line, Loaded, Relative
 
 const PATH = "/api/organizations/webhook-deliveries/";
 const TONES = { pending: "warn", delivered: "good", failed: "bad" };
-const EVERY_SECONDS = 5; // attempts have no events of their own
+const EVERY_SECONDS = 3; // attempts have no events of their own
 
 const answer = ({ last_status: status, last_error: error }) => [status, error].filter(Boolean).join(" ") || "–";
 
@@ -26,7 +26,7 @@ const columns = (reload) => [
   { title: "Last response", cell: (row) => html`<${Line} value=${answer(row)} max=${48} />` },
   { title: "Next attempt", cell: (row) => (row.next_attempt_at ? html`<${Relative} at=${row.next_attempt_at} />` : "–") },
   { title: "To", cell: (row) => html`<${Line} value=${row.url} max=${50} />` },
-  { title: "", cell: (row) => html`<${Redeliver} row=${row} reload=${reload} />` },
+  { title: "Actions", cell: (row) => html`<${Redeliver} row=${row} reload=${reload} />` },
 ];
 
 const Whole = ({ id }) => {

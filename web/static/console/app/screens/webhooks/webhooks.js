@@ -83,11 +83,12 @@ const New = () => {
   <//>`;
 };
 
-const Actions = ({ id, isOn, reload }) => {
+const Actions = ({ id, isOn, reload, onTest }) => {
   const [rotated, setRotated] = useState(null);
   const test = async () => {
     await post(`${PATH}${id}/test/`);
     toast("The test is on its way; see its delivery.");
+    onTest();
   };
   return html`<${Button} run=${test} disabled=${!isOn} title=${isOn ? undefined : "Switch it on first"}>Send a test<//>
     <${ConfirmButton} question="The old secret stays valid for a day." run=${async () => setRotated(await post(`${PATH}${id}/rotate/`))}>Rotate secret<//>
@@ -98,20 +99,21 @@ const Actions = ({ id, isOn, reload }) => {
 
 const Detail = ({ id }) => {
   const webhook = useResource(() => get(`${PATH}${encodeURIComponent(id)}/`), [id], { events: EVENTS, every: 15 });
+  const [tests, setTests] = useState(0);
   const name = webhook.data?.url ?? "Webhook";
   const tab = query.value.tab === "settings" ? "settings" : "deliveries";
   const tabs = [
     { id: "deliveries", label: "Deliveries", href: `${HOME}/${id}` },
     { id: "settings", label: "Settings", href: `${HOME}/${id}?tab=settings` },
   ];
-  const actions = webhook.data && html`<${Actions} id=${id} isOn=${webhook.data.is_active} reload=${webhook.reload} />`;
+  const actions = webhook.data && html`<${Actions} id=${id} isOn=${webhook.data.is_active} reload=${webhook.reload} onTest=${() => setTests(tests + 1)} />`;
   return html`<${Page} title=${name} heading=${html`<${Line} value=${name} max=${80} />`} actions=${actions}>
     <${Loaded} of=${webhook}>
       ${(data) => html`<p class="actions"><${Health} webhook=${data} /> <span class="muted">${data.types.join(", ")}</span></p>
         ${data.disabled_reason && html`<${Text} value=${data.disabled_reason} />`}
         <${Tabs} tabs=${tabs} current=${tab} label="Parts of the webhook" />
         ${tab === "deliveries"
-          ? html`<${Deliveries} webhook=${id} />`
+          ? html`<${Deliveries} key=${tests} webhook=${id} />`
           : html`<section class="card"><${ResourceForm} path=${PATH} resource=${data} groups=${groups} saved=${webhook.reload} /></section>`}`}
     <//>
   <//>`;

@@ -1,0 +1,65 @@
+"""The service in the console: for its operator, and closed to everybody else."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.acceptance.services import OPERATOR_TOKEN
+from tests.console.accessibility import violations
+from tests.console.visits import Console, Person
+
+
+async def test_person_is_led_to_the_sign_in_of_operators(console: Console, person: Person) -> None:
+    page = await console.open("/service", person)
+    await expect(page.get_by_role("heading", name="This page is for operators")).to_be_visible()
+    await page.get_by_role("link", name="Sign in as operator").click()
+    await page.get_by_label("Operator's token").fill(OPERATOR_TOKEN)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_text("The service is ready.")).to_be_visible()
+
+
+async def test_operator_sees_versions_and_fresh_measurements(console: Console, operator: Person) -> None:
+    page = await console.open("/service", operator)
+    facts = page.get_by_label("Versions and parts")
+    await expect(facts).to_contain_text(re.compile(r"PostgreSQL\s*\d+\.\d+, schema \d+"))
+    await expect(facts).to_contain_text("leads, epoch 1; no standby")
+    tile = page.get_by_label("Event loop lag")
+    node = await tile.element_handle()
+    assert node is not None
+    line = tile.locator("polyline")
+    await expect(line).to_be_attached()
+    drawn = await line.get_attribute("points")
+    await expect(line).not_to_have_attribute("points", drawn or "")
+    assert await node.evaluate("node => node.isConnected")  # updated, not drawn anew
+
+
+async def test_operator_finds_an_agent_and_its_explanation(
+    console: Console, person: Person, operator: Person
+) -> None:
+    agent = await person.client.create_agent(name="Found by name")
+    page = await console.open("/service", operator)
+    await page.get_by_label("Whole name, or id").fill("found BY name")
+    link = page.get_by_role("link", name="Found by name")
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await expect(page).to_have_url(re.compile("name=found"))
+    await link.click()
+    await expect(page.get_by_text("Asleep until a high-priority notification")).to_be_visible()
+    await page.get_by_label("At").fill("2020-01-01 03:00")
+    await page.get_by_role("button", name="Explain").click()
+    await expect(page.get_by_text("unknown")).to_be_visible()
+    await page.go_back()
+    await page.go_back()
+    await page.get_by_label("Whole name, or id").fill(agent)
+    await expect(page.get_by_role("heading", name="Found by name")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_service_is_accessible(console: Console, person: Person, operator: Person, scheme: str) -> None:
+    agent = await person.client.create_agent(name="Ann")
+    page = await console.open("/service", operator, color_scheme=scheme)
+    await expect(page.get_by_role("link", name="Ann").first).to_be_visible()
+    assert await violations(page) == []
+    await page.goto(f"{console.url}/console/service/{agent}")
+    await expect(page.get_by_role("heading", name="Ann")).to_be_visible()
+    assert await violations(page) == []
