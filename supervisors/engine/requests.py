@@ -149,31 +149,31 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
 
     Raise AgentArchived.
     """
-    if owned.paused is not Unset.UNSET:
-        await _change_pause(supervisor, owned.caller, paused=owned.paused)
     if owned.status is not Unset.UNSET:
+        if owned.paused is not Unset.UNSET:
+            await _write(supervisor, replace(owned, sleep_until=Unset.UNSET))
         await _change_status(supervisor, owned.status, owned.caller)
+    await _write(supervisor, owned)
+    await supervisor.reconcile()
+
+
+async def _write(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
+    """Store `paused` and `sleep_until`, those that are to be written."""
+    if owned.paused is Unset.UNSET and owned.sleep_until is Unset.UNSET:
+        return
     now = supervisor.context.clock.now()
 
     def written(seen: AgentFacts) -> AgentState:
         after = seen.state
+        if owned.paused is not Unset.UNSET:
+            after = transitions.paused(after) if owned.paused else transitions.unpaused(after)
         if owned.sleep_until is not Unset.UNSET:
             if after.status is AgentStatus.ARCHIVED:
                 raise AgentArchived("The agent is archived.")
-            after = transitions.rescheduled(seen, owned.sleep_until, now)
+            after = transitions.rescheduled(replace(seen, state=after), owned.sleep_until, now)
         return after
 
     await supervisor.change(await supervisor.get_facts(), written, cause=Cause(owned.caller))
-    await supervisor.reconcile()
-
-
-async def _change_pause(supervisor: Supervisor, caller: str, *, paused: bool) -> None:
-    """Store the pause or its end; the reconcile that follows stops a run, or starts one that is due."""
-
-    def changed(seen: AgentFacts) -> AgentState:
-        return transitions.paused(seen.state) if paused else transitions.unpaused(seen.state)
-
-    await supervisor.change(await supervisor.get_facts(), changed, cause=Cause(caller))
 
 
 async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: str) -> None:

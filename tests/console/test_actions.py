@@ -53,7 +53,7 @@ async def test_all_that_match_are_tagged_and_archived(
     page = await console.open("/agents?phase=asleep&selected=all", person)
 
     await press(page, "Tag…")
-    await page.get_by_role("textbox", name="Tag").fill("night")
+    await page.get_by_role("textbox", name="Tag", exact=True).fill("night")
     await press(page, "Go on")
     await expect(page.get_by_role("dialog")).to_contain_text("This will tag 1 of 2 agents.")
     await press(page, "Tag 1 agent")
@@ -77,6 +77,20 @@ async def test_one_selected_agent_needs_no_question(
     await press(page, "Pause")
     await expect(page.get_by_text("Paused 1 agent.")).to_be_visible()
     assert await paused(person) == {"Ada", "Cleo"}
+
+
+async def test_agent_is_cleared_and_archived_on_its_screen(
+    console: Console, person: Person, agents: list[Any]
+) -> None:
+    agent_id = agents[2]["id"]
+    await person.client.notify(agent_id, priority="high")
+    page = await console.open(f"/agents/{agent_id}", person)
+
+    await press(page, "Clear")
+    await expect(page.get_by_text("Cleared what was active for 1 agent.")).to_be_visible()
+    assert await person.client.notifications(agent_id, cleared="false") == []
+    await press(page, "Archive")
+    await expect(page.get_by_role("button", name="Restore")).to_be_visible()
 
 
 async def test_agents_that_could_not_be_changed_are_listed(

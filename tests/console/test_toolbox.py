@@ -52,6 +52,7 @@ async def test_form_of_a_schema_stores_values_by_type(console: Console, person: 
         "at most 400 500 is greater than the maximum of 400"
     )
 
+    await expect(page.get_by_role("alert")).to_have_count(0)
     await address.fill("https://example.org")
     await page.get_by_label("Rooms").fill("40")
     await page.get_by_label("Plan").select_option("3")

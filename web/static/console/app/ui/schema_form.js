@@ -67,13 +67,13 @@ const readObject = (schema, values, path, missing, isRequired) => {
 
 /** Return a refusal whose messages of the form "$.a.b: …" stand at the fields that they are about. */
 export const atFields = (error, path) => {
-  if (!Array.isArray(error.fields?.[path])) return error;
-  const fields = {};
-  for (const message of error.fields[path]) {
+  const { [path]: messages, ...fields } = error.fields ?? {};
+  if (!Array.isArray(messages)) return error;
+  for (const message of messages) {
     const [, place, text] = /^\$((?:\.[^.:\s[]+)*)[^:]*: (.*)$/s.exec(message) ?? [null, "", message];
     fields[path + place] = [...(fields[path + place] ?? []), text];
   }
-  return Object.assign(error, { fields: { ...error.fields, [path]: undefined, ...fields } });
+  return Object.assign(error, { fields });
 };
 
 const KINDS = { number: "number", integer: "number", boolean: "checkbox", array: "textarea" };

@@ -1,12 +1,13 @@
 // The head of an agent: why it does what it does, what wakes it next, what keeps it awake, and what one can do.
 import { html } from "../../lib.js";
-import { get, patch, post } from "../../core/api.js";
+import { get, post } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatDuration, Instant, now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
 import { Button, Sentence } from "../../ui/basics.js";
 import { Line } from "../../ui/text.js";
 import { toast } from "../../ui/toast.js";
+import { AgentActions } from "../agents/action_bar.js";
 
 const RUN_ANSWERS = {
   started: "A run has started.",
@@ -22,19 +23,11 @@ export const Actions = ({ agent, state }) => {
     toast(RUN_ANSWERS[status] ?? `The request was answered: ${status.replaceAll("_", " ")}.`);
     state.reload();
   };
-  const stop = async () => {
-    const { status } = await post(`${path}/stop/`);
-    toast(status === "not_running" ? "There was nothing to stop." : "It was asked to stop.");
-    state.reload();
-  };
-  const pause = async () => {
-    await patch(`${path}/`, { paused: !agent.paused });
-    toast(agent.paused ? "The pause has ended." : "Paused: nothing starts it until the pause ends.");
+  const reload = () => {
     agent.reload();
     state.reload();
   };
-  return html`<${Button} kind="primary" run=${run}>Run now<//><${Button} run=${stop}>Stop<//>
-    <${Button} run=${pause}>${agent.paused ? "End the pause" : "Pause"}<//>`;
+  return html`<${Button} kind="primary" run=${run}>Run now<//><${AgentActions} agent=${agent} done=${reload} />`;
 };
 
 /** Show the time that is left until an instant, each second. */

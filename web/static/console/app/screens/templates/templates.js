@@ -7,6 +7,7 @@ import { navigate } from "../../core/router.js";
 import { plural } from "../../core/words.js";
 import { DeleteButton, ResourceForm, ResourceList } from "../../ui/resources.js";
 import { Empty, Instant, Line, Loaded, Money, Page } from "../../ui/ui.js";
+import { Secrets } from "../toolbox/secrets.js";
 import { groupsFor } from "./fields.js";
 
 const PATH = "/api/templates/";
@@ -47,7 +48,7 @@ const Agents = ({ agents, id }) => html`<section class="card">
         ${agents.slice(0, MAX_SHOWN).map((agent) => html`<li><a href="/console/agents/${agent.id}"><${Line} value=${agent.name} max=${60} /></a></li>`)}
       </ul>
       <p><a href="/console/agents?template=${id}">${agents.length > MAX_SHOWN ? "Show all of them" : "Show them in the list of agents"}</a></p>`
-    : html`<p class="muted">None yet. <a href="/console/agents?new=1&template=${id}">Create one</a></p>`}
+    : html`<p class="muted">None yet. <a href="/console/agents?new=agent&template=${id}">Create one</a></p>`}
 </section>`;
 
 const Adapters = ({ id }) => {
@@ -87,7 +88,10 @@ const Detail = ({ id }) => {
   return html`<${Page} title=${name} heading=${html`<${Line} value=${name} />`}>
     <${Loaded} of=${template}>
       ${(data) => html`<div class="columns">
-        <section class="card"><${ResourceForm} key=${id} path=${PATH} resource=${data} groups=${groupsFor(data)} saved=${template.reload} /></section>
+        <div>
+          <section class="card"><${ResourceForm} key=${id} path=${PATH} resource=${data} groups=${groupsFor(data)} saved=${template.reload} /></section>
+          <section class="card"><h2>Secrets of its agents</h2><${Secrets} path="${PATH}${id}/secrets/" /></section>
+        </div>
         <div>
           <${Loaded} of=${agents}>${(found) => html`<${Agents} agents=${found} id=${id} />`}<//>
           <${Adapters} id=${id} />
