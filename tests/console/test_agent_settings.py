@@ -61,7 +61,8 @@ async def test_own_value_is_reset_to_the_template(console: Console, person: Pers
 async def test_typed_value_survives_a_change_by_somebody_else(console: Console, person: Person) -> None:
     page, agent = await open_settings(console, person)
     await page.get_by_label(WINDOW).fill("7")
-    await person.client.patch(f"/api/cloud/agents/{agent}/", tags=["vip"], name="Ada")
+    others = {"tags": ["vip, very"], "name": "Ada", "system_prompt": "Be brief.\r\nBe kind."}
+    await person.client.patch(f"/api/cloud/agents/{agent}/", **others)
     await expect(page.get_by_role("heading", name="Ada")).to_be_visible()
     await expect(page.get_by_label(WINDOW)).to_have_value("7")
 
@@ -69,7 +70,8 @@ async def test_typed_value_survives_a_change_by_somebody_else(console: Console, 
     await page.get_by_role("button", name="Save changes").click()
     await expect(page.get_by_text("Saved.")).to_be_visible()
     saved = await person.client.agent(agent)
-    assert (saved["tags"], saved["debounce_window_seconds"]) == (["vip"], 7)
+    assert {name: saved[name] for name in others} == others
+    assert saved["debounce_window_seconds"] == 7
 
 
 async def test_refused_value_is_explained_at_its_field(console: Console, person: Person) -> None:

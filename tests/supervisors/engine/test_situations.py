@@ -25,7 +25,7 @@ NEXT_WAKE = """
 WITH one AS (
     SELECT s.*, o.paused OR s.paused AS is_paused,
            coalesce(a.debounce_window_seconds, t.debounce_window_seconds, 0) AS window_seconds,
-           a.organization_id, o.max_cost_usd_per_day AS organization_cap,
+           o.max_cost_usd_per_day AS organization_cap,
            coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
            CASE WHEN s.failures >= 5 AND s.retry_at IS NOT NULL
                 THEN s.last_started_at + interval '60 seconds' ELSE '-infinity' END AS opens_at

@@ -5,6 +5,7 @@ import { usePages, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { plural, safeUrl, sourceWord } from "../../core/words.js";
 import { Badge, Button, Dialog, Empty, Field, Form, Instant, Line, Loaded, Text, toast } from "../../ui/ui.js";
+import { listOf } from "./preview.js";
 
 const MESSAGES = "/api/defaults/messages/";
 const CONTACTS = "/api/defaults/contacts/";
@@ -71,6 +72,7 @@ const Messages = ({ messages, zone, more }) => html`
 
 const Edit = ({ contact, close, reload }) => {
   const save = async (values) => {
+    if (String(values.other_addresses) === String(listOf(contact.other_addresses))) delete values.other_addresses;
     await patch(`${CONTACTS}${contact.id}/`, values);
     close();
     toast("Contact saved.");

@@ -67,7 +67,8 @@ const Selected = ({ one, lane, scale, size }) => {
   if (!one || (one.kind === "band" ? one.until <= lane.start : one.at < lane.start) || one.at >= lane.end) return null;
   const x = scale(Math.max(one.at, lane.start));
   if (one.kind !== "band") return html`<path class="lane-selected" d="M${x} 0V${size.height}" />`;
-  const to = Math.max(scale(Math.min(one.until, lane.end)), x + 4);
+  const until = one.isOpen ? Math.max(one.until, now.value) : one.until;
+  const to = Math.max(scale(Math.min(until, lane.end)), x + 4);
   return html`<rect class="lane-selected" x=${x - 1} y=${size.top - 2} width=${to - x + 2} height=${size.band + 4} rx="2" />`;
 };
 

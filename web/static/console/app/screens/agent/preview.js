@@ -27,6 +27,9 @@ export const usePreview = (agent, question, again) => {
   return state;
 };
 
+/** Return the items as a form returns them, which separates by commas, too. */
+export const listOf = (items) => items.join("\n").split(/[\n,]/).map((one) => one.trim()).filter(Boolean);
+
 const messages = (value) => (typeof value === "object" && value ? Object.values(value).flatMap(messages) : [String(value)]);
 
 /** Show the sentences of a preview, the first one larger. */

@@ -4,7 +4,7 @@ import { get, patch } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatIn } from "../../core/time.js";
 import { Empty, Field, Form, Line, readForm, toast } from "../../ui/ui.js";
-import { Sentences, usePreview } from "./preview.js";
+import { listOf, Sentences, usePreview } from "./preview.js";
 
 const options = (...values) => values.map((one) => [one, one.replaceAll("_", " ")]);
 const EFFORTS = options("none", "minimal", "low", "medium", "high", "xhigh");
@@ -62,10 +62,16 @@ const withBlanks = (values) =>
   Object.fromEntries(FIELDS.map(({ name, blank }) => [name, blank !== undefined && (values[name] === "" || values[name] == null) ? blank : values[name]]));
 
 /** Return the stored values, in the form in which `readForm` returns those of the page. */
-const storedValues = (agent) => ({
-  ...withBlanks({ ...agent, sleep_until: shown({ name: "sleep_until" }, agent) }),
-  adapters: [...agent.adapters],
-});
+const storedValues = (agent) => {
+  const inForm = ({ name, type }) => {
+    const value = agent[name];
+    if (type === "list") return listOf(value);
+    if (type === "datetime") return shown({ name }, agent);
+    if (typeof value !== "string") return value;
+    return type === "textarea" ? value.replace(/\r\n?/g, "\n") : value.replace(/[\r\n]/g, "");
+  };
+  return { ...withBlanks(Object.fromEntries(FIELDS.map((field) => [field.name, inForm(field)]))), adapters: [...agent.adapters] };
+};
 
 const changesOf = (values, before) =>
   Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));

@@ -1,5 +1,6 @@
 // What the calls of models cost, day by day.
 import { html } from "../../lib.js";
+import { plain } from "../../core/plain.js";
 import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
@@ -29,7 +30,7 @@ const download = (usage) => {
 const Choice = ({ label, name, value, options }) => html`<label>
   ${label}
   <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
-    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${text}</option>`)}
+    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${plain(text)}</option>`)}
   </select>
 </label>`;
 
