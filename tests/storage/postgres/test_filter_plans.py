@@ -127,6 +127,15 @@ INSERT INTO agent_state (agent_id) SELECT id FROM copy
 """
 
 
+FILL_SPENDING = """
+INSERT INTO spending (owner_id, day, cost_usd)
+SELECT id, ($2::timestamptz AT TIME ZONE 'UTC')::date - (name <> 'Agent ' || $1::integer)::integer, 1
+FROM agent
+"""
+FILL_WORK = """
+INSERT INTO notification (organization_id, agent_id, title, priority, created_at, activated_at)
+SELECT organization_id, id, 'n', 'high', $2, $2 FROM agent WHERE name = 'Agent ' || $1::integer
+"""
 FILL_DUE = """
 UPDATE agent_state SET next_due_at = created_at + interval '1 s' * hashtext(name)
 FROM agent WHERE id = agent_id
@@ -343,6 +352,19 @@ async def test_sorted_agents_are_read_along_an_index(explain: Any, scout: Agent)
     for sort in (AgentSort.NEWEST, AgentSort.NAME, AgentSort.NEXT_WAKE):
         page = SortedPage(NOW, limit=10)
         assert len(await SortedAgents(pool).list_page(filters, sort, page)) == 10
+    require_few(pool)
+
+
+async def test_agents_with_costs_or_work_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool, owners = await explain(FILL_AGENTS, FILL_SPENDING, FILL_WORK), (scout.organization_id,)
+    await pool.execute("ANALYZE")
+    for sort in (AgentSort.COST, AgentSort.UNCLEARED):
+        page = SortedPage(NOW, limit=4)
+        first = await SortedAgents(pool).list_page(AgentFilters(owners), sort, page)
+        assert [row.value is None for row in first] == [False, True, True, True]
+    quarantined = AgentFilters(owners, phase="quarantined")
+    assert await SortedAgents(pool).list_page(quarantined, AgentSort.NAME, SortedPage(NOW)) == []
+    assert await SortedAgents(pool).count(quarantined, MANY) == 0
     require_few(pool)
 
 

@@ -111,7 +111,6 @@ export default () => {
     <${Filters} />
     ${error && hasLoaded && html`<p class="stale" role="alert">${error.sentence}</p>`}
     ${hasLoaded && html`<${Status} agents=${agents} selection=${selection} />`}
-    ${selection.count > 0 && html`<${ActionBar} selection=${selection} done=${agents.reload} />`}
     ${!hasLoaded && error
       ? html`<${Failure} error=${error} retry=${agents.reload} />`
       : !hasLoaded
@@ -119,6 +118,7 @@ export default () => {
         : agents.rows.length === 0
           ? html`<${Nothing} hasFilters=${hasFilters} add=${() => setNew("agent")} />`
           : html`<${List} agents=${agents} selection=${selection} rows=${rows} />`}
+    ${selection.count > 0 && html`<div class="agents-float"><${ActionBar} selection=${selection} done=${agents.reload} /></div>`}
     ${isNew && html`<${NewAgent} close=${() => setNew(null)} template=${template} />`}
   <//>`;
 };
