@@ -125,6 +125,7 @@ async def test_run_is_followed_from_wake_to_end(console: Console, person: Person
     await expect(detail.get_by_role("listitem").filter(has_text="Hello, Ada. Tea?")).to_be_visible()
     await detail.get_by_text("System instructions").click()
     await expect(detail).to_contain_text("Be kind.")
+    assert await violations(page) == []
 
 
 async def test_waterfall_is_read_by_keyboard(console: Console, person: Person) -> None:

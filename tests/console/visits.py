@@ -20,9 +20,7 @@ if (!sessionStorage.getItem("signed in by the test")) {
 }
 """
 # Components bind keys after the browser has painted them.
-EFFECTS_ARE_DONE = (
-    "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
-)
+PAINTED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
 DEFAULT_TIMEOUT_MS = 15_000.0
 REFUSED = "Failed to load resource"  # how Chromium logs an answer that is an error
 PATTERNS = {
@@ -116,7 +114,7 @@ class Console:
         self.watch.note_page(page)
         await page.goto(f"{self.url}/console{path}")
         await page.locator("main").wait_for()
-        await page.evaluate(EFFECTS_ARE_DONE)
+        await page.evaluate(PAINTED)
         return page
 
     def allow_refusals(self, *statuses: int) -> None:

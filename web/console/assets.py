@@ -21,7 +21,15 @@ PREFIX = "/console/assets/"
 PAGE = "index.html"
 CONTENT_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 FIRST_SHEET = "css/base.css"  # the others change what it sets
-PRELOADED = ("vendor/", "app/core/", "app/ui/", "app/main.js", "app/lib.js")  # every screen needs them
+PRELOADED = (
+    "vendor/",
+    "app/core/",
+    "app/shell/",
+    "app/ui/",
+    "app/main.js",
+    "app/lib.js",
+    "app/screens.js",
+)  # every screen needs them
 DIGEST_CHARACTERS = 16
 GZIP_LEVEL = 9
 OWN_MODULES = "app/"

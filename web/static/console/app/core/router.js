@@ -1,5 +1,6 @@
 // The address is the state: the path says which screen, the query says what the user has chosen there.
 import { computed, signal } from "../lib.js";
+import { plain } from "./plain.js";
 
 export const BASE = "/console";
 
@@ -83,5 +84,5 @@ export const startRouter = () => {
 
 /** Show the title of a screen in the browser's tab. */
 export const setTitle = (title) => {
-  document.title = title ? `${title} · hostsvc` : "hostsvc";
+  document.title = title ? `${plain(title)} · hostsvc` : "hostsvc";
 };

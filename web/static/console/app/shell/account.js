@@ -1,6 +1,7 @@
 // Who is signed in, and in which organization new things are created.
 import { html } from "../lib.js";
 import { post } from "../core/api.js";
+import { plain } from "../core/plain.js";
 import { endSession, isOperator, organization, session, updateSession } from "../core/session.js";
 
 const signOut = async () => {
@@ -16,7 +17,7 @@ export const Account = () => {
   return html`<div class="account">
     ${organizations.length > 1
       ? html`<select aria-label="Organization" onChange=${choose}>
-          ${organizations.map(({ id, name }) => html`<option value=${id} selected=${id === chosen}>${name}</option>`)}
+          ${organizations.map(({ id, name }) => html`<option value=${id} selected=${id === chosen}>${plain(name)}</option>`)}
         </select>`
       : html`<bdi class="line">${isOperator.value ? "Operator" : organization.value?.name}</bdi>`}
     <button class="quiet" title=${user?.email ?? "The operator's token"} onClick=${signOut}>Sign out</button>

@@ -1,5 +1,6 @@
 // Filters of lists.
 import { html, useEffect, useRef } from "../lib.js";
+import { plain } from "../core/plain.js";
 
 const TYPING_MS = 250;
 
@@ -20,5 +21,5 @@ export const TextFilter = ({ label, value, change, ...rest }) => {
 
 /** Show a choice; `options` are pairs of a value and its words, "" stands for no filter. */
 export const Choice = ({ label, value = "", options, change }) => html`<select aria-label=${label} onChange=${(event) => change(event.target.value)}>
-  ${options.map(([one, words]) => html`<option key=${one} value=${one} selected=${one === value}>${words}</option>`)}
+  ${options.map(([one, words]) => html`<option key=${one} value=${one} selected=${one === value}>${plain(words)}</option>`)}
 </select>`;

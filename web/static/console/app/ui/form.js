@@ -1,5 +1,6 @@
 // Forms: labels, values by type, and the service's messages beside the fields that they are about.
 import { createContext, html, useContext, useRef, useState } from "../lib.js";
+import { plain } from "../core/plain.js";
 
 const Errors = createContext({});
 let fieldCount = 0;
@@ -57,13 +58,16 @@ export const Form = ({ save, submit = "Save", onInput, children, actions }) => {
   </form>`;
 };
 
+// Chromium needs a minute to wrap a word of a million characters.
+const wrapFor = (value) => (/\S{5000}/.test(value ?? "") ? "off" : undefined);
+
 const control = ({ type, options, value, rows, id, ...rest }) => {
   if (type === "textarea" || type === "json" || type === "list") {
-    return html`<textarea id=${id} rows=${rows ?? 4} data-type=${type} defaultValue=${value ?? ""} ...${rest} />`;
+    return html`<textarea id=${id} rows=${rows ?? 4} wrap=${wrapFor(value)} data-type=${type} defaultValue=${value ?? ""} ...${rest} />`;
   }
   if (type === "select") {
     return html`<select id=${id} ...${rest}>
-      ${options.map(([one, label]) => html`<option value=${one} selected=${one === (value ?? "")}>${label ?? one}</option>`)}
+      ${options.map(([one, label]) => html`<option value=${one} selected=${one === (value ?? "")}>${plain(label ?? one)}</option>`)}
     </select>`;
   }
   if (type === "checkbox") return html`<input id=${id} type="checkbox" data-type=${type} defaultChecked=${value} ...${rest} />`;

@@ -5,7 +5,7 @@ import { html } from "../lib.js";
 export const Table = ({ columns, rows, id = (row) => row.id, selected, label }) => html`<div class="table-box" tabindex="0" role="region" aria-label=${label}>
   <table>
     <thead>
-      <tr>${columns.map((column) => html`<th scope="col" class=${column.number ? "number" : ""}>${column.title}</th>`)}</tr>
+      <tr>${columns.map(({ title, number }) => (title ? html`<th scope="col" class=${number ? "number" : ""}>${title}</th>` : html`<td></td>`))}</tr>
     </thead>
     <tbody>
       ${rows.map(

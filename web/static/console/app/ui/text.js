@@ -1,15 +1,11 @@
 // Text of tenants: always text, never markup, with its invisible characters made visible.
 import { html, useState } from "../lib.js";
+import { codePoint, INVISIBLE } from "../core/plain.js";
 
 const FIRST = 2000;
 const FURTHER = 50_000;
-// Control characters, bidirectional marks, zero-width characters, tags: all can make text look like other text.
-const INVISIBLE =
-  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}])/u;
-const name = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
-
 const withMarks = (text) =>
-  text.split(INVISIBLE).map((part, index) => (index % 2 ? html`<span class="mark">${name(part)}</span>` : part));
+  text.split(INVISIBLE).map((part, index) => (index % 2 ? html`<span class="mark">${codePoint(part)}</span>` : part));
 
 /** Show text on one line, or in a row: at most `max` characters, isolated from the text around it. */
 export const Line = ({ value, max = 200 }) => {

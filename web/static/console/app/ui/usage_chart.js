@@ -1,5 +1,5 @@
 // Usage by day: bars stacked by model, the cap as a line, and the same figures as a table.
-import { html, useState } from "../lib.js";
+import { html, useMemo, useState } from "../lib.js";
 import { money } from "../core/words.js";
 import { daysOf, MEASURES, seriesOf } from "../core/usage.js";
 import { Table } from "./table.js";
@@ -52,19 +52,23 @@ const capOf = (usage) => usage.agent_max_cost_usd_per_day ?? usage.organization_
  */
 export const UsageChart = ({ usage, measure = "cost", day, onDay }) => {
   const [pointed, point] = useState(null);
-  const series = seriesOf(usage);
-  const days = daysOf(usage, series, measure);
+  const series = useMemo(() => seriesOf(usage), [usage]);
+  const days = useMemo(() => daysOf(usage, series, measure), [series, measure]);
   const highest = Math.max(...days.map(({ total }) => total), 0);
   const cap = measure === "cost" ? capOf(usage) : null;
   const isNear = cap != null && cap > 0 && (cap <= highest * CAP_REACH || highest === 0);
   const top = Math.max(highest, isNear ? cap : 0) * 1.05 || 1;
+  const bars = useMemo(
+    () => html`<${Bars} days=${days} top=${top} day=${day} onDay=${onDay} onPoint=${point} />`,
+    [days, top, day], // not for each day that is pointed at
+  );
   const label = `${MEASURES[measure].label} by day from ${days[0]?.day} to ${days.at(-1)?.day}; the highest is ${measured(highest, measure)}. The table below has all figures.`;
   return html`<figure class="usage-chart">
     <${Legend} series=${series} />
     <div class="usage-plot">
       <span class="usage-scale">${measured(top / 1.05, measure)}</span>
       <svg viewBox="0 0 ${days.length || 1} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${label}>
-        <${Bars} days=${days} top=${top} day=${day} onDay=${onDay} onPoint=${point} />
+        ${bars}
         ${isNear && html`<line class="usage-cap" x1="0" x2=${days.length} y1=${HEIGHT - (cap / top) * HEIGHT} y2=${HEIGHT - (cap / top) * HEIGHT} />`}
       </svg>
       <div class="usage-days"><span>${days[0]?.day}</span><span>${days.at(-1)?.day}</span></div>
@@ -77,14 +81,14 @@ export const UsageChart = ({ usage, measure = "cost", day, onDay }) => {
   </figure>`;
 };
 
-/** Show the figures of the chart as a table, the latest day first. */
-export const UsageTable = ({ usage, measure = "cost", day }) => {
+/** Show the figures of the chart as a table, the latest day first; the days are buttons if `onDay` is given. */
+export const UsageTable = ({ usage, measure = "cost", day, onDay }) => {
   const [isWhole, setWhole] = useState(false);
   const series = seriesOf(usage);
   const days = daysOf(usage, series, measure).reverse();
   const shown = isWhole ? days : days.slice(0, MANY_DAYS);
   const columns = [
-    { title: "Day", cell: (row) => html`<span class="usage-date">${row.day}</span>` },
+    { title: "Day", cell: (row) => (onDay ? html`<button class="quiet usage-date" onClick=${() => onDay(row.day)}>${row.day}</button>` : html`<span class="usage-date">${row.day}</span>`) },
     { title: "All", number: true, cell: (row) => measured(row.total, measure) },
     ...series.map(({ name }, index) => ({
       title: html`<${Line} value=${name} max=${40} />`,

@@ -1,5 +1,6 @@
 // The documents of an agent: a tree by path, each with its versions, what they changed, and the way back.
 import { html, useState } from "../../lib.js";
+import { plain } from "../../core/plain.js";
 import { get, post } from "../../core/api.js";
 import { usePages, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
@@ -133,7 +134,7 @@ export default ({ agent }) => {
         html`<label>Project
           <select onChange=${(event) => setQuery({ project: event.target.value })}>
             <option value="">all</option>
-            ${projects.data.map(({ id, name, status }) => html`<option value=${id} selected=${id === project}>${name} (${status})</option>`)}
+            ${projects.data.map(({ id, name, status }) => html`<option value=${id} selected=${id === project}>${plain(name)} (${status})</option>`)}
           </select></label>`}
         <label class="check"><input type="checkbox" checked=${deleted === "true"} onChange=${(event) => setQuery({ deleted: event.target.checked ? "true" : null })} /> Deleted</label>
       </form>

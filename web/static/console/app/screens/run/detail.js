@@ -13,6 +13,7 @@ const SECTIONS = {
   "gen_ai.tool.call.arguments": "Arguments",
   "gen_ai.tool.call.result": "Result",
 };
+const MAX_MESSAGES = 200;
 const FOLDED = 2; // of the sections
 
 const isObject = (value) => value !== null && typeof value === "object";
@@ -39,12 +40,14 @@ const Part = ({ part: { type, name, ...part } }) => html`
 
 const Message = ({ message }) => html`<li class=${message.role === "assistant" ? "run-model" : ""}>
   <b><${Line} value=${message.role} /></b>
-  ${objects(message.parts).map((part) => html`<${Part} part=${part} />`)}
+  ${objects(message.parts).slice(0, MAX_MESSAGES).map((part) => html`<${Part} part=${part} />`)}
 </li>`;
 
 const Contents = ({ metadata }) => {
   if (!isObject(metadata) || Array.isArray(metadata)) return html`<h3>Metadata</h3><${Value} value=${metadata} />`;
   const messages = MESSAGES.flatMap((name) => objects(metadata[name]));
+  const shown = messages.slice(-MAX_MESSAGES);
+  const title = shown.length < messages.length ? `The last ${MAX_MESSAGES} of ${messages.length} messages` : "Conversation";
   const rest = Object.entries(metadata).filter(([name]) => !MESSAGES.includes(name) && !SECTIONS[name]);
   const sections = Object.entries(SECTIONS).map(
     ([name, title], index) =>
@@ -52,7 +55,7 @@ const Contents = ({ metadata }) => {
   );
   return html`
     ${sections}
-    ${messages.length > 0 && html`<h3>Conversation</h3><ol>${messages.map((message) => html`<${Message} message=${message} />`)}</ol>`}
+    ${messages.length > 0 && html`<h3>${title}</h3><ol>${shown.map((message) => html`<${Message} message=${message} />`)}</ol>`}
     <h3>Metadata</h3><${JsonView} value=${Object.fromEntries(rest)} />
   `;
 };

@@ -16,6 +16,7 @@ import { length, Waterfall } from "./waterfall.js";
 
 const SETTLE_MS = 200; // before a moving selection is written into the address: browsers limit how often
 const RELOAD_MS = 1000; // while it goes on; at least ten times as long as reading takes
+const READS_AFTER_END = 3; // a run stores its last steps just after its end
 
 /** Read the spans of a trace, again and again while it goes on: `{spans, error}`. */
 const useSpans = (id, isOpen) => {
@@ -23,18 +24,21 @@ const useSpans = (id, isOpen) => {
   useEffect(() => {
     const own = new AbortController();
     let timer;
+    let left = isOpen ? Infinity : state.id === id ? READS_AFTER_END : 1;
     const read = async (isFirst) => {
       const began = performance.now();
-      let isOver = !isOpen;
       const show = (spans) => (isFirst || spans.isComplete) && setState({ id, spans });
       try {
-        if (isFirst || !(document.hidden || isFrozen.peek())) await readSpans(id, own.signal, show);
+        if (isFirst || !(document.hidden || isFrozen.peek())) {
+          await readSpans(id, own.signal, show);
+          left -= 1;
+        }
       } catch (error) {
         if (!own.signal.aborted) setState((old) => ({ ...old, error }));
-        isOver &&= error.status !== 0 && error.status !== 503;
+        if (error.status !== 0 && error.status !== 503) left = 0;
       }
       const wait = Math.max(RELOAD_MS, (performance.now() - began) * 10);
-      if (!isOver && !own.signal.aborted) timer = setTimeout(read, wait);
+      if (left > 0 && !own.signal.aborted) timer = setTimeout(read, wait);
     };
     read(state.id !== id);
     return () => {

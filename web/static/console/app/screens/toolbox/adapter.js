@@ -1,5 +1,6 @@
 // One adapter: its settings, its tools, and how the agents of each template use it.
 import { html, useState } from "../../lib.js";
+import { plain } from "../../core/plain.js";
 import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { navigate, query } from "../../core/router.js";
@@ -105,7 +106,7 @@ const Configs = ({ adapter }) => {
       ${(all) => html`<div class="filters"><label>Template
         <select onChange=${choose}>
           <option value="">Choose a template</option>
-          ${all.filter(isHere).map(({ id, name }) => html`<option value=${id} selected=${id === template}>${name}</option>`)}
+          ${all.filter(isHere).map(({ id, name }) => html`<option value=${id} selected=${id === template}>${plain(name)}</option>`)}
         </select></label></div>`}
     <//>
     ${template

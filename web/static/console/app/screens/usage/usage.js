@@ -1,5 +1,6 @@
 // What the calls of models cost, day by day.
 import { html } from "../../lib.js";
+import { plain } from "../../core/plain.js";
 import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
@@ -29,7 +30,7 @@ const download = (usage) => {
 const Choice = ({ label, name, value, options }) => html`<label>
   ${label}
   <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
-    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${text}</option>`)}
+    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${plain(text)}</option>`)}
   </select>
 </label>`;
 
@@ -92,16 +93,18 @@ const TopAgents = ({ filters }) => {
     <${Table} columns=${AGENT_COLUMNS} rows=${data.top_agents} id=${(row) => row.agent} label="Agents that cost the most" />`;
 };
 
+const showDay = (day) => setQuery({ day }, { replace: true });
+
 const Report = ({ usage, filters, measure }) => {
   const { day } = query.value;
   return html`<div class="stack">
     <section class="card">
       <${Totals} total=${usage.total} days=${usage.days} />
-      <${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${(one) => setQuery({ day: one }, { replace: true })} />
+      <${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${showDay} />
     </section>
     ${!filters.agent && html`<${TopAgents} filters=${filters} />`}
     <h2>${MEASURES[measure].label} by day and model</h2>
-    <${UsageTable} usage=${usage} measure=${measure} day=${day} />
+    <${UsageTable} usage=${usage} measure=${measure} day=${day} onDay=${showDay} />
   </div>`;
 };
 
