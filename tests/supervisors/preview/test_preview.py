@@ -237,6 +237,7 @@ def test_raised_cap_starts_what_waited() -> None:
         (facts(running()), Change(status=AgentStatus.RUNNING), REQUEST_RUNNING),
         (facts(running()), Change(status=AgentStatus.SLEEPING), STOPS_RUN),
         (facts(running()), Change(paused=True), STOPS_RUN),
+        (facts(), Change(cap_usd=Decimal(0)), "A cap of 0 USD a day allows no run."),
         (facts(running()), Change(max_sleep_hours=3), NEXT_RUN),
         (facts(organization_paused=True), Change(status=AgentStatus.RUNNING), REQUEST_PAUSED),
         (
