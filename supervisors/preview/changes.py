@@ -117,6 +117,8 @@ def _about_cap(cap_usd: Decimal | None, after: AgentFacts) -> str:
     own = next((budget for budget in after.budgets if not budget.of_organization), None)
     if cap_usd is None or own is None:
         return "No cap of its own would limit its spending."
+    if cap_usd == 0:
+        return "A cap of 0 USD a day allows no run."
     spent = f"Of its cap of {dollars(cap_usd)} USD a day {dollars(own.spent_usd)} USD are spent today"
     if own.is_reached and after.state.run_id is not None:
         return f"{spent}: its run would end at the next call of a model."

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from storage.model import Priority, Source
 from supervisors.policy import explanations
-from supervisors.policy.budgets import dollars, name_of
+from supervisors.policy.budgets import dollars, name_of, reached_budget
 from supervisors.policy.decisions import Wake, WakeCause, is_quarantined
 from supervisors.policy.explanations import describe_cause, never_starts, when
 from supervisors.policy.phases import Phase
@@ -23,6 +23,7 @@ UNLESS = "This holds unless something else happens before."
 AFTER_START = "What it does after that depends on that run, which no rule decides."
 RUN_UNKNOWN = "It is running. When its run ends, and what it leaves uncleared, no rule decides."
 OTHERS = "Whether the others reach that run or wake it again depends on how long the run takes."
+NO_ROOM = "It starts then only if a run slot is free; at present there is none for it."
 QUARANTINED = "It is quarantined: notifications start it at most once a minute."
 
 
@@ -38,8 +39,16 @@ def describe(now: datetime, event: Event | None, subject: str, before: Path, aft
         said += _about_time(after)
     start = after.start
     if start is not None and start.at > now:
-        said.append(UNLESS)
+        said += [*_about_room(after), UNLESS]
     return list(dict.fromkeys(said))
+
+
+def _about_room(path: Path) -> Iterator[str]:
+    """Yield the conditions of a later start that do not hold at present."""
+    if not path.present.limits.may_start:
+        yield f"At present {explanations.NO_STARTS}."
+    elif not path.present.has_room:
+        yield NO_ROOM
 
 
 def _about_event(event: Event, subject: str, before: Path, after: Path) -> Iterator[str]:
@@ -106,10 +115,12 @@ def _outcome_of_start(event: Event, path: Path, start: Wake) -> str:
 def _outcome_during_run(event: Event, path: Path) -> str:
     if path.first_at > path.present.now:
         return "it might still run, so no rule decides yet what follows"
+    if path.facts.is_paused:
+        return "it would not wake during the pause; its run was asked to stop"
     if event.is_reminder_at(path.first_at):
-        return "it would wake at that time, unless its run still goes on then"
+        return "it would be due to start at that time, unless its run still goes on then"
     if path.course.decision.phase is Phase.STOPPING or path.present.run_is_stopping:
-        return "it would start again after its run, which was asked to stop"
+        return "it would be due to start again after its run, which was asked to stop"
     return f"its run could not sleep before {'that is' if event.count == 1 else 'they are'} cleared"
 
 
@@ -129,8 +140,12 @@ def _after_event(event: Event, path: Path) -> Iterator[str]:
     """Yield the sentences that say more about what follows."""
     start, high = path.start, event.priority is Priority.HIGH
     if path.is_running and not path.is_archived:
-        if high and path.first_at == path.present.now and not event.is_reminder_at(path.first_at):
-            yield "If its run ends without having cleared that, it starts again."
+        is_in_run = path.first_at == path.present.now and not event.is_reminder_at(path.first_at)
+        if high and is_in_run and not path.facts.is_paused:
+            yield "If its run ends without having cleared that, it is due to start again."
+        budget = reached_budget(path.facts.budgets)
+        if budget is not None:
+            yield explanations.why_over_budget(budget, path.present.now)
         yield RUN_UNKNOWN
     elif start is not None and not high:
         yield _next_start(path, start)

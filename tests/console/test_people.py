@@ -104,3 +104,23 @@ async def test_renamed_organization_and_new_password_take_effect(console: Consol
     await page.get_by_role("link", name="Members").click()
     await expect(page.get_by_text(person.session["user"]["email"])).to_be_visible()
     assert await person.client.status_of("/api/organizations/auth/me/") == 401
+
+
+async def test_person_without_organization_can_create_one(
+    console: Console, person: Person, http: aiohttp.ClientSession
+) -> None:
+    member = await join(http, person, "member")
+    email = member.session["user"]["email"]
+    [membership] = [
+        each
+        for each in await person.client.get("/api/organizations/memberships/")
+        if each["user"]["email"] == email
+    ]
+    await person.client.status_of(f"/api/organizations/memberships/{membership['id']}/", "DELETE")
+    alone = Person(member.client, {**member.session, "organizations": [], "organization": None})
+    page = await console.open("/people?tab=members", alone)
+    await page.get_by_label("A further organization").fill("Mine")
+    await page.get_by_role("button", name="Create organization").click()
+    await expect(page.get_by_role("banner").get_by_text("Mine")).to_be_visible()
+    await page.get_by_role("link", name="Members").click()
+    await expect(page.get_by_label(f"Role of {email}")).to_have_value("owner")

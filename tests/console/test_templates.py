@@ -24,6 +24,14 @@ async def test_template_is_created_by_keyboard(console: Console, person: Person)
     assert template["environment_secrets"] == ["CRM_KEY", "OTHER_KEY"]
     assert await violations(page) == []
 
+    await page.get_by_role("button", name="Save").blur()
+    await page.keyboard.press("u")
+    await expect(page.get_by_role("link", name="New template")).to_be_visible()
+    await page.keyboard.press("j")
+    await expect(page.get_by_role("row", name="Desk")).to_have_attribute("aria-current", "true")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("Model", exact=True)).to_have_value("builtin/inbox")
+
 
 async def test_form_changes_only_the_edited_fields(console: Console, person: Person) -> None:
     template = await person.client.post(TEMPLATES, name="Desk", max_turns=3, tool_call_secret="signing")

@@ -11,6 +11,7 @@ from storage.ids import new_id
 from storage.postgres.json_values import decoded, to_json
 from storage.postgres.pool import Pool
 from tests.storage.factories import NOW, SECOND, new_span
+from tests.storage.postgres.explaining_pool import ExplainingPool
 
 TRACE = Trace(new_id(), new_id(), new_id(), "night", NOW, None, "", {})
 COLUMNS = {
@@ -100,4 +101,17 @@ async def test_page_of_columns_is_bounded_in_bytes(pool: Pool) -> None:
     assert len(found) > 2
     assert sum(len(page["ids"]) for page in found) == 1500
     assert max(len(to_json({**page, "last_id": ""})) for page in found) < MAX_BYTES
+    await traces.close()
+
+
+async def test_page_of_columns_reads_no_other_spans(pool: Pool) -> None:
+    traces, explaining, trace = Traces(pool), ExplainingPool(pool), replace(TRACE, id=new_id())
+    spans = [new_span(trace.id, started_at=NOW + n * SECOND) for n in range(1000)]
+    await traces.insert_spans([*spans, *(new_span(new_id()) for _ in range(500))])
+    after = (spans[799].span.started_at, spans[799].span.id)
+
+    columns = await Traces(explaining).read_columns(trace, after, 100)
+
+    assert decoded(columns.ids) == [str(new.span.id) for new in spans[800:900]]
+    assert max(explaining.rows_touched.values()) <= 101
     await traces.close()

@@ -25,7 +25,14 @@ from supervisors.preview.changes import (
 from supervisors.preview.course import one_by_one
 from supervisors.preview.paths import Event
 from supervisors.preview.preview import Preview, preview
-from supervisors.preview.sentences import AFTER_START, OTHERS, QUARANTINED, RUN_UNKNOWN, UNLESS
+from supervisors.preview.sentences import (
+    AFTER_START,
+    NO_ROOM,
+    OTHERS,
+    QUARANTINED,
+    RUN_UNKNOWN,
+    UNLESS,
+)
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import (
     POLICY,
@@ -143,10 +150,30 @@ def test_running_agent_keeps_its_run_awake() -> None:
 
     assert said.sentences == [
         "If an SMS came now, its run could not sleep before that is cleared.",
-        "If its run ends without having cleared that, it starts again.",
+        "If its run ends without having cleared that, it is due to start again.",
         RUN_UNKNOWN,
     ]
     assert (said.then.phase, said.wakes) == (Phase.RUNNING, [])
+
+
+def test_run_that_is_stopped_by_a_pause_promises_no_start() -> None:
+    said = ask(facts(running(), organization_paused=True), event=API)
+
+    assert "it would not wake during the pause; its run was asked to stop." in said.sentences[0]
+    assert "due to start" not in " ".join(said.sentences)
+
+
+def test_spent_budget_is_named_during_a_run() -> None:
+    said = ask(facts(running(), budgets=(Budget(False, Decimal(5), Decimal(6)),)), event=API)
+
+    assert "Over its budget of 5.00 USD a day; it starts no run before" in " ".join(said.sentences)
+
+
+def test_later_start_names_what_it_still_needs() -> None:
+    draining = StartLimits(10, may_start=False)
+
+    assert NO_ROOM in ask(conversing(), event=SMS, has_room=False).sentences
+    assert "no run may start" in " ".join(ask(conversing(), event=SMS, limits=draining).sentences)
 
 
 def test_future_of_running_agent_is_unknown() -> None:
@@ -210,6 +237,7 @@ def test_raised_cap_starts_what_waited() -> None:
         (facts(running()), Change(status=AgentStatus.RUNNING), REQUEST_RUNNING),
         (facts(running()), Change(status=AgentStatus.SLEEPING), STOPS_RUN),
         (facts(running()), Change(paused=True), STOPS_RUN),
+        (facts(), Change(cap_usd=Decimal(0)), "A cap of 0 USD a day allows no run."),
         (facts(running()), Change(max_sleep_hours=3), NEXT_RUN),
         (facts(organization_paused=True), Change(status=AgentStatus.RUNNING), REQUEST_PAUSED),
         (

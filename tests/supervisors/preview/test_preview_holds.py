@@ -84,9 +84,11 @@ async def check_event(pool: Pool, situation: Situation, event: Event, delay: flo
         first_at = world.clock.now() + timedelta(seconds=delay)
         if event.scheduled_for is not None:
             event = replace(event, scheduled_for=first_at + timedelta(seconds=30))
-        said = preview(await the_present(world, agent), event=event, at=first_at)
-        known = len(await world.wakes(agent))
+        present, known = await the_present(world, agent), len(await world.wakes(agent))
+        quiet, said = preview(present, at=first_at), preview(present, event=event, at=first_at)
         await world.advance(delay)
+        if quiet.then.phase is not None:
+            assert quiet.then.phase == await world.phase(agent)
         await bring(world, agent, event)
         if said.then.phase is not None:
             assert said.then.phase == await world.phase(agent)

@@ -1,6 +1,8 @@
 """Actions on many agents over HTTP: ids or filters, dry runs, parts, undo and refusals."""
 
+import asyncio
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -9,6 +11,8 @@ from tests.storage.events.recorded import forget_events
 from tests.web.conftest import Api, Service, StartService
 from tests.web.handlers.unknown import UNKNOWN_ID
 from web import agent_actions
+from web.app import MAX_WAITING_ACTIONS
+from web.app_keys import ACTION_TURNS
 from web.schemas import agent_actions as schemas
 
 ACTIONS = "/api/cloud/agents/actions/"
@@ -263,6 +267,34 @@ async def test_clear_is_bounded_in_notifications(api: Api, monkeypatch: pytest.M
     assert sorted(cleared) == sorted(ids(created))
     assert all(len(answer["undo"]["notifications"]) <= 2 for answer in answers if answer["undo"])
     assert {each for answer in answers for each in answer["agents"]} == ids(agents)
+
+
+async def test_concurrent_actions_change_each_agent_once(service: Service, api: Api) -> None:
+    agents = [await api.create_agent(paused=True) for _ in range(5)]
+    for agent in agents:
+        await api.create_notification(agent, priority="high")
+    await forget_events(service.storage.pool)
+
+    for action, details in (("clear", {}), ("tag", {"tags": ["a"]}), ("archive", {})):
+        await asyncio.gather(*(act(api, action, match={}, **details) for _ in range(4)))
+
+    told = [type_ for type_, _, _ in await events(service, "%")]
+    assert sorted(told) == [*["agent.archived"] * 5, *["agent.changed"] * 5, *["notification.cleared"] * 5]
+
+
+async def test_too_many_actions_of_an_organization_are_refused(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    turns, organization_id = service.app[ACTION_TURNS], UUID(agent["organization"])
+    waiting = [asyncio.create_task(turns.take(organization_id)) for _ in range(MAX_WAITING_ACTIONS + 2)]
+    await asyncio.sleep(0)
+
+    refused = await api.post(ACTIONS, {"action": "pause", "match": {}})
+
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
+    for taken in waiting:
+        await taken
+        turns.release(organization_id)
+    assert (await act(api, "pause", match={}))["changed"] == 1
 
 
 async def test_unknown_agents_are_failures_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ async def test_template_is_previewed_with_the_values_it_passes_on(api: Api) -> N
     answer = await said(api, agent, patch={"template": new["id"]})
 
     assert "A conversation would wake it when it has paused for 7 s, not for 60 s." in answer["sentences"]
-    assert any("Of its cap of 0.00 USD a day 0.00 USD are spent" in one for one in answer["sentences"])
+    assert "A cap of 0 USD a day allows no run." in answer["sentences"]
 
 
 async def test_cap_is_previewed_with_what_was_spent_today(api: Api) -> None:

@@ -38,7 +38,7 @@ const useTimeline = (id, start, end, isWanted) => {
     known.current = { key, timeline };
     return timeline;
   };
-  return useResource(load, [key], key && isOpen ? { events: EVENTS, agent: id } : {});
+  return useResource(load, [key], key && isOpen ? { events: EVENTS, agent: id, every: 60 } : {});
 };
 
 /** Return the reference of an element and its width in pixels. */

@@ -12,6 +12,7 @@ const MAX_FAILURES = 20; // that are shown one by one
 const undoOf = ({ undo, canUndo }, done) => {
   if (!canUndo || !undo.length) return undefined;
   return async () => {
+    if (undo.length > 1) toast("Undoing…");
     const result = await carryOut(undo);
     done();
     if (result.error) throw result.error;

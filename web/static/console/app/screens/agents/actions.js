@@ -53,7 +53,8 @@ export const carryOut = async (bodies, { onPart, isOver } = {}) => {
 
 /** Say what a dry run has found. */
 export const announce = (action, { matched, changed }) => {
-  if (changed) return `This will ${WORDS[action][1]} ${changed.toLocaleString("en")} of ${plural(matched, "agent")}.`;
+  const part = changed < matched ? `${changed.toLocaleString("en")} of ` : matched > 1 ? "all " : "";
+  if (changed) return `This will ${WORDS[action][1]} ${part}${plural(matched, "agent")}.`;
   return matched === 1 ? "This would change nothing." : `This would change none of ${plural(matched, "agent")}.`;
 };
 

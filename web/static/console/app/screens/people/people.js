@@ -84,7 +84,7 @@ const Account = () => {
         ${organizations.map(
           ({ id, name, role }) => html`<li class="split">
             <span><${Line} value=${name} max=${40} /> <span class="muted">${role}</span></span>
-            ${id === organization.value.id ? html`<span class="muted">chosen</span>` : html`<button onClick=${() => updateSession({ organization: id })}>Choose</button>`}
+            ${id === organization.value?.id ? html`<span class="muted">chosen</span>` : html`<button onClick=${() => updateSession({ organization: id })}>Choose</button>`}
           </li>`,
         )}
       </ul>
@@ -97,10 +97,12 @@ const PARTS = { members: ["Members", Members], invites: ["Invites", Invites], ke
 
 /** Show the people and keys of the organization. */
 export default function People() {
-  const tab = query.value.tab in PARTS ? query.value.tab : isAdmin.value ? "members" : "account";
-  const tabs = Object.entries(PARTS).map(([id, [label]]) => ({ id, label, href: `/console/people?tab=${id}` }));
+  const here = organization.value?.id;
+  const wanted = Object.hasOwn(PARTS, query.value.tab) ? query.value.tab : "members";
+  const tab = here && (isAdmin.value || query.value.tab) ? wanted : "account";
+  const tabs = Object.entries(here ? PARTS : { account: PARTS.account }).map(([id, [label]]) => ({ id, label, href: `/console/people?tab=${id}` }));
   return html`<${Page} title="People and keys">
     <${Tabs} tabs=${tabs} current=${tab} label="Parts of this page" />
-    <${PARTS[tab][1]} key=${organization.value.id} />
+    <${PARTS[tab][1]} key=${here} />
   <//>`;
 }

@@ -93,16 +93,18 @@ const TopAgents = ({ filters }) => {
     <${Table} columns=${AGENT_COLUMNS} rows=${data.top_agents} id=${(row) => row.agent} label="Agents that cost the most" />`;
 };
 
+const showDay = (day) => setQuery({ day }, { replace: true });
+
 const Report = ({ usage, filters, measure }) => {
   const { day } = query.value;
   return html`<div class="stack">
     <section class="card">
       <${Totals} total=${usage.total} days=${usage.days} />
-      <${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${(one) => setQuery({ day: one }, { replace: true })} />
+      <${UsageChart} usage=${usage} measure=${measure} day=${day} onDay=${showDay} />
     </section>
     ${!filters.agent && html`<${TopAgents} filters=${filters} />`}
     <h2>${MEASURES[measure].label} by day and model</h2>
-    <${UsageTable} usage=${usage} measure=${measure} day=${day} />
+    <${UsageTable} usage=${usage} measure=${measure} day=${day} onDay=${showDay} />
   </div>`;
 };
 
