@@ -17,25 +17,18 @@ const Legend = ({ series }) => html`<ul class="usage-legend">
   ${series.map(({ name }, index) => html`<li><span class="usage-dot usage-series-${index + 1}"></span><${Line} value=${name} max=${60} /></li>`)}
 </ul>`;
 
-const Bars = ({ days, top, day, onDay, onPoint }) => {
-  const bars = days.map((one, place) => {
+/** Return one path for all bars of each series: fewer elements than bars, so that a year is drawn at once. */
+const pathsOf = (days, count, top) => {
+  const paths = Array(count).fill("");
+  for (const [place, { values }] of days.entries()) {
     let from = HEIGHT;
-    const parts = one.values.map((value, index) => {
+    for (const [index, value] of values.entries()) {
       const height = (value / top) * HEIGHT;
       from -= height;
-      return value > 0 && html`<rect class="usage-series-${index + 1}" x=${place + 0.12} y=${from} width="0.76" height=${height} />`;
-    });
-    return html`<g
-      key=${one.day}
-      class=${one.day === day ? "usage-day usage-chosen" : "usage-day"}
-      onClick=${() => onDay?.(one.day === day ? null : one.day)}
-      onPointerEnter=${() => onPoint(one)}
-      onPointerLeave=${() => onPoint(null)}
-    >
-      <rect class="usage-back" x=${place} y="0" width="1" height=${HEIGHT} />${parts}
-    </g>`;
-  });
-  return bars;
+      if (height > 0) paths[index] += `M${place + 0.12} ${from}h.76v${height}h-.76z`;
+    }
+  }
+  return paths.map((path, index) => html`<path class="usage-series-${index + 1}" d=${path} />`);
 };
 
 const Caption = ({ day, series, measure }) => {
@@ -58,23 +51,38 @@ export const UsageChart = ({ usage, measure = "cost", day, onDay }) => {
   const cap = measure === "cost" ? capOf(usage) : null;
   const isNear = cap != null && cap > 0 && (cap <= highest * CAP_REACH || highest === 0);
   const top = Math.max(highest, isNear ? cap : 0) * 1.05 || 1;
-  const bars = useMemo(
-    () => html`<${Bars} days=${days} top=${top} day=${day} onDay=${onDay} onPoint=${point} />`,
-    [days, top, day], // not for each day that is pointed at
-  );
+  const bars = useMemo(() => pathsOf(days, series.length, top), [days, top]);
+  const shown = pointed ?? days.find((one) => one.day === day);
+  const dayAt = ({ currentTarget, clientX }) => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    return days[Math.min(Math.max(Math.floor(((clientX - left) / width) * days.length), 0), days.length - 1)];
+  };
+  const choose = (event) => {
+    const chosen = dayAt(event).day;
+    onDay?.(chosen === day ? null : chosen);
+  };
   const label = `${MEASURES[measure].label} by day from ${days[0]?.day} to ${days.at(-1)?.day}; the highest is ${measured(highest, measure)}. The table below has all figures.`;
   return html`<figure class="usage-chart">
     <${Legend} series=${series} />
     <div class="usage-plot">
       <span class="usage-scale">${measured(top / 1.05, measure)}</span>
-      <svg viewBox="0 0 ${days.length || 1} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${label}>
+      <svg
+        viewBox="0 0 ${days.length || 1} ${HEIGHT}"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label=${label}
+        onPointerMove=${(event) => point(dayAt(event))}
+        onPointerLeave=${() => point(null)}
+        onClick=${choose}
+      >
+        ${shown && html`<rect class="usage-day" x=${days.indexOf(shown)} y="0" width="1" height=${HEIGHT} />`}
         ${bars}
         ${isNear && html`<line class="usage-cap" x1="0" x2=${days.length} y1=${HEIGHT - (cap / top) * HEIGHT} y2=${HEIGHT - (cap / top) * HEIGHT} />`}
       </svg>
       <div class="usage-days"><span>${days[0]?.day}</span><span>${days.at(-1)?.day}</span></div>
     </div>
     <figcaption>
-      <${Caption} day=${pointed ?? days.find((one) => one.day === day)} series=${series} measure=${measure} />
+      <${Caption} day=${shown} series=${series} measure=${measure} />
       ${cap != null && html`<p class="muted"><span class="usage-cap-key"></span> Cap: ${money(cap)} a day${isNear ? "" : ", far above these bars"}.</p>`}
       ${measure === "cost" && !usage.total.priced && html`<p class="muted">Some calls have no known price and count as $0.</p>`}
     </figcaption>
