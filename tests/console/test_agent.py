@@ -1,6 +1,7 @@
 """The screen of one agent: its day lane, its queue and its runs, as a user sees them."""
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -66,6 +67,7 @@ async def test_lane_leads_to_why_it_did_not_wake_last_night(
     await expect(detail(page)).to_contain_text(f"{night:%Y-%m-%d} 02:00:00 \u2013 06:00:00 · 4 h")
     await expect(detail(page)).to_contain_text(NO_BUDGET)
     await expect(page.get_by_role("option", name="over budget")).to_contain_text(NO_BUDGET)
+    await expect(page).to_have_url(re.compile("[?&]at="))
     await page.reload()
     await expect(detail(page)).to_contain_text(NO_BUDGET)
 
@@ -104,9 +106,9 @@ async def test_keys_step_zoom_and_change_the_day(
         await page.keyboard.press(key)
         await expect(detail(page)).to_contain_text(sentence)
     await page.keyboard.press("+")
-    assert "from=" in page.url
+    await expect(page).to_have_url(re.compile("[?&]from="))
     await page.keyboard.press("0")
-    assert "from=" not in page.url
+    await expect(page).not_to_have_url(re.compile("[?&]from="))
     await page.keyboard.press("]")
     await expect(page.get_by_label("Day", exact=True)).to_have_value(f"{noon + timedelta(days=1):%Y-%m-%d}")
     await page.keyboard.press("ArrowLeft")
@@ -236,7 +238,7 @@ async def test_runs_say_why_they_woke_and_are_filtered(console: Console, person:
     await expect(row).to_contain_text("A parcel is lost")
     await page.get_by_label("Outcome").select_option("failed")
     await expect(page.get_by_role("heading", name="No runs")).to_be_visible()
-    assert "outcome=failed" in page.url
+    await expect(page).to_have_url(re.compile("outcome=failed"))
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])

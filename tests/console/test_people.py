@@ -124,3 +124,16 @@ async def test_person_without_organization_can_create_one(
     await expect(page.get_by_role("banner").get_by_text("Mine")).to_be_visible()
     await page.get_by_role("link", name="Members").click()
     await expect(page.get_by_label(f"Role of {email}")).to_have_value("owner")
+
+
+async def test_limits_are_those_of_the_chosen_organization(console: Console, person: Person) -> None:
+    await person.client.create_agent()
+    second = await person.client.post("/api/organizations/organizations/", name="Second")
+    places = [*person.session["organizations"], {**second, "role": "owner"}]
+    both = Person(person.client, {**person.session, "organizations": places})
+    page = await console.open("/people?tab=organization", both)
+    row = page.get_by_role("row", name=re.compile("^agents organization"))
+    await expect(row).to_contain_text("1100,000")
+    await page.get_by_label("Organization", exact=True).select_option("Second")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("Second")
+    await expect(row).to_contain_text("0100,000")

@@ -21,14 +21,15 @@ class SleepingAgents:
 
 async def test_agent_stuck_for_a_minute_is_reported() -> None:
     agent_id, clock = new_id(), HeldClock()
-    watch = StuckAgentWatch(SleepingAgents(agent_id), clock)
+    watch, began_at = StuckAgentWatch(SleepingAgents(agent_id), clock), clock.now()
     await watch.run_once()
     clock.advance(STUCK_AFTER_SECONDS - 1)
     await watch.run_once()
-    assert watch.reasons() == ()
+    assert (watch.reasons(), watch.forgotten()) == ((), {})
 
     clock.advance(1)
 
+    assert watch.forgotten() == {agent_id: began_at}
     [reason] = watch.reasons()
     assert reason.endswith(f"although a high-priority notification is active: {agent_id}.")
 

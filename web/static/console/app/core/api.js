@@ -44,10 +44,10 @@ export const queryString = (query = {}) => {
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 };
 
-const headersFor = (method, hasBody) => {
+const headersFor = (hasBody) => {
   const headers = { Accept: "application/json" };
   if (session.value) headers.Authorization = `${isOperator.value ? "Bearer" : "Token"} ${session.value.token}`;
-  if (method !== "GET" && organization.value) headers["X-Organization"] = organization.value.id;
+  if (organization.value) headers["X-Organization"] = organization.value.id;
   if (hasBody) headers["Content-Type"] = "application/json";
   return headers;
 };
@@ -58,7 +58,7 @@ export const send = async (method, path, { query, body, signal, headers } = {}) 
     return await fetch(path + queryString(query), {
       method,
       signal,
-      headers: { ...headersFor(method, body !== undefined), ...headers },
+      headers: { ...headersFor(body !== undefined), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: "no-store",
     });

@@ -4,8 +4,12 @@ import { plain } from "./plain.js";
 
 export const BASE = "/console";
 
-const read = () => ({ path: location.pathname.slice(BASE.length).replace(/\/+$/, "") || "/", search: location.search });
-const place = signal(read());
+const REPLACE_MS = 100; // browsers limit how often a page may change its address
+
+const read = ({ pathname, search }) => ({ pathname, search, path: pathname.slice(BASE.length).replace(/\/+$/, "") || "/" });
+const place = signal(read(location));
+let replacement = null;
+let timer = null;
 
 /** The path below /console, without a slash at its end. */
 export const path = computed(() => place.value.path);
@@ -18,29 +22,48 @@ export const query = computed(() => {
   return found;
 });
 
+const writeReplacement = () => {
+  clearTimeout(timer);
+  timer = null;
+  if (replacement !== null) history.replaceState(null, "", replacement);
+  replacement = null;
+};
+
 const moveTo = (url, replace) => {
-  if (url === location.pathname + location.search) return;
-  history[replace ? "replaceState" : "pushState"](null, "", url);
-  place.value = read();
+  if (url === place.value.pathname + place.value.search) return;
+  if (replace) {
+    replacement = url;
+    timer ??= setTimeout(writeReplacement, REPLACE_MS);
+  } else {
+    writeReplacement();
+    history.pushState(null, "", url);
+  }
+  place.value = read(new URL(url, location.href));
+};
+
+/** Return the address of what the user sees. */
+export const currentUrl = () => {
+  writeReplacement();
+  return location.href;
 };
 
 /** Go to an address of the console, such as `/console/agents?tag=vip`. */
 export const navigate = (url, { replace = false } = {}) => {
   const next = new URL(url, location.href);
-  const isOther = next.pathname !== location.pathname;
+  const isOther = next.pathname !== place.value.pathname;
   moveTo(next.pathname + next.search, replace);
   if (isOther && !replace) scrollTo(0, 0);
 };
 
 /** Change parts of the query; null removes one, a list repeats its name. */
 export const setQuery = (changes, { replace = false } = {}) => {
-  const parameters = new URLSearchParams(location.search);
+  const parameters = new URLSearchParams(place.value.search);
   for (const [name, value] of Object.entries(changes)) {
     parameters.delete(name);
     for (const one of [value].flat()) if (one != null && one !== "") parameters.append(name, one);
   }
   const text = parameters.toString();
-  moveTo(location.pathname + (text ? `?${text}` : ""), replace);
+  moveTo(place.value.pathname + (text ? `?${text}` : ""), replace);
 };
 
 /** Return the values of a pattern such as `/agents/:id/:tab?` in a path, or null. */
@@ -70,7 +93,11 @@ const decode = (part) => {
 
 /** Follow links inside the console without loading the page again; call once. */
 export const startRouter = () => {
-  addEventListener("popstate", () => (place.value = read()));
+  addEventListener("popstate", () => {
+    replacement = null;
+    place.value = read(location);
+  });
+  addEventListener("pagehide", writeReplacement);
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
     const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;

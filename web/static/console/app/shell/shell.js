@@ -53,11 +53,12 @@ const Contents = ({ found }) => {
 
 const goUp = () => {
   const parts = path.value.split("/").filter(Boolean);
-  navigate(`/console/${parts.slice(0, parts.at(-2) === "runs" ? -2 : -1).join("/")}`);
+  const isTwoDeep = ["runs", "traces"].includes(parts.at(-2)); // without a list at the address between
+  navigate(`/console/${parts.slice(0, isTwoDeep ? -2 : -1).join("/")}`);
 };
 
 const copyLink = async () => {
-  await copyText(location.href);
+  await copyText(currentUrl());
   toast("The link to what you see is copied.");
 };
 

@@ -8,7 +8,7 @@ import { Loaded, Page, Sentence } from "../../ui/ui.js";
 import { Choice } from "../../ui/filters.js";
 import { Agenda } from "./agenda.js";
 import { Attention } from "./attention.js";
-import { agendaOf, itemsOf } from "./of_service.js";
+import { agendaOf, degraded, itemsOf } from "./of_service.js";
 import { Phases } from "./phases.js";
 
 const TYPES = ["agent.*", "run.*", "notification.*", "organization.*", "budget.*", "webhook.*"];
@@ -48,8 +48,6 @@ const serviceWords = (ready) => {
   if (!ready) return null;
   return ready.reasons.length ? "The service has a problem." : "The service is ready.";
 };
-
-const degraded = (reason) => ({ kind: "degraded", sentence: reason, place: ["/console/service", "Look at the service"] });
 
 const FirstSteps = () => html`<div class="card now-calm">
   <h2>No agents yet</h2>
@@ -97,13 +95,13 @@ const OperatorNow = () => {
     <${Loaded} of=${status}>
       ${(data) => {
         const moment = Date.now();
-        const { next_due_at: next, pending } = data.timers;
+        const { pending } = data.timers;
         const note = (sample.data?.length ?? 0) < SAMPLE ? null : `These are wakes of ${SAMPLE} agents. In all, ${pending.toLocaleString("en")} agents have a moment to act.`;
         return html`<${Screen}
           sentence=${data.sentence}
           phases=${data.phases}
           found=${itemsOf(data, moment)}
-          calm=${html`<${Calm}><p>${next ? "Problems of the service, quarantined and forgotten agents appear here." : "No agent has a moment to act."}</p><//>`}
+          calm=${html`<${Calm}><p>Problems of the service, quarantined and forgotten agents appear here.</p><//>`}
           agenda=${html`<${Agenda} items=${agendaOf(sample.data ?? [], moment)} total=${0} note=${note} />`}
           reload=${status.reload}
         />`;

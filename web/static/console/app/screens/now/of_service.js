@@ -4,6 +4,9 @@ const DAY_MS = 86_400_000;
 
 const place = (agent) => ({ agent, href: `/console/service/${agent}`, place: [`/console/service/${agent}`, "Explain it"] });
 
+/** Return the item for a reason why the service is not well. */
+export const degraded = (reason) => ({ kind: "degraded", sentence: reason, place: ["/console/service", "Look at the service"] });
+
 const ended = (text) => (/[.!?…]$/.test(text) ? text : `${text}.`);
 
 const quarantined = ({ agent, name, failures, last_error: error }) => ({
@@ -34,7 +37,7 @@ const uncleared = ({ agent, name, since }) => ({
 export const itemsOf = (status, moment) => {
   const { service, oldest_uncleared_high: oldest, failing_webhooks: webhooks } = status;
   const items = [
-    ...service.reasons.map((reason) => ({ kind: "degraded", sentence: reason, place: ["/console/service", "Look at the service"] })),
+    ...service.reasons.map(degraded),
     ...status.forgotten.map(forgotten),
     ...status.quarantined.map(quarantined),
   ];

@@ -20,8 +20,8 @@ export const NewNotification = ({ close, done, agent: given = "" }) => {
   };
   return html`<${Dialog} title="New notification" close=${close}>
     <${Form} save=${save} submit="Send">
-      <div class="field"><label for="queue-agent">Agent</label><${AgentPicker} id="queue-agent" label="Agent" placeholder="a part of its name" value=${agent} change=${setAgent} /></div>
-      <${Field} label="Title" name="title" />
+      <div class="field"><label for="queue-agent">Agent</label><${AgentPicker} id="queue-agent" label="Agent" placeholder="a part of its name" value=${agent} change=${setAgent} autofocus=${!given} /></div>
+      <${Field} label="Title" name="title" autofocus=${given !== ""} />
       <${Field} label="Text" name="body" type="textarea" />
       <div class="queue-pair">
         <${Field} label="Priority" name="priority" type="select" value="high" options=${[["high", "high: wakes the agent"], ["low", "low: wakes nobody"]]} />

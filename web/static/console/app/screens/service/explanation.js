@@ -5,6 +5,7 @@ import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { plural } from "../../core/words.js";
 import { CopyButton, Instant, Line, Loaded, Page, PhaseBadge, Sentence, Table, Text } from "../../ui/ui.js";
+import { Fact } from "./tiles.js";
 
 const MESSAGES = [
   { title: "At", cell: (row) => html`<${Instant} at=${row.at} />` },
@@ -23,8 +24,6 @@ const Moment = () => {
     ${query.value.at && html`<button type="button" class="quiet" onClick=${() => setQuery({ at: null })}>Now</button>`}
   </form>`;
 };
-
-const Fact = ({ name, children }) => html`<dt>${name}</dt><dd>${children}</dd>`;
 
 const Present = ({ agent }) => html`
   <${Fact} name="Mailbox">${agent.mailbox.depth} of ${agent.mailbox.limit} requests<//>

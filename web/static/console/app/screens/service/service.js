@@ -8,7 +8,7 @@ import { Badge, Duration, Instant, Line, Loaded, Page, Sentence, Table } from ".
 import { Phases } from "../now/phases.js";
 import { Agents } from "./agents.js";
 import { Explanation } from "./explanation.js";
-import { duration, remember, Tile } from "./tiles.js";
+import { duration, Fact, remember, Tile } from "./tiles.js";
 
 const READ_SECONDS = 2;
 const TONES = { ready: "good", draining: "warn", degraded: "bad" };
@@ -31,14 +31,12 @@ const Spread = ({ of: { p50, max } }) => html`median ${duration(p50)}, longest $
 
 const Tiles = ({ status: { database, loop_lag_ms: lag, outbox, runs, supervisors, timers } }) => html`<div class="service-tiles">
   <${Tile} name="runs" title="Run slots" value="${runs.running} of ${runs.limit}">${plural(runs.queued, "agent")} waiting for one<//>
-  <${Tile} name="lateness" title="Timers' lateness" value=${duration(timers.lateness_ms.p99)}>99 of 100; <${Spread} of=${timers.lateness_ms} /><//>
-  <${Tile} name="lag" title="Event loop lag" value=${duration(lag.p99)}>99 of 100; <${Spread} of=${lag} /><//>
+  <${Tile} name="lateness" title="Timers' lateness" value=${duration(timers.lateness_ms.p99)}>99 % are faster; <${Spread} of=${timers.lateness_ms} /><//>
+  <${Tile} name="lag" title="Event loop lag" value=${duration(lag.p99)}>99 % are faster; <${Spread} of=${lag} /><//>
   <${Tile} name="database" title="Database" value="${database.connections - database.idle} busy">of ${database.connections} connections; ${plural(database.waiting, "request")} waiting<//>
   <${Tile} name="outbox" title="Outbox" value="${outbox.pending} pending">${outbox.failed} deliveries given up<//>
   <${Tile} name="mailboxes" title="Mailboxes" value=${plural(supervisors.mailbox.depth, "request")}>${plural(supervisors.active, "supervisor")} in memory, ${supervisors.restarts} restarted<//>
 </div>`;
-
-const Fact = ({ name, children }) => html`<dt>${name}</dt><dd>${children}</dd>`;
 
 const leadWords = ({ is_held: isHeld, epoch, standbys }) =>
   `${isHeld ? "leads" : "is regaining the lead"}${epoch ? `, epoch ${epoch}` : ""}; ${standbys ? `${standbys} standing by` : "no standby"}`;

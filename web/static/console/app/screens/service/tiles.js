@@ -38,3 +38,6 @@ export const Tile = ({ name, title, value, children }) => html`<section class="c
 
 /** Return milliseconds in words. */
 export const duration = (ms) => (ms == null ? "–" : ms > 0 && ms < 1 ? "< 1 ms" : formatDuration(ms / 1000));
+
+/** Show a fact of a list of facts. */
+export const Fact = ({ name, children }) => html`<dt>${name}</dt><dd>${children}</dd>`;
