@@ -4,7 +4,15 @@ import pytest
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
+from tests.console.addresses import wait_until_ready
 from tests.console.visits import Console, Person
+
+MAX_SCRIPT_BYTES = 60 * 1024
+SCRIPT_BYTES = """
+() => Object.fromEntries(performance.getEntriesByType("resource")
+    .filter(({name}) => name.endsWith(".js"))
+    .map(({name, encodedBodySize}) => [name, encodedBodySize]))
+"""
 
 
 async def test_unknown_address_says_that_there_is_no_page(console: Console, person: Person) -> None:
@@ -35,3 +43,11 @@ async def test_link_to_what_is_shown_is_copied(console: Console, person: Person)
 async def test_frame_is_accessible(console: Console, person: Person, scheme: str) -> None:
     page = await console.open("/nowhere", person, color_scheme=scheme)
     assert await violations(page) == []
+
+
+async def test_first_page_loads_at_most_60_kb_of_scripts(console: Console, person: Person) -> None:
+    page = await console.open("/", person)
+    await wait_until_ready(page)
+    sizes: dict[str, int] = await page.evaluate(SCRIPT_BYTES)
+    assert len(sizes) > 20
+    assert 0 < sum(sizes.values()) <= MAX_SCRIPT_BYTES, sizes
