@@ -1,7 +1,7 @@
 // Small parts that every screen uses.
 import { html, useState } from "../lib.js";
 import { copyText } from "../core/clipboard.js";
-import { formatDuration, localize } from "../core/time.js";
+import { localize } from "../core/time.js";
 import { money, PHASES } from "../core/words.js";
 import { setTitle } from "../core/router.js";
 import { toast } from "./toast.js";
@@ -29,9 +29,6 @@ export const Sentence = ({ text, zone }) => html`<span class="sentence"><bdi>${l
 
 /** Show an amount of US dollars. */
 export const Money = ({ amount }) => html`<span class="number">${amount == null ? "–" : money(amount)}</span>`;
-
-/** Show milliseconds as a duration. */
-export const Milliseconds = ({ ms }) => html`<span class="number">${formatDuration(ms == null ? null : ms / 1000)}</span>`;
 
 /** Show a button that runs something, and cannot be pressed again until that is done. Errors become a message. */
 export const Button = ({ run, kind = "", children, disabled, ...rest }) => {

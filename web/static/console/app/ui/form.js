@@ -1,5 +1,6 @@
 // Forms: labels, values by type, and the service's messages beside the fields that they are about.
 import { createContext, html, useContext, useRef, useState } from "../lib.js";
+import { flatten } from "../core/api.js";
 import { plain } from "../core/plain.js";
 
 const Errors = createContext({});
@@ -18,6 +19,10 @@ const READERS = {
     }
   },
 };
+
+/** Return the values that differ from what was before. */
+export const changesOf = (values, before) =>
+  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value ?? null) !== JSON.stringify(before[name] ?? null)));
 
 /** Return the values of a form by the names of its fields; an empty `nullable` field is null. */
 export const readForm = (form) => {
@@ -100,6 +105,6 @@ export const Field = ({ label, help, name, type = "text", nullable, ...rest }) =
     <label for=${own}>${label}</label>
     ${input}
     ${help && html`<small id="${own}-help">${help}</small>`}
-    ${problem && html`<p class="error" id="${own}-error">${[problem].flat().map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(" ")}</p>`}
+    ${problem && html`<p class="error" id="${own}-error">${flatten(problem)}</p>`}
   </div>`;
 };

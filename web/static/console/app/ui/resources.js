@@ -7,7 +7,7 @@ import { navigate, query, setQuery } from "../core/router.js";
 import { isAdmin, organization, session } from "../core/session.js";
 import { Button, ConfirmButton, CopyButton } from "./basics.js";
 import { Dialog } from "./dialog.js";
-import { Field, Form } from "./form.js";
+import { changesOf, Field, Form } from "./form.js";
 import { Loaded } from "./loaded.js";
 import { Table } from "./table.js";
 import { toast } from "./toast.js";
@@ -43,9 +43,6 @@ export const ResourceList = ({ path, filters, columns, text, open, label, empty,
   <//>`;
 };
 
-const differing = (values, before) =>
-  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name] ?? null)));
-
 const filled = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
 
 /** Show a form that creates a resource, or changes those fields of it that were edited.
@@ -58,7 +55,7 @@ export const ResourceForm = ({ path, resource, groups, adapt = (values) => value
   const save = async (values) => {
     const wanted = adapt(values);
     if (!resource) return saved(await post(path, filled(wanted)));
-    const changes = differing(wanted, before.current);
+    const changes = changesOf(wanted, before.current);
     if (Object.keys(changes).length) before.current = await patch(`${path}${resource.id}/`, changes);
     toast(Object.keys(changes).length ? "Saved." : "Nothing has changed.");
     return saved?.(before.current);

@@ -3,8 +3,9 @@ import { html, useLayoutEffect, useMemo, useRef, useState } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
+import { dayAfter } from "../../core/time.js";
 import { PHASES } from "../../core/words.js";
-import { addDays, columnAt, hourLabels, instantAt } from "./lane_days.js";
+import { columnAt, hourLabels, instantAt } from "./lane_days.js";
 import { LaneDay, Patterns, Swatch } from "./lane_day.js";
 import { LaneDetail } from "./lane_detail.js";
 import { continued, findItem, instant, itemsOf, readTimeline, waits } from "./lane_items.js";
@@ -64,7 +65,7 @@ const keysOf = (shown, { from, end }, items, index, open) => {
     if (column < view.from || column > view.to) showColumns(shown, column, view.to - view.from);
   };
   const days = (by, at) => {
-    const last = addDays(shown.day, by * shown.count);
+    const last = dayAfter(shown.day, by * shown.count);
     if (by < 0 || shown.day < shown.today) showDays({ ...shown, day: last < shown.today ? last : shown.today }, at);
   };
   const goTo = (at) => {
@@ -127,7 +128,7 @@ const Toolbar = ({ shown, keys }) => {
     <button onClick=${keys["["]} aria-label="Earlier">‹</button>
     <input type="date" aria-label="Day" value=${day} max=${today} onChange=${(event) => event.target.value && showDays({ ...shown, day: event.target.value })} />
     <button onClick=${keys["]"]} disabled=${day >= today} aria-label="Later">›</button>
-    <button onClick=${() => showDays({ ...shown, day: addDays(today, -1), count: 1 })}>Yesterday</button>
+    <button onClick=${() => showDays({ ...shown, day: dayAfter(today, -1), count: 1 })}>Yesterday</button>
     <button onClick=${keys.t}>Today</button>
     <select aria-label="How many days" onChange=${choose}>
       ${DAY_COUNTS.map((one) => html`<option value=${one} selected=${one === count}>${one === 1 ? "1 day" : `${one} days`}</option>`)}

@@ -5,11 +5,10 @@ import { usePages } from "../../core/resource.js";
 import { navigate, query, setQuery } from "../../core/router.js";
 import { formatDuration, Instant, now } from "../../core/time.js";
 import { money, plural, reasonWords } from "../../core/words.js";
-import { Badge } from "../../ui/basics.js";
 import { Empty, Loaded } from "../../ui/loaded.js";
 import { VirtualRows } from "../../ui/rows.js";
 import { Line } from "../../ui/text.js";
-import { BAD, journalWords, OUTCOMES, secondsOf } from "./run_words.js";
+import { journalWords, Outcome, OUTCOMES, secondsOf } from "./run_words.js";
 
 const REASONS = [
   "notification",
@@ -30,17 +29,12 @@ const Filter = ({ name, label, options }) => html`<label>
   </select>
 </label>`;
 
-const Outcome = ({ run }) => {
-  if (!run.outcome) return html`<${Badge} tone="good">under way<//>`;
-  return html`<${Badge} tone=${BAD.has(run.outcome) ? "bad" : ""}>${OUTCOMES[run.outcome]}<//>`;
-};
-
 const Row = ({ run, agent, isSelected }) => html`<a class="agent-run" aria-current=${isSelected} href="/console/agents/${agent.id}/runs/${run.id}">
   <span class="split">
     <span><${Instant} at=${run.started_at} zone=${agent.timezone} /> · woken by ${reasonWords(run.wake_reason)}
       ${run.notification_count > 0 && ` · ${plural(run.notification_count, "notification")}`}</span>
     <span class="number">
-      <${Outcome} run=${run} /> ${formatDuration(secondsOf(run, run.ended_at ? 0 : now.value))} · ${plural(run.turns, "turn")}
+      <${Outcome} of=${run} /> ${formatDuration(secondsOf(run, run.ended_at ? 0 : now.value))} · ${plural(run.turns, "turn")}
       ${run.journal && ` · ${money(run.journal.cost_usd)}`}
     </span>
   </span>

@@ -2,8 +2,8 @@
 import { html, useEffect, useRef, useState } from "../../lib.js";
 import { get, patch } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
-import { formatIn } from "../../core/time.js";
-import { Empty, Field, Form, Line, readForm, toast } from "../../ui/ui.js";
+import { formatInput } from "../../core/time.js";
+import { changesOf, Failure, Field, Form, Line, Loading, readForm, toast } from "../../ui/ui.js";
 import { listOf, Sentences, usePreview } from "./preview.js";
 
 const options = (...values) => values.map((one) => [one, one.replaceAll("_", " ")]);
@@ -54,7 +54,7 @@ const WITH_TEXT = ["template", "debounce_window_seconds"];
 const shown = ({ name, blank }, agent) => {
   const value = agent[name];
   if (value === blank) return "";
-  if (name === "sleep_until" && value) return formatIn(value, agent.timezone).replace(" ", "T");
+  if (name === "sleep_until" && value) return formatInput(value, agent.timezone);
   return Array.isArray(value) ? value.join("\n") : value;
 };
 
@@ -72,9 +72,6 @@ const storedValues = (agent) => {
   };
   return { ...withBlanks(Object.fromEntries(FIELDS.map((field) => [field.name, inForm(field)]))), adapters: [...agent.adapters] };
 };
-
-const changesOf = (values, before) =>
-  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
 
 const inheritedBy = (field, template) => {
   const value = template?.[field.from];
@@ -183,8 +180,8 @@ export default ({ agent, reload = agent.reload }) => {
   // A change by somebody else shows at once, unless that would undo what is being typed.
   if (!edited.current) shownAs.current = JSON.stringify([agent.adapters, ...FIELDS.map(({ name }) => agent[name])]);
   const { data, error } = lists;
-  if (error && !data) return html`<${Empty} title="Settings cannot be read"><p>${error.sentence}</p><//>`;
-  if (!data) return html`<div class="state loading" role="status">Loading…</div>`;
+  if (error && !data) return html`<${Failure} error=${error} retry=${lists.reload} />`;
+  if (!data) return html`<${Loading} />`;
   const own = (all) => all.filter((one) => (one.organization ?? agent.organization) === agent.organization);
   return html`<${Editor} key=${shownAs.current} edited=${edited} agent=${agent} reload=${reload} templates=${own(data[0])} adapters=${data[1]} />`;
 };

@@ -3,7 +3,8 @@ import { html } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
-import { dayAfter, dayOf, usualMeasure } from "../../core/usage.js";
+import { dayAfter, utcDay } from "../../core/time.js";
+import { usualMeasure } from "../../core/usage.js";
 import { Empty, Loaded } from "../../ui/loaded.js";
 import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
@@ -24,7 +25,7 @@ const Report = ({ agent, usage }) => {
 
 /** Show the usage of an agent. A day that is chosen is shown in the day lane, too. */
 export default ({ agent }) => {
-  const today = dayOf(Date.now());
+  const today = utcDay(Date.now());
   const period = { agent: agent.id, start_date: dayAfter(today, -29), end_date: dayAfter(today) };
   const usage = useResource((signal) => get("/api/cloud/usage/", period, signal), [agent.id, today], {
     events: ["run.ended"],

@@ -2,7 +2,7 @@
 import { html, useState } from "../../lib.js";
 import { useEvents } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
-import { formatIn, formatInstant } from "../../core/time.js";
+import { formatInput, formatInstant } from "../../core/time.js";
 import { sourceWord } from "../../core/words.js";
 import { PhaseBadge, Sentence } from "../../ui/ui.js";
 import { Sentences, usePreview } from "./preview.js";
@@ -12,19 +12,18 @@ const NAMES = ["event", "priority", "count", "apart", "due", "at", "window"];
 const WIDTH = 1000;
 const DAY_MS = 86_400_000;
 
-const local = (instant, zone) => formatIn(instant, zone).replace(" ", "T");
 /** Return the milliseconds of a local time such as 2026-11-20T10:28 in a zone. */
 const instantOf = (text, zone) => {
   const asUtc = Date.parse(`${text}Z`);
-  return asUtc - (Date.parse(`${local(asUtc, zone)}Z`) - asUtc);
+  return asUtc - (Date.parse(`${formatInput(asUtc, zone)}Z`) - asUtc);
 };
 const presets = (zone) => [
   ["A text now", {}],
   ["Five texts in a row", { count: "5", apart: "2" }],
   ["An API call", { event: "api" }],
   ["A low priority", { event: "api", priority: "low" }],
-  ["A text this time tomorrow", { at: local(Date.now() + DAY_MS, zone) }],
-  ["Nothing for a day", { event: "none", at: local(Date.now() + DAY_MS, zone) }],
+  ["A text this time tomorrow", { at: formatInput(Date.now() + DAY_MS, zone) }],
+  ["Nothing for a day", { event: "none", at: formatInput(Date.now() + DAY_MS, zone) }],
 ];
 
 const choose = (changes) => setQuery({ ...Object.fromEntries(NAMES.map((name) => [name, null])), ...changes }, { replace: true });

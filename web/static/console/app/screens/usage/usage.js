@@ -5,8 +5,8 @@ import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { organization, session } from "../../core/session.js";
-import { now } from "../../core/time.js";
-import { dayAfter, dayOf, MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
+import { dayAfter, now, utcDay } from "../../core/time.js";
+import { MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
 import { Button, Empty, Line, Loaded, Money, Page, Table } from "../../ui/ui.js";
 import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
@@ -15,7 +15,7 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 
 const period = () => {
   const { from, to } = query.value;
-  const last = DAY.test(to) ? to : dayOf(now.peek());
+  const last = DAY.test(to) ? to : utcDay(now.peek());
   return { from: DAY.test(from) ? from : dayAfter(last, -29), to: last };
 };
 
@@ -35,7 +35,7 @@ const Choice = ({ label, name, value, options }) => html`<label>
 </label>`;
 
 const Period = ({ from, to }) => {
-  const today = dayOf(now.peek());
+  const today = utcDay(now.peek());
   const date = (name, value) =>
     html`<label>${name} <input type="date" value=${value} onChange=${(event) => setQuery({ from, to, [name]: event.target.value, day: null })} /></label>`;
   return html`<div class="actions usage-period" role="group" aria-label="Period">
