@@ -6,14 +6,10 @@ import { toggleFrozen } from "../core/live.js";
 import { currentUrl, navigate, path } from "../core/router.js";
 import { isOperator, session } from "../core/session.js";
 import { isForOperators, listedScreens, screenAt } from "../screens.js";
-import { Page } from "../ui/basics.js";
-import { Lazy } from "../ui/loaded.js";
-import { toast, Toasts } from "../ui/toast.js";
-import { Account } from "./account.js";
-import { LiveBadge } from "./live_badge.js";
+import { Lazy, Page, toast, Toasts } from "../ui/ui.js";
 import { Palette } from "./palette.js";
 import { KeyHelp } from "./key_help.js";
-import { ZoneChoice } from "./zone_choice.js";
+import { Account, LiveBadge, ZoneChoice } from "./top_bar.js";
 
 const opened = signal(null); // "palette" or "help"
 

@@ -1,5 +1,5 @@
 // Forms: labels, values by type, and the service's messages beside the fields that they are about.
-import { createContext, html, useContext, useRef, useState } from "../lib.js";
+import { createContext, html, useContext, useEffect, useRef, useState } from "../lib.js";
 import { flatten } from "../core/api.js";
 import { plain } from "../core/plain.js";
 
@@ -107,4 +107,14 @@ export const Field = ({ label, help, name, type = "text", nullable, ...rest }) =
     ${help && html`<small id="${own}-help">${help}</small>`}
     ${problem && html`<p class="error" id="${own}-error">${flatten(problem)}</p>`}
   </div>`;
+};
+
+/** Return a ref to an element whose first empty field, else its first field, gets the focus when `deps` change. */
+export const useFirstField = (deps = []) => {
+  const box = useRef(null);
+  useEffect(() => {
+    const fields = [...(box.current?.querySelectorAll("input, textarea, select") ?? [])];
+    (fields.find((one) => !one.value) ?? fields[0])?.focus();
+  }, deps);
+  return box;
 };

@@ -5,11 +5,10 @@ import { useRows } from "../core/keys.js";
 import { usePages } from "../core/resource.js";
 import { navigate, query, setQuery } from "../core/router.js";
 import { isAdmin, organization, session } from "../core/session.js";
-import { Button, ConfirmButton, CopyButton } from "./basics.js";
+import { Button, ConfirmButton, CopyButton, Table } from "./basics.js";
 import { Dialog } from "./dialog.js";
 import { changesOf, Field, Form } from "./form.js";
 import { Loaded } from "./loaded.js";
-import { Table } from "./table.js";
 import { toast } from "./toast.js";
 
 const PAGE = 100;

@@ -3,10 +3,7 @@ import { html } from "../../lib.js";
 import { get, queryString } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { query } from "../../core/router.js";
-import { Page, PhaseBadge } from "../../ui/basics.js";
-import { Lazy, Loaded } from "../../ui/loaded.js";
-import { Tabs } from "../../ui/tabs.js";
-import { Line } from "../../ui/text.js";
+import { Lazy, Line, Loaded, Page, PhaseBadge, Tabs } from "../../ui/ui.js";
 import { Actions, Head } from "./head.js";
 import { Lane } from "./lane.js";
 

@@ -2,11 +2,9 @@
 import { html } from "../../lib.js";
 import { get, post } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
-import { formatDuration, Instant, now } from "../../core/time.js";
+import { formatDuration, now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
-import { Button, Sentence } from "../../ui/basics.js";
-import { Line } from "../../ui/text.js";
-import { toast } from "../../ui/toast.js";
+import { Button, Instant, Line, Sentence, toast } from "../../ui/ui.js";
 import { AgentActions } from "../agents/action_bar.js";
 
 const RUN_ANSWERS = {

@@ -5,6 +5,7 @@ import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
 import { dayAfter } from "../../core/time.js";
 import { PHASES } from "../../core/words.js";
+import { Loading } from "../../ui/ui.js";
 import { columnAt, hourLabels, instantAt } from "./lane_days.js";
 import { LaneDay, Patterns, Swatch } from "./lane_day.js";
 import { LaneDetail } from "./lane_detail.js";
@@ -233,7 +234,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     </div>
     ${selected
       ? html`<${LaneDetail} agent=${agent} one=${selected} isPresent=${!shown.at && selected.isOpen} zoom=${() => showBand(shown, selected)} />`
-      : html`<div class="lane-detail" role="status">${timeline === NOTHING ? "Loading…" : "Nothing happened yet."}</div>`}
+      : html`<div class="lane-detail">${timeline === NOTHING ? html`<${Loading} />` : "Nothing happened yet."}</div>`}
     <${Legend} timeline=${timeline} />
     <${LaneTable} agent=${agent} items=${items} index=${index} />`;
 };

@@ -2,9 +2,8 @@
 import { html, useEffect, useState } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
-import { formatDuration, Instant, now } from "../../core/time.js";
-import { PhaseBadge, Sentence } from "../../ui/basics.js";
-import { Line, Text } from "../../ui/text.js";
+import { formatDuration, now } from "../../core/time.js";
+import { Instant, Line, PhaseBadge, Sentence, Text } from "../../ui/ui.js";
 import { outcomeWords } from "./run_words.js";
 import { actorWord, sentenceOf, spanWords, wordOf } from "./lane_words.js";
 

@@ -3,11 +3,9 @@ import { html } from "../../lib.js";
 import { useRows } from "../../core/keys.js";
 import { usePages } from "../../core/resource.js";
 import { navigate, query, setQuery } from "../../core/router.js";
-import { formatDuration, Instant, now } from "../../core/time.js";
+import { formatDuration, now } from "../../core/time.js";
 import { money, plural, reasonWords } from "../../core/words.js";
-import { Empty, Loaded } from "../../ui/loaded.js";
-import { VirtualRows } from "../../ui/rows.js";
-import { Line } from "../../ui/text.js";
+import { Empty, Instant, Line, Loaded, VirtualRows } from "../../ui/ui.js";
 import { journalWords, Outcome, OUTCOMES, secondsOf } from "./run_words.js";
 
 const REASONS = [

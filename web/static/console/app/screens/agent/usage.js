@@ -5,7 +5,7 @@ import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { dayAfter, utcDay } from "../../core/time.js";
 import { usualMeasure } from "../../core/usage.js";
-import { Empty, Loaded } from "../../ui/loaded.js";
+import { Empty, Loaded } from "../../ui/ui.js";
 import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
 const NONE = html`<${Empty} title="No model was called in the last 30 days">

@@ -5,7 +5,7 @@ import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { session } from "../../core/session.js";
 import { PHASES } from "../../core/words.js";
-import { Choice, TextFilter } from "../../ui/filters.js";
+import { Choice, TextFilter } from "../../ui/ui.js";
 
 const NAMES = ["search", "phase", "template", "tag", "status", "purpose", "name", "parent", "organization", "include_archived"];
 const FURTHER = NAMES.slice(4);

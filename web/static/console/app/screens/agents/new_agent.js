@@ -3,8 +3,7 @@ import { html, useState } from "../../lib.js";
 import { get, post } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { navigate } from "../../core/router.js";
-import { Dialog } from "../../ui/dialog.js";
-import { Field, Form } from "../../ui/form.js";
+import { Dialog, Field, Form } from "../../ui/ui.js";
 
 const ZONES = Intl.supportedValuesOf?.("timeZone") ?? [];
 const INBOX = "builtin/inbox";

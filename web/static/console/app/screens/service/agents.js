@@ -5,8 +5,7 @@ import { useRows } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
 import { navigate, query, setQuery } from "../../core/router.js";
 import { PHASES } from "../../core/words.js";
-import { Choice, TextFilter } from "../../ui/filters.js";
-import { Empty, Instant, Line, Loaded, PhaseBadge, Sentence, Table } from "../../ui/ui.js";
+import { Choice, Empty, Instant, Line, Loaded, PhaseBadge, Sentence, Table, TextFilter } from "../../ui/ui.js";
 
 const LIMIT = 100;
 const ID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;

@@ -3,10 +3,9 @@ import { html, useState } from "../../lib.js";
 import { get, patch, post } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { isAdmin } from "../../core/session.js";
-import { readForm } from "../../ui/form.js";
+import { Field, Form, Loaded, readForm, toast } from "../../ui/ui.js";
 import { DeleteButton } from "../../ui/resources.js";
 import { atFields, fitsForm, readSchema, SchemaFields } from "../../ui/schema_form.js";
-import { Field, Form, Loaded, toast } from "../../ui/ui.js";
 
 const PATH = "/api/toolbox/adapter-configs/";
 
