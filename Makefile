@@ -13,10 +13,10 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench events vendor dist lock
+.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench events vendor screenshots dist lock
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to paste next
 	@$(BIN)/hostsvc serve --guide
@@ -62,6 +62,9 @@ events: $(READY) ## write the list of event types in docs/events.md
 
 vendor: $(READY) ## copy the console's libraries from npm (needs npm) into web/static/console/vendor
 	@$(BIN)/python -m tests.console.vendor
+
+screenshots: $(READY) ## take the pictures of docs/console anew (needs a Chromium)
+	@$(BIN)/python -m tests.console.screenshots
 
 dist: $(READY) ## build the wheel and the sdist into dist/
 	@$(BIN)/python -m hatchling build

@@ -104,13 +104,13 @@ def operator(http: aiohttp.ClientSession, console_service: ServiceProcess) -> Pe
     return Person(client, {"kind": "operator", "token": OPERATOR_TOKEN})
 
 
-async def sign_up(http: aiohttp.ClientSession, url: str) -> Person:
+async def sign_up(http: aiohttp.ClientSession, url: str, organization_name: str = "Example") -> Person:
     """Sign up a person with a new organization."""
     account = await Client(http, url).post(
         "/api/organizations/auth/signup/",
         email=f"{uuid4().hex}@example.org",
         password=PASSWORD,
-        organization_name="Example",
+        organization_name=organization_name,
     )
     organization = {**account["organization"], "role": "owner"}
     session = {

@@ -1,7 +1,9 @@
 """What is true of every screen: accessibility, a reload that shows the same, and room on a telephone."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -13,12 +15,18 @@ from tests.console.accessibility import violations
 from tests.console.addresses import ADDRESSES, wait_until_ready
 from tests.console.conftest import sign_up
 from tests.console.hostile_organization import Organization, fill
-from tests.console.visits import Console, Person
+from tests.console.visits import PAINTED, Console, Person
 
 PASSING = re.compile(r"\d+(\.\d+)?|(?<=\d) (ms|s|min|h|d)\b|\b(now|in|ago)\b|live|connecting")  # time passes
+PATIENCE_SECONDS = 5.0
 PHONE: ViewportSize = {"width": 360, "height": 740}
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
-TOO_WIDE = "document.documentElement.scrollWidth > innerWidth"
+# The elements that reach beyond the window, if the page scrolls sideways.
+TOO_WIDE = """
+() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")]
+    .filter(element => element.getBoundingClientRect().right > innerWidth)
+    .map(element => element.outerHTML.slice(0, 150))
+"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -47,22 +55,31 @@ async def problems_at(page: Page, url: str) -> list[str]:
     """Return what is wrong with the screen at an address."""
     await page.goto(url)
     await wait_until_ready(page)
-    before = await words_of(page)
     found = await violations(page)
-    await page.reload()
-    await wait_until_ready(page)
-    if await words_of(page) != before:
-        found.append("a reload shows something else")
+    before = await words_of(page)
     await page.emulate_media(color_scheme="dark")
-    found += [f"dark: {each}" for each in await violations(page)]
+    found += [f"dark: {each}" for each in await violations(page, only="color-contrast")]
     await page.emulate_media(color_scheme="light")
+    await page.reload()
+    found += [f"not after a reload: {line}" for line in await missing_lines(page, before)]
     await page.set_viewport_size(PHONE)
-    if await page.evaluate(TOO_WIDE):
-        found.append("wider than a telephone")
+    await page.evaluate(PAINTED)
+    found += [f"wider than a telephone: {element}" for element in await page.evaluate(TOO_WIDE)]
     await page.set_viewport_size(DESKTOP)
     return found
 
 
-async def words_of(page: Page) -> str:
-    """Return the words on the page, without times, which go on."""
-    return PASSING.sub("", await page.locator("main").inner_text())
+async def missing_lines(page: Page, expected: set[str]) -> set[str]:
+    """Return the lines of a page that it does not show again within some seconds of its reload."""
+    missing = expected
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while missing := expected ^ await words_of(page):
+                await page.evaluate(PAINTED)
+    return missing
+
+
+async def words_of(page: Page) -> set[str]:
+    """Return the lines on the page, without times, which go on."""
+    await wait_until_ready(page)
+    return set(PASSING.sub("", await page.locator("main").inner_text()).splitlines())

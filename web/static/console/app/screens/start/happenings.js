@@ -7,7 +7,7 @@ export const happenings = (events) => {
   let phase = "asleep";
   for (const { id, at, type, data, resource } of events) {
     if (type === "notification.created") {
-      rows.push({ id, at, sentence: resource?.title ?? "" });
+      rows.push({ id, at, kind: data.source === "sms" ? "text" : "notice", sentence: resource?.title ?? "" });
     } else if (data.to) {
       phase = data.to;
       hasRun ||= phase === "running";

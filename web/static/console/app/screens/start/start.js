@@ -70,9 +70,9 @@ const Happenings = ({ agent }) => {
         const { rows, isDone } = happenings(data.events);
         return html`<ol aria-live="polite">
             ${rows.map(
-              ({ id, at, phase, sentence }) => html`<li key=${id}>
+              ({ id, at, phase, kind, sentence }) => html`<li key=${id}>
                 <${Instant} at=${at} style="time" />
-                ${phase ? html`<${PhaseBadge} phase=${phase} />` : html`<span class="badge">text</span>`}
+                ${phase ? html`<${PhaseBadge} phase=${phase} />` : html`<span class="badge">${kind}</span>`}
                 <${Sentence} text=${sentence} />
               </li>`,
             )}
