@@ -1,6 +1,6 @@
 // The frame around all screens: navigation, the state of the connection, and what is the same everywhere.
 import { html, signal, useEffect } from "../lib.js";
-import { copyText } from "../core/clipboard.js";
+import { copyText } from "../core/export.js";
 import { useKeys } from "../core/keys.js";
 import { toggleFrozen } from "../core/live.js";
 import { currentUrl, navigate, path } from "../core/router.js";

@@ -1,17 +1,18 @@
 // Small parts that every screen uses.
 import { html, useState } from "../lib.js";
-import { copyText } from "../core/clipboard.js";
+import { copyText } from "../core/export.js";
 import { localize } from "../core/time.js";
 import { money, PHASES } from "../core/words.js";
 import { setTitle } from "../core/router.js";
+import { Line } from "./text.js";
 import { toast } from "./toast.js";
 
-/** Show a screen's heading with its actions, and its contents. `title` is text, `heading` may be more than that. */
+/** Show a screen's heading with its actions, and its contents. `title` is text, also of tenants; `heading` may be more than that. */
 export const Page = ({ title, heading, actions, children }) => {
   setTitle(title);
   return html`<div class="page">
     <header class="page-head">
-      <h1>${heading ?? title}</h1>
+      <h1>${heading ?? html`<${Line} value=${title} />`}</h1>
       <div class="actions">${actions}</div>
     </header>
     ${children}

@@ -4,6 +4,7 @@ import { flatten } from "../core/api.js";
 import { plain } from "../core/plain.js";
 
 const Errors = createContext({});
+const ZONES = Intl.supportedValuesOf("timeZone");
 let fieldCount = 0;
 
 const READERS = {
@@ -108,6 +109,10 @@ export const Field = ({ label, help, name, type = "text", nullable, ...rest }) =
     ${problem && html`<p class="error" id="${own}-error">${flatten(problem)}</p>`}
   </div>`;
 };
+
+/** Show a field for a time zone. */
+export const ZoneField = (props) => html`<${Field} ...${props} list="zones" />
+  <datalist id="zones">${ZONES.map((one) => html`<option value=${one}></option>`)}</datalist>`;
 
 /** Return a ref to an element whose first empty field, else its first field, gets the focus when `deps` change. */
 export const useFirstField = (deps = []) => {

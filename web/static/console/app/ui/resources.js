@@ -5,7 +5,7 @@ import { useRows } from "../core/keys.js";
 import { usePages } from "../core/resource.js";
 import { navigate, query, setQuery } from "../core/router.js";
 import { isAdmin, organization, session } from "../core/session.js";
-import { Button, ConfirmButton, CopyButton, Table } from "./basics.js";
+import { Button, ConfirmButton, CopyButton, Page, Table } from "./basics.js";
 import { Dialog } from "./dialog.js";
 import { changesOf, Field, Form } from "./form.js";
 import { Loaded } from "./loaded.js";
@@ -69,6 +69,15 @@ export const ResourceForm = ({ path, resource, groups, adapt = (values) => value
     ${children}
   <//>`;
 };
+
+/** Show the page for a new resource, which leads to it, or calls `saved` with it. */
+export const NewResource = ({ title, home, note, saved, children, ...form }) => html`<${Page} title=${title}>
+  ${note}
+  <section class="card">
+    <${ResourceForm} ...${form} saved=${saved ?? (({ id }) => navigate(`${home}/${id}`, { replace: true }))} actions=${html`<a href=${home}>Cancel</a>`} />
+  </section>
+  ${children}
+<//>`;
 
 /** Show a button that deletes a resource after a question. */
 export const DeleteButton = ({ path, query: options, question, done, label = "Delete" }) => html`<${ConfirmButton}

@@ -3,12 +3,11 @@ import { html, useEffect, useRef, useState } from "../../lib.js";
 import { get, patch } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatInput } from "../../core/time.js";
-import { changesOf, Failure, Field, Form, Line, Loading, readForm, toast } from "../../ui/ui.js";
+import { changesOf, Failure, Field, Form, Line, Loading, namesOf, readForm, toast } from "../../ui/ui.js";
 import { listOf, Sentences, usePreview } from "./preview.js";
 
 const options = (...values) => values.map((one) => [one, one.replaceAll("_", " ")]);
 const EFFORTS = options("none", "minimal", "low", "medium", "high", "xhigh");
-const ZONES = Intl.supportedValuesOf("timeZone");
 
 // `from`: the template's field that counts while the agent's own is `blank`.
 const GROUPS = [
@@ -21,7 +20,7 @@ const GROUPS = [
       { name: "unpriced", label: "Models without a known price", type: "select", options: [["refuse", "refuse, if there is a cap"], ["allow", "allow, as free"]], blank: null, from: "unpriced", fallback: "refuse" },
       { name: "max_sleep_hours", label: "Longest sleep, in hours", type: "number", blank: null, help: "Counted from the start of a run; blank: no limit." },
       { name: "sleep_until", label: "Asleep until", type: "datetime", blank: null, help: "In the agent's time zone, such as 2026-11-23T09:00; blank: as long as it may." },
-      { name: "timezone", label: "Time zone", list: "settings-zones" },
+      { name: "timezone", label: "Time zone", },
     ],
   },
   {
@@ -96,7 +95,7 @@ const Setting = ({ field, agent, values, template, templates, form }) => {
   const inherited = from && inheritedBy(field, template);
   if (field.name === "template") {
     rest.type = "select";
-    rest.options = [["", "none"], ...templates.map(({ id, name }) => [id, name])];
+    rest.options = [["", "none"], ...namesOf(templates)];
   } else if (from && rest.type === "select") rest.options = [["", `inherit (${inherited})`], ...rest.options];
   else if (from) rest.placeholder = inherited;
   const origin = from && html`<${Origin} ...${{ field, value: values[field.name], template, inherited, clear }} />`;
@@ -163,7 +162,6 @@ const Editor = ({ agent, reload, templates, adapters, edited }) => {
   return html`<div class="columns settings" ref=${box}>
     <${Form} save=${save} submit="Save changes" onInput=${() => setTyped(read())}>
       ${sections}
-      <datalist id="settings-zones">${ZONES.map((one) => html`<option value=${one} />`)}</datalist>
     <//>
     <${Effect} agent=${agent} changes=${changes} />
   </div>`;

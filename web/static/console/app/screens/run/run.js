@@ -200,7 +200,7 @@ const OfTrace = ({ run }) => {
       Written for <a href="/console/agents/${trace.agent}">its agent</a>, started ${" "}<${Instant} at=${trace.started_at} style="full" />
     </p>
     ${trace.error && html`<div class="card run-error"><${Text} value=${trace.error} /></div>`}`;
-  const show = (trace) => html`<${Page} title=${trace.name} heading=${html`<${Line} value=${trace.name} />`} actions=${html`<${Outcome} of=${trace} />`}>
+  const show = (trace) => html`<${Page} title=${trace.name} actions=${html`<${Outcome} of=${trace} />`}>
     <${Trace} read=${spans}>${about(trace)}<//>
   <//>`;
   return html`<${Loaded} of=${found}>${show}<//>`;

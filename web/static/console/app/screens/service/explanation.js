@@ -57,7 +57,7 @@ export const Explanation = ({ id }) => {
   const path = `/status/supervisors/${encodeURIComponent(id)}/`;
   const agent = useResource((signal) => get(path, { at }, signal), [id, at], { events: ["agent.*", "run.*", "notification.*"], agent: id });
   const name = agent.data?.name ?? "Agent";
-  return html`<${Page} title=${name} heading=${html`<${Line} value=${name} />`} actions=${html`<a href="/console/service">All agents</a>`}>
+  return html`<${Page} title=${name} actions=${html`<a href="/console/service">All agents</a>`}>
     <${Moment} key=${at} />
     <${Loaded} of=${agent}>${(data) => html`<${Explained} agent=${data} />`}<//>
   <//>`;

@@ -5,7 +5,7 @@ import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
 import { navigate } from "../../core/router.js";
 import { plural } from "../../core/words.js";
-import { DeleteButton, ResourceForm, ResourceList } from "../../ui/resources.js";
+import { DeleteButton, NewResource, ResourceForm, ResourceList } from "../../ui/resources.js";
 import { Empty, Instant, Line, Loaded, Money, Page } from "../../ui/ui.js";
 import { Secrets } from "../toolbox/secrets.js";
 import { groupsFor } from "./fields.js";
@@ -34,12 +34,7 @@ const List = () => {
   <//>`;
 };
 
-const New = () => html`<${Page} title="New template">
-  <section class="card">
-    <${ResourceForm} path=${PATH} groups=${groupsFor(null)} saved=${({ id }) => navigate(`${HOME}/${id}`, { replace: true })}
-      actions=${html`<a href=${HOME}>Cancel</a>`} />
-  </section>
-<//>`;
+const New = () => html`<${NewResource} title="New template" home=${HOME} path=${PATH} groups=${groupsFor(null)} />`;
 
 const Agents = ({ agents, id }) => html`<section class="card">
   <h2>Agents with this template</h2>
@@ -85,7 +80,7 @@ const Detail = ({ id }) => {
     events: ["agent.created", "agent.changed", "agent.deleted"],
   });
   const name = template.data?.name ?? "Template";
-  return html`<${Page} title=${name} heading=${html`<${Line} value=${name} />`}>
+  return html`<${Page} title=${name}>
     <${Loaded} of=${template}>
       ${(data) => html`<div class="columns">
         <div>

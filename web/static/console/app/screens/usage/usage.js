@@ -1,13 +1,13 @@
 // What the calls of models cost, day by day.
 import { html } from "../../lib.js";
-import { plain } from "../../core/plain.js";
 import { get } from "../../core/api.js";
+import { saveFile } from "../../core/export.js";
 import { useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { organization, session } from "../../core/session.js";
 import { dayAfter, now, utcDay } from "../../core/time.js";
 import { MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
-import { Button, Empty, Line, Loaded, Money, Page, Table } from "../../ui/ui.js";
+import { Button, Empty, Line, Loaded, Money, namesOf, Page, QueryChoice, Table } from "../../ui/ui.js";
 import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
 const PRESETS = [7, 30, 90, 365];
@@ -21,18 +21,8 @@ const period = () => {
 
 const download = (usage) => {
   const { from, to } = period();
-  const url = URL.createObjectURL(new Blob([usageCsv(usage)], { type: "text/csv" }));
-  const link = Object.assign(document.createElement("a"), { href: url, download: `usage_${from}_${to}.csv` });
-  link.click();
-  setTimeout(URL.revokeObjectURL, 1000, url);
+  saveFile(new Blob([usageCsv(usage)], { type: "text/csv" }), `usage_${from}_${to}.csv`);
 };
-
-const Choice = ({ label, name, value, options }) => html`<label>
-  ${label}
-  <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
-    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${plain(text)}</option>`)}
-  </select>
-</label>`;
 
 const Period = ({ from, to }) => {
   const today = utcDay(now.peek());
@@ -48,11 +38,6 @@ const Period = ({ from, to }) => {
   </div>`;
 };
 
-const named = (found, chosen) => {
-  const pairs = (found ?? []).map(({ id, name }) => [id, name]);
-  return !chosen || pairs.some(([id]) => id === chosen) ? pairs : [...pairs, [chosen, chosen]];
-};
-
 const Filters = ({ from, to, measure }) => {
   const { template = "", agent = "", organization: owner = "" } = query.value;
   const templates = useResource(() => get("/api/templates/", { limit: 500 }));
@@ -60,10 +45,10 @@ const Filters = ({ from, to, measure }) => {
   const { organizations = [] } = session.value;
   return html`<div class="filters">
     <${Period} from=${from} to=${to} />
-    <${Choice} label="Show" name="by" value=${measure} options=${Object.entries(MEASURES).map(([id, { label }]) => [id, label])} />
-    <${Choice} label="Template" name="template" value=${template} options=${[["", "all"], ...named(templates.data, template)]} />
+    <${QueryChoice} label="Show" name="by" value=${measure} options=${Object.entries(MEASURES).map(([id, { label }]) => [id, label])} />
+    <${QueryChoice} label="Template" name="template" options=${[["", "all"], ...namesOf(templates.data, template)]} />
     ${organizations.length > 1 &&
-    html`<${Choice} label="Organization" name="organization" value=${owner} options=${[["", "all"], ...named(organizations, owner)]} />`}
+    html`<${QueryChoice} label="Organization" name="organization" options=${[["", "all"], ...namesOf(organizations, owner)]} />`}
     ${agent &&
     html`<span class="badge">Agent: <${Line} value=${known?.name ?? agent} max=${60} />
       <button class="quiet" aria-label="All agents" onClick=${() => setQuery({ agent: null })}>✕</button></span>`}
