@@ -107,6 +107,7 @@ async def test_selection_survives_a_reload(console: Console, person: Person) -> 
     await row_of(page, "Cleo").get_by_role("checkbox").click(modifiers=["Shift"])
     await expect(page.get_by_text("3 agents selected")).to_be_visible()
     await row_of(page, "Ben").get_by_role("checkbox").click()
+    await expect(page).to_have_url(re.compile(r"selected=[\w-]+%2C[\w-]+$"))
     await page.reload()
 
     await expect(page.get_by_text("2 agents selected")).to_be_visible()

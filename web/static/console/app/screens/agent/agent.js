@@ -1,7 +1,7 @@
 // One agent: what it does and why, its day lane, and below it the parts of its life as tabs.
 import { html } from "../../lib.js";
-import { get, queryString } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { queryString } from "../../core/api.js";
+import { useGet } from "../../core/resource.js";
 import { query } from "../../core/router.js";
 import { Lazy, Line, Loaded, Page, PhaseBadge, Tabs } from "../../ui/ui.js";
 import { Actions, Head } from "./head.js";
@@ -21,7 +21,7 @@ const STATE_EVENTS = ["agent.*", "run.*", "notification.*", "budget.*", "organiz
 
 const Agent = ({ agent, tab, reload }) => {
   const options = { events: STATE_EVENTS, agent: agent.id, every: 15 };
-  const state = useResource((signal) => get(`/api/cloud/agents/${agent.id}/supervisor/`, {}, signal), [agent.id], options);
+  const state = useGet(`/api/cloud/agents/${agent.id}/supervisor/`, {}, options);
   const lane = Object.fromEntries(OF_LANE.map((name) => [name, query.value[name]]));
   const tabs = TABS.map(({ id, label }) => ({ id, label, href: `/console/agents/${agent.id}/${id}${queryString(lane)}` }));
   const current = TABS.find(({ id }) => id === tab) ?? TABS[0];
@@ -37,6 +37,6 @@ const Agent = ({ agent, tab, reload }) => {
 
 /** Show an agent with its day lane and the tab of the address. */
 export default ({ id, tab }) => {
-  const agent = useResource((signal) => get(`/api/cloud/agents/${id}/`, {}, signal), [id], { events: ["agent.*"], agent: id });
+  const agent = useGet(`/api/cloud/agents/${id}/`, {}, { events: ["agent.*"], agent: id });
   return html`<${Loaded} of=${agent}>${(data) => html`<${Agent} agent=${data} tab=${tab} reload=${agent.reload} />`}<//>`;
 };

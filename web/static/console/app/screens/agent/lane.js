@@ -190,6 +190,19 @@ const Legend = ({ timeline }) => {
 const Description = ({ one, zone }) => html`${wordOf(one)}, ${spanWords(one, zone, Date.now())}.
   <bdi>${one.title}</bdi> <bdi>${sentenceOf(one, zone)}</bdi>`;
 
+/** Return the reference of a box that scrolls to the selected item where it is narrower than the lane. */
+const useScroll = (shown, selected, width) => {
+  const frame = useRef(null);
+  useLayoutEffect(() => {
+    const { scrollWidth, clientWidth } = frame.current;
+    if (!selected || scrollWidth <= clientWidth) return;
+    const { from, to } = shown.view;
+    const column = columnAt(shown.laneOf(selected.at), selected.at);
+    frame.current.scrollLeft = ((column - from) / (to - from)) * scrollWidth - clientWidth / 2;
+  }, [width, selected?.start, shown.view.from, shown.view.to]);
+  return frame;
+};
+
 const LaneOf = ({ agent, shown, timeline, keys }) => {
   const [box, width] = useWidth();
   const items = useMemo(() => itemsOf(timeline), [timeline]);
@@ -199,14 +212,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     if (selected?.phase === "mixed") showBand(shown, selected);
     else document.querySelector(".lane-detail a")?.click();
   };
-  const frame = useRef(null);
-  useLayoutEffect(() => {
-    const { scrollWidth, clientWidth } = frame.current;
-    if (!selected || scrollWidth <= clientWidth) return;
-    const { from, to } = shown.view;
-    const column = columnAt(shown.laneOf(selected.at), selected.at);
-    frame.current.scrollLeft = ((column - from) / (to - from)) * scrollWidth - clientWidth / 2;
-  }, [width, selected?.start, shown.view.from, shown.view.to]);
+  const frame = useScroll(shown, selected, width);
   keys.current = keysOf(shown, timeline, items, index, open);
   const onKeyDown = (event) => {
     const run = keys.current[event.key];

@@ -1,7 +1,6 @@
 // What an agent has used in the last 30 days.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { dayAfter, utcDay } from "../../core/time.js";
 import { usualMeasure } from "../../core/usage.js";
@@ -27,7 +26,7 @@ const Report = ({ agent, usage }) => {
 export default ({ agent }) => {
   const today = utcDay(Date.now());
   const period = { agent: agent.id, start_date: dayAfter(today, -29), end_date: dayAfter(today) };
-  const usage = useResource((signal) => get("/api/cloud/usage/", period, signal), [agent.id, today], {
+  const usage = useGet("/api/cloud/usage/", period, {
     events: ["run.ended"],
     agent: agent.id,
   });

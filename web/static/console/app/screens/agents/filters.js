@@ -1,7 +1,6 @@
 // The filters of the agents, all of them in the address.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { session } from "../../core/session.js";
 import { PHASES } from "../../core/words.js";
@@ -32,7 +31,7 @@ const choose = (name) => (value) => filter({ [name]: value });
 const any = (words, values) => [["", words], ...values.map((one) => (Array.isArray(one) ? one : [one, one]))];
 
 const Templates = () => {
-  const { data } = useResource((signal) => get("/api/templates/", { limit: 500 }, signal));
+  const { data } = useGet("/api/templates/", { limit: 500 });
   const chosen = query.value.template;
   return html`<${Choice} label="Template" value=${chosen} options=${any("any template", namesOf(data, chosen))} change=${choose("template")} />`;
 };

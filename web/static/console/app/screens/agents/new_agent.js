@@ -1,7 +1,7 @@
 // The window in which an agent is created.
 import { html, useState } from "../../lib.js";
-import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { post } from "../../core/api.js";
+import { useGet } from "../../core/resource.js";
 import { navigate } from "../../core/router.js";
 import { Dialog, Field, Form, namesOf, ZoneField } from "../../ui/ui.js";
 
@@ -16,7 +16,7 @@ const create = async ({ name, template, model, timezone, max_sleep_hours: hours 
 
 /** Show the form for a new agent. */
 export const NewAgent = ({ close, template = "" }) => {
-  const { data: templates } = useResource((signal) => get("/api/templates/", { limit: 500 }, signal));
+  const { data: templates } = useGet("/api/templates/", { limit: 500 });
   const [chosen, setChosen] = useState(template);
   const inherited = templates?.find(({ id }) => id === chosen)?.default_model;
   const options = [["", "none"], ...namesOf(templates)];

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { isFrozen } from "../../core/live.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { navigate, query, setQuery } from "../../core/router.js";
 import { now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
@@ -193,7 +193,7 @@ const OfRun = ({ id, run }) => {
 };
 
 const OfTrace = ({ run }) => {
-  const found = useResource((signal) => get(`/api/tracing/traces/${run}/`, { limit: 1 }, signal), [run], { every: 5 });
+  const found = useGet(`/api/tracing/traces/${run}/`, { limit: 1 }, { every: 5 });
   const spans = useSpans(run, found.data?.ended_at === null);
   useKeys({ u: { help: "Go to the agent", run: () => found.data && navigate(`/console/agents/${found.data.agent}`) } });
   const about = (trace) => html`<p class="run-about">

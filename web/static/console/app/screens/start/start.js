@@ -1,7 +1,7 @@
 // The first use: a template, an agent, a text, and what the agent then does, as it happens.
 import { html } from "../../lib.js";
 import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { BASE, query, setQuery } from "../../core/router.js";
 import { Field, Form, Instant, Line, Loaded, Page, PhaseBadge, Sentence, toast, useFirstField } from "../../ui/ui.js";
 
@@ -69,7 +69,7 @@ const happenings = (events) => {
 };
 
 const Happenings = ({ agent }) => {
-  const events = useResource(() => get(`/api/cloud/agents/${agent}/events/`, { after: 0, limit: 500 }), [agent], {
+  const events = useGet(`/api/cloud/agents/${agent}/events/`, { after: 0, limit: 500 }, {
     events: ["agent.*", "run.*", "notification.*"],
     agent,
   });

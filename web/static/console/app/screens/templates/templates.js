@@ -1,8 +1,7 @@
 // Templates: settings that many agents share.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate } from "../../core/router.js";
 import { plural } from "../../core/words.js";
 import { DeleteButton, NewResource, ResourceForm, ResourceList } from "../../ui/resources.js";
@@ -47,8 +46,8 @@ const Agents = ({ agents, id }) => html`<section class="card">
 </section>`;
 
 const Adapters = ({ id }) => {
-  const configs = useResource(() => get("/api/toolbox/adapter-configs/", { template: id, limit: 100 }), [id]);
-  const adapters = useResource(() => get("/api/toolbox/adapters/", { limit: 200 }));
+  const configs = useGet("/api/toolbox/adapter-configs/", { template: id, limit: 100 });
+  const adapters = useGet("/api/toolbox/adapters/", { limit: 200 });
   const configured = new Set(configs.data?.map(({ adapter }) => adapter));
   return html`<section class="card">
     <h2>Adapters for its agents</h2>
@@ -75,8 +74,8 @@ const Deletion = ({ template, agents }) => {
 };
 
 const Detail = ({ id }) => {
-  const template = useResource(() => get(`${PATH}${encodeURIComponent(id)}/`), [id]);
-  const agents = useResource(() => get("/api/cloud/agents/", { template: id, include_archived: true, limit: MAX_SHOWN + 1 }), [id], {
+  const template = useGet(`${PATH}${encodeURIComponent(id)}/`);
+  const agents = useGet("/api/cloud/agents/", { template: id, include_archived: true, limit: MAX_SHOWN + 1 }, {
     events: ["agent.created", "agent.changed", "agent.deleted"],
   });
   const name = template.data?.name ?? "Template";

@@ -1,7 +1,6 @@
 // One adapter: its settings, its tools, and how the agents of each template use it.
 import { html, useState } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate, query } from "../../core/router.js";
 import { safeUrl } from "../../core/words.js";
 import { DeleteButton, isHere, ResourceForm, roleIn } from "../../ui/resources.js";
@@ -62,7 +61,7 @@ const ToolDialog = ({ adapter, tool, close, saved }) => html`<${Dialog} title=${
 <//>`;
 
 const Tools = ({ adapter, mayEdit }) => {
-  const tools = useResource(() => get("/api/toolbox/tools/", { adapter: adapter.id, limit: 200 }), [adapter.id]);
+  const tools = useGet("/api/toolbox/tools/", { adapter: adapter.id, limit: 200 });
   const [opened, setOpened] = useState(null);
   const columns = [
     { title: "Name", cell: (row) => html`<button class="quiet" onClick=${() => setOpened(row)}><${Line} value=${row.name} max=${80} /></button>` },
@@ -97,7 +96,7 @@ const Settings = ({ adapter, mayEdit, reload }) => {
 };
 
 const Configs = ({ adapter }) => {
-  const templates = useResource(() => get("/api/templates/", { limit: 500 }));
+  const templates = useGet("/api/templates/", { limit: 500 });
   const { template } = query.value;
   return html`<section class="card">
     <${Loaded} of=${templates} empty=${html`<p class="muted">Agents use an adapter with the configuration of their template. <a href="/console/templates/new">Create a template</a></p>`}>
@@ -111,7 +110,7 @@ const Configs = ({ adapter }) => {
 
 /** Show one adapter. */
 export const Adapter = ({ id }) => {
-  const adapter = useResource(() => get(`/api/toolbox/adapters/${encodeURIComponent(id)}/`), [id]);
+  const adapter = useGet(`/api/toolbox/adapters/${encodeURIComponent(id)}/`);
   const { template } = query.value;
   const tab = query.value.tab ?? (template ? "config" : "tools");
   const tabs = [

@@ -2,7 +2,7 @@
 import { html } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { saveFile } from "../../core/export.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { organization, session } from "../../core/session.js";
 import { dayAfter, now, utcDay } from "../../core/time.js";
@@ -40,7 +40,7 @@ const Period = ({ from, to }) => {
 
 const Filters = ({ from, to, measure }) => {
   const { template = "", agent = "", organization: owner = "" } = query.value;
-  const templates = useResource(() => get("/api/templates/", { limit: 500 }));
+  const templates = useGet("/api/templates/", { limit: 500 });
   const { data: known } = useResource(() => (agent ? get(`/api/cloud/agents/${encodeURIComponent(agent)}/`) : Promise.resolve(null)), [agent]);
   const { organizations = [] } = session.value;
   return html`<div class="filters">
@@ -72,7 +72,7 @@ const AGENT_COLUMNS = [
 
 /** Show the most expensive agents; they are read after the chart, because this takes longer. */
 const TopAgents = ({ filters }) => {
-  const { data } = useResource((signal) => get("/api/cloud/usage/", { ...filters, top_agents: 10 }, signal), [JSON.stringify(filters)]);
+  const { data } = useGet("/api/cloud/usage/", { ...filters, top_agents: 10 });
   if (!data?.top_agents.length) return null;
   return html`<h2>Agents that cost the most</h2>
     <${Table} columns=${AGENT_COLUMNS} rows=${data.top_agents} id=${(row) => row.agent} label="Agents that cost the most" />`;

@@ -1,8 +1,8 @@
 // Event webhooks: addresses that are told what happens, and what was delivered to them.
 import { html, useState } from "../../lib.js";
-import { get, post } from "../../core/api.js";
+import { post } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate, query } from "../../core/router.js";
 import { isAdmin } from "../../core/session.js";
 import { AdminNote, DeleteButton, NewResource, OnceDialog, ResourceForm, ResourceList } from "../../ui/resources.js";
@@ -97,7 +97,7 @@ const Actions = ({ id, isOn, reload, onTest }) => {
 };
 
 const Detail = ({ id }) => {
-  const webhook = useResource(() => get(`${PATH}${encodeURIComponent(id)}/`), [id], { events: EVENTS, every: 15 });
+  const webhook = useGet(`${PATH}${encodeURIComponent(id)}/`, {}, { events: EVENTS, every: 15 });
   const [tests, setTests] = useState(0);
   const name = webhook.data?.url ?? "Webhook";
   const tab = query.value.tab === "settings" ? "settings" : "deliveries";
