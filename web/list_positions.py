@@ -2,7 +2,7 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ UNKNOWN = (
     "This is no position in a list of this order: take the address of the next page from the Link header."
 )
 MAX_COUNT = 2**63
+MAX_EXPONENT = 1000  # far beyond any cost, and well within what the database can compare
 
 
 def write_position(position: Position) -> str:
@@ -45,12 +46,12 @@ def _instant(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(text)
-    return moment
+    return moment.astimezone(UTC)  # fails beyond the first and the last year, which no database stores
 
 
 def _amount(text: str) -> Decimal:
     amount = Decimal(text)
-    if not amount.is_finite():
+    if not amount.is_finite() or abs(amount.adjusted()) > MAX_EXPONENT:
         raise ValueError(text)
     return amount
 

@@ -32,6 +32,13 @@ async def test_single_keys_can_be_switched_off(console: Console, person: Person)
     await expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
 
 
+async def test_link_to_what_is_shown_is_copied(console: Console, person: Person) -> None:
+    page = await console.open("/people?tab=keys", person, permissions=["clipboard-read", "clipboard-write"])
+    await page.keyboard.press("y")
+    await expect(page.get_by_text("The link to what you see is copied.")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == f"{console.url}/console/people?tab=keys"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_frame_is_accessible(console: Console, person: Person, scheme: str) -> None:
     page = await console.open("/nowhere", person, color_scheme=scheme)

@@ -62,6 +62,7 @@ MORE: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trace": ("POST", "end/", {"error": SIDE, "name": LINE}),
     "span": ("POST", "end/", {"error": SIDE}),
 }
+ENDS_TOKENS = {"/api/organizations/auth/logout/", "/api/organizations/auth/password/"}
 SPANS = [{"name": f"{number:04}{LINE[4:]}", "span_type": LINE[:64]} for number in range(500)]
 
 FILL_RUNS = "UPDATE run SET notifications = ARRAY(SELECT gen_random_uuid() FROM generate_series(1, 1000))"
@@ -164,8 +165,8 @@ async def longest(shared_service: Service) -> AsyncIterator[LongestBuilder]:
 
 
 async def request_of(route: Route, longest: LongestBuilder, ours: Tenant) -> Request:
-    """Return a request about the longest resources, or about others if it would remove them."""
-    if route.method == "DELETE" or route.path == "/api/organizations/auth/logout/":
+    """Return a request about the longest resources, or about others if it would remove them or a token."""
+    if route.method == "DELETE" or route.path in ENDS_TOKENS:
         request = await make(ours, route)
     else:
         request = await longest.request(route)

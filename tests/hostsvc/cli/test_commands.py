@@ -14,6 +14,7 @@ from tests.git_repository import GitRepository
 from tests.hostsvc.cli.shell import Shell, finished, first_line, hostsvc, refusal, started
 
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
+PASTE = "Or paste into another terminal to sign up and get an API key:"
 
 
 def test_check_config_without_file_reports_the_defaults(tmp_path: Path) -> None:
@@ -155,8 +156,8 @@ def test_guide_lines_create_an_account_and_a_key(tmp_path: Path, shell: Shell, d
     with shell.start(
         tmp_path, "serve", "--guide", HOSTSVC__DATABASE__URL=database_url, **ANY_PORT
     ) as service:
-        lines = [first_line(service) for _ in range(10)]
-        to_paste = "\n".join(lines[lines.index("") + 3 :])
+        lines = [first_line(service) for _ in range(12)]
+        to_paste = "\n".join(lines[lines.index(PASTE) + 1 :])
         pasted, again = (
             subprocess.run(
                 ["bash", "-c", to_paste],

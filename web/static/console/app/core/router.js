@@ -29,12 +29,17 @@ const writeReplacement = () => {
   replacement = null;
 };
 
+const replaceSoon = (url) => {
+  const isFirst = timer === null;
+  replacement = url;
+  if (isFirst) writeReplacement();
+  timer ??= setTimeout(writeReplacement, REPLACE_MS);
+};
+
 const moveTo = (url, replace) => {
   if (url === place.value.pathname + place.value.search) return;
-  if (replace) {
-    replacement = url;
-    timer ??= setTimeout(writeReplacement, REPLACE_MS);
-  } else {
+  if (replace) replaceSoon(url);
+  else {
     writeReplacement();
     history.pushState(null, "", url);
   }

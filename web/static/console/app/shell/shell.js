@@ -3,7 +3,7 @@ import { html, signal, useEffect, useState } from "../lib.js";
 import { copyText } from "../core/clipboard.js";
 import { useKeys } from "../core/keys.js";
 import { toggleFrozen } from "../core/live.js";
-import { navigate, path } from "../core/router.js";
+import { currentUrl, navigate, path } from "../core/router.js";
 import { isOperator, session } from "../core/session.js";
 import { isForOperators, listedScreens, screenAt } from "../screens.js";
 import { Page } from "../ui/basics.js";
