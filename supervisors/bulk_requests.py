@@ -42,8 +42,7 @@ async def ask_each(
         while waiting and not outages and clock.monotonic() < deadline:
             agent_id = waiting.popleft()
             try:
-                # `Reply` is None for requests without an answer.
-                result.replies[agent_id] = await ask(agent_id, request)  # type: ignore[func-returns-value]
+                result.replies[agent_id] = await ask(agent_id, request)
             except SupervisorError as error:
                 result.failures[agent_id] = str(error)
             except (DatabaseUnavailable, LeadershipLost) as error:

@@ -27,6 +27,9 @@ TOO_MANY_TAGS = (
     "It would have more than {} tags (limits.tags_per_agent), or more than {} bytes of them as JSON."
 )
 
+# The replies of supervisors that have changed nothing, and None for those that have not replied.
+UNCHANGED = (None, False, StopReply.NOT_RUNNING)
+
 INVERSES = {
     AgentAction.PAUSE: AgentAction.RESUME,
     AgentAction.RESUME: AgentAction.PAUSE,
@@ -97,11 +100,7 @@ async def _ask(
     app = request.app
     message = _request_of(action, actor, reason)
     answers = await ask_each(app[REGISTRY].ask, agent_ids, message, app[CLOCK], MAX_SECONDS)
-    changed = [
-        agent_id
-        for agent_id in agent_ids
-        if agent_id in answers.replies and answers.replies[agent_id] is not StopReply.NOT_RUNNING
-    ]
+    changed = [agent_id for agent_id in agent_ids if answers.replies.get(agent_id) not in UNCHANGED]
     undo: AgentActionUndo | None = None
     if changed and action in INVERSES:
         undo = {"action": INVERSES[action], "agents": changed}
@@ -149,5 +148,5 @@ async def _clear(request: web.Request, agent_ids: Sequence[UUID], actor: str) ->
     undo: AgentActionUndo | None = None
     if cleared:
         undo = {"action": AgentAction.UNCLEAR, "notifications": [each.id for each in cleared]}
-    rest = changed[-1] if len(cleared) == MAX_NOTIFICATIONS else None
+    rest = (changed or agent_ids[:1])[-1] if cleared.is_cut else None
     return ActionResult(0, changed, {}, rest, undo)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from storage.postgres.paging import Chunk
 from storage.postgres.pool import Connection
 from storage.postgres.rows import fetch_all
 
@@ -12,7 +13,7 @@ from storage.postgres.rows import fetch_all
 # two clearings only the first has an event.
 CLEAR_ACTIVE = """
 WITH chosen AS MATERIALIZED (
-    SELECT n.id FROM unnest($1::uuid[]) WITH ORDINALITY AS i (agent_id, place)
+    SELECT n.id, i.agent_id FROM unnest($1::uuid[]) WITH ORDINALITY AS i (agent_id, place)
     JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
     CROSS JOIN LATERAL (
         SELECT n.id FROM notification n
@@ -33,7 +34,8 @@ WITH chosen AS MATERIALIZED (
     SELECT $2, 'notification.cleared', organization_id, agent_id, event_run_id($4), id, $4
     FROM updated ORDER BY id
 )
-SELECT id, agent_id FROM updated
+SELECT chosen.id, chosen.agent_id, updated.id IS NOT NULL AS is_cleared
+FROM chosen LEFT JOIN updated USING (id)
 """
 
 # The notifications are locked before the states, as everywhere, and both in the order of their ids. What
@@ -106,9 +108,14 @@ class ClearedNotification:
 
 async def clear_active(
     connection: Connection, agent_ids: Sequence[UUID], limit: int, now: datetime, actor: str
-) -> list[ClearedNotification]:
-    """Clear what is active for the agents, one agent after the other, at most `limit` notifications."""
-    return await fetch_all(connection, ClearedNotification, CLEAR_ACTIVE, agent_ids, now, limit, actor)
+) -> Chunk[ClearedNotification]:
+    """Clear what is active for the agents, one agent after the other, at most `limit` notifications.
+
+    Return those that nobody else has cleared at the same time. The chunk is cut if there may be more.
+    """
+    rows = await connection.fetch(CLEAR_ACTIVE, agent_ids, now, limit, actor)
+    cleared = [ClearedNotification(row["id"], row["agent_id"]) for row in rows if row["is_cleared"]]
+    return Chunk(cleared, is_cut=len(rows) == limit)
 
 
 async def unclear(

@@ -247,8 +247,11 @@ class Notifications:
 
     async def clear_active(
         self, agent_ids: Sequence[UUID], limit: int, now: datetime, *, actor: str = BY_SERVICE
-    ) -> list[ClearedNotification]:
-        """Clear what is active for the agents, one agent after the other, at most `limit` notifications."""
+    ) -> Chunk[ClearedNotification]:
+        """Clear what is active for the agents, one agent after the other, at most `limit` notifications.
+
+        Return those that this call has cleared. The chunk is cut if there may be more.
+        """
         return await self._pool.run_to_completion(
             self._clear_active(agent_ids, limit, now, actor), f"clearing for {len(agent_ids)} agents"
         )
@@ -342,7 +345,7 @@ class Notifications:
 
     async def _clear_active(
         self, agent_ids: Sequence[UUID], limit: int, now: datetime, actor: str
-    ) -> list[ClearedNotification]:
+    ) -> Chunk[ClearedNotification]:
         cleared = await self._pool.with_lock_retry(
             lambda connection: clear_active(connection, agent_ids, limit, now, actor)
         )

@@ -26,7 +26,7 @@ class PendingRequest(Generic[Reply]):
         reply = await handler(self.request)
         if not self.reply.done():  # it is done if the asker was cancelled
             self.reply.set_result(reply)
-        return "done" if reply is None else str(reply)
+        return "done" if isinstance(reply, bool) else str(reply)
 
     def refuse(self, error: Exception) -> None:
         """Raise the error where the request was asked."""
@@ -35,7 +35,7 @@ class PendingRequest(Generic[Reply]):
 
 
 AnyPendingRequest = (
-    PendingRequest[RunReply] | PendingRequest[StopReply] | PendingRequest[SleepReply] | PendingRequest[None]
+    PendingRequest[RunReply] | PendingRequest[StopReply] | PendingRequest[SleepReply] | PendingRequest[bool]
 )
 
 

@@ -88,7 +88,7 @@ class SleepRefused:
 SleepReply = SleepGranted | SleepRefused
 
 # The replies are listed, not left open: mypy then checks the handlers in `requests.answer` one by one.
-Reply = TypeVar("Reply", RunReply, StopReply, SleepReply, None)
+Reply = TypeVar("Reply", RunReply, StopReply, SleepReply, bool)
 
 
 class Request(Generic[Reply]):
@@ -148,8 +148,11 @@ class StopRequest(Request[StopReply]):
 
 @final
 @dataclass(frozen=True, slots=True)
-class RestoreRequest(Request[None]):
-    """Restore the agent if it is archived, and leave any other agent as it is. `caller`: as above."""
+class RestoreRequest(Request[bool]):
+    """Restore the agent if it is archived, and leave any other agent as it is. `caller`: as above.
+
+    The reply tells whether it was restored.
+    """
 
     caller: str = ""
 
@@ -168,10 +171,11 @@ UNSET = Unset.UNSET
 
 @final
 @dataclass(frozen=True, slots=True)
-class OwnedFieldsRequest(Request[None]):
+class OwnedFieldsRequest(Request[bool]):
     """Write fields that the supervisor owns; `paused` is applied first, `sleep_until` last.
 
-    `caller` is for the log and the event.
+    The reply tells whether a pause began or ended, or the agent was archived or restored. `caller` is for the
+    log and the event.
     """
 
     paused: bool | Unset = UNSET

@@ -47,11 +47,9 @@ async def answer(supervisor: Supervisor, request: Request[Reply]) -> Reply | Def
         case StopRequest():
             return await stop(supervisor, request)
         case RestoreRequest():
-            await restore(supervisor, request)
-            return None
+            return await restore(supervisor, request)
         case OwnedFieldsRequest():
-            await write_owned_fields(supervisor, request)
-            return None
+            return await write_owned_fields(supervisor, request)
         case SleepRequest():
             return await request_sleep(supervisor, request)
     raise TypeError(f"No handler for {request!r}: add a case for its class.")
@@ -144,24 +142,26 @@ def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
     return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
-async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
+async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) -> bool:
     """Write the fields that the supervisor owns: `paused`, then `status`, then `sleep_until`.
 
-    Raise AgentArchived.
+    Return the reply to the request. Raise AgentArchived.
     """
+    changes = []
     if owned.status is not Unset.UNSET:
         if owned.paused is not Unset.UNSET:
-            await _write(supervisor, replace(owned, sleep_until=Unset.UNSET))
-        await _change_status(supervisor, owned.status, owned.caller)
-    await _write(supervisor, owned)
+            changes.append(await _write(supervisor, replace(owned, sleep_until=Unset.UNSET)))
+        changes.append(await _change_status(supervisor, owned.status, owned.caller))
+    changes.append(await _write(supervisor, owned))
     await supervisor.reconcile()
+    return any(changes)
 
 
-async def _write(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
-    """Store `paused` and `sleep_until`, those that are to be written."""
+async def _write(supervisor: Supervisor, owned: OwnedFieldsRequest) -> bool:
+    """Store `paused` and `sleep_until`, those that are to be written. Return whether `paused` changed."""
     if owned.paused is Unset.UNSET and owned.sleep_until is Unset.UNSET:
-        return
-    now = supervisor.context.clock.now()
+        return False
+    facts, now = await supervisor.get_facts(), supervisor.context.clock.now()
 
     def written(seen: AgentFacts) -> AgentState:
         after = seen.state
@@ -173,10 +173,12 @@ async def _write(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
             after = transitions.rescheduled(replace(seen, state=after), owned.sleep_until, now)
         return after
 
-    await supervisor.change(await supervisor.get_facts(), written, cause=Cause(owned.caller))
+    after = await supervisor.change(facts, written, cause=Cause(owned.caller))
+    return after is not None and after.paused != facts.state.paused
 
 
-async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: str) -> None:
+async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: str) -> bool:
+    """Do what a client asks for by writing `status`. Return whether the agent was archived or restored."""
     context, cause = supervisor.context, Cause(caller)
     facts, now = await supervisor.get_facts(), context.clock.now()
     state = facts.state
@@ -194,22 +196,26 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: st
             await supervisor.change(facts, lambda seen: transitions.archived(seen, now), now=now, cause=cause)
             if supervisor.run is not None:
                 supervisor.run.stop(context.stop_grace_seconds)
+            return True
         case AgentStatus.SLEEPING if is_archived:
             await supervisor.change(facts, lambda seen: transitions.restored(seen, now), now=now, cause=cause)
+            return True
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest(caller=caller))
+    return False
 
 
-async def restore(supervisor: Supervisor, request: RestoreRequest) -> None:
-    """Restore the agent if it is archived; it wakes if something is active."""
+async def restore(supervisor: Supervisor, request: RestoreRequest) -> bool:
+    """Restore the agent if it is archived, and return whether it was; it wakes if something is active."""
     facts, now = await supervisor.get_facts(), supervisor.context.clock.now()
 
     def restored(seen: AgentFacts) -> AgentState | None:
         is_archived = seen.state.status is AgentStatus.ARCHIVED
         return transitions.restored(seen, now) if is_archived else None
 
-    await supervisor.change(facts, restored, now=now, cause=Cause(request.caller))
+    after = await supervisor.change(facts, restored, now=now, cause=Cause(request.caller))
     await supervisor.reconcile()
+    return after is not None
 
 
 async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepReply:

@@ -57,6 +57,9 @@ async def problems_at(page: Page, url: str) -> list[str]:
     await wait_until_ready(page)
     found = await violations(page)
     before = await words_of(page)
+    await page.emulate_media(color_scheme="dark")
+    found += [f"dark: {each}" for each in await violations(page, only="color-contrast")]
+    await page.emulate_media(color_scheme="light")
     await page.reload()
     found += [f"not after a reload: {line}" for line in await missing_lines(page, before)]
     await page.set_viewport_size(PHONE)
@@ -77,7 +80,7 @@ async def missing_lines(page: Page, expected: set[str]) -> set[str]:
 
 
 async def words_of(page: Page) -> set[str]:
-    """Return the lines on the page, without spaces, and without times, which go on."""
+    """Return the lines on the page, without times, which go on."""
     await wait_until_ready(page)
-    text = PASSING.sub("", await page.locator("main").inner_text())
-    return {"".join(line.split()) for line in text.splitlines()}  # a duration has one unit or two
+    lines = PASSING.sub("", await page.locator("main").inner_text()).splitlines()
+    return {" ".join(line.split()) for line in lines}

@@ -150,7 +150,7 @@ class Clients:
         name = self._history.name(agent.id)
         self._history.note(f"{name} is asked: {request}")
         try:
-            reply = await self._process.registry.ask(agent.id, request)  # type: ignore[func-returns-value]
+            reply = await self._process.registry.ask(agent.id, request)
         except (SupervisorError, StorageError) as error:
             self._history.note(f"{name} refuses the {request}: {error}")
             raise

@@ -10,6 +10,9 @@ from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.storage.notifications.queues import LATER, ReportedAgents, stored_notification
 
+CLEAR_ELSEWHERE = "UPDATE notification SET cleared = true, activated_at = NULL WHERE id = $1"
+COUNT_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
 
 async def test_clear_sets_time_once_and_only_in_own_queue(
     queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
@@ -119,3 +122,19 @@ async def test_clear_many_with_ids_clears_reminders_too(
         low.id: NotificationOwner(scout.organization_id, scout.id),
         strange.id: NotificationOwner(other.organization_id, other.id),
     }
+
+
+async def test_clearing_of_active_tells_of_more_despite_another_clearing(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any
+) -> None:
+    first, second, third = [await stored_notification(queue, scout) for _ in range(3)]
+    async with other_program.transaction():
+        await other_program.execute(CLEAR_ELSEWHERE, first.id)
+        waiting = asyncio.create_task(queue.clear_active([scout.id], 2, LATER))
+        while not await pool.fetchval(COUNT_WAITING):
+            pass
+
+    cleared = await waiting
+    assert ([each.id for each in cleared], cleared.is_cut) == ([second.id], True)
+    rest = await queue.clear_active([scout.id], 2, LATER)
+    assert ([each.id for each in rest], rest.is_cut) == ([third.id], False)

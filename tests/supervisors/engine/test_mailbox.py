@@ -50,8 +50,9 @@ async def test_reply_comes_through_the_future() -> None:
     assert await pending.reply == REPLY
 
 
-async def test_reply_without_a_value_is_described_as_done() -> None:
-    async def write(_: Request[None]) -> None: ...
+async def test_reply_without_words_is_described_as_done() -> None:
+    async def write(_: Request[bool]) -> bool:
+        return False
 
     assert await PendingRequest(OwnedFieldsRequest()).answer(write) == "done"
 

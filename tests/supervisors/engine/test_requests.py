@@ -21,7 +21,7 @@ ARCHIVE = OwnedFieldsRequest(status=AgentStatus.ARCHIVED)
 RESTORE = OwnedFieldsRequest(status=AgentStatus.SLEEPING)
 
 
-class UnknownRequest(Request[None]):
+class UnknownRequest(Request[bool]):
     pass
 
 

@@ -6,7 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from storage.agents.actions import AgentAction
 from storage.ids import new_id
+from supervisors.bulk_requests import ask_each
 from tests.storage.events.recorded import forget_events
 from tests.web.conftest import Api, Service, StartService
 from tests.web.handlers.unknown import UNKNOWN_ID
@@ -280,6 +282,25 @@ async def test_concurrent_actions_change_each_agent_once(service: Service, api: 
 
     told = [type_ for type_, _, _ in await events(service, "%")]
     assert sorted(told) == [*["agent.archived"] * 5, *["agent.changed"] * 5, *["notification.cleared"] * 5]
+
+
+@pytest.mark.parametrize("inverse", ["pause", "resume", "archive", "restore"])
+async def test_change_by_another_is_not_undone(
+    api: Api, monkeypatch: pytest.MonkeyPatch, inverse: str
+) -> None:
+    agents = [await api.create_agent() for _ in range(2)]
+    action = agent_actions.INVERSES[AgentAction(inverse)]
+    await act(api, inverse, agents)
+
+    async def after_another(ask: Any, agent_ids: Any, request: Any, *bounds: Any) -> Any:
+        await ask(UUID(agents[0]["id"]), request)
+        return await ask_each(ask, agent_ids, request, *bounds)
+
+    monkeypatch.setattr(agent_actions, "ask_each", after_another)
+    done = await act(api, action, agents)
+
+    assert (done["changed"], done["unchanged"]) == (1, 1)
+    assert done["undo"] == {"action": inverse, "agents": [agents[1]["id"]]}
 
 
 async def test_too_many_actions_of_an_organization_are_refused(service: Service, api: Api) -> None:
