@@ -82,4 +82,5 @@ async def missing_lines(page: Page, expected: set[str]) -> set[str]:
 async def words_of(page: Page) -> set[str]:
     """Return the lines on the page, without times, which go on."""
     await wait_until_ready(page)
-    return set(PASSING.sub("", await page.locator("main").inner_text()).splitlines())
+    lines = PASSING.sub("", await page.locator("main").inner_text()).splitlines()
+    return {" ".join(line.split()) for line in lines}
