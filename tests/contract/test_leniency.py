@@ -77,8 +77,8 @@ def test_form_counts_as_an_object() -> None:
 
 def test_null_for_an_object_is_written_as_json_null() -> None:
     nullable = {"anyOf": [{"type": "object"}, {"type": "null"}]}
-    schema = {"properties": {"event": nullable, "config": {}}}
-    encoding = {"event": {}, "config": {}}
+    schema: Json = {"properties": {"event": nullable, "config": {}}}
+    encoding: Json = {"event": {}, "config": {}}
 
     written = LENIENCY.written_as_form(
         {"event": None, "config": None}, {"schema": schema, "encoding": encoding}
