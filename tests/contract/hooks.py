@@ -47,7 +47,7 @@ LONG_WAITS = {str(seconds) for seconds in range(2, 61)}
 # Refusals for another reason than the form of the request: existing objects, or another field.
 STATE = re.compile(
     r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
-    r"|(model|password): This field is required\."
+    r"|(model|password|tags|notifications): This field is required\."
     r"|(config|config_schema): \$.*"
     r"|config_schema: A \$ref may not leave the document\."
     r"|.*Invalid pk .* - object does not exist\."
@@ -70,6 +70,10 @@ STATE = re.compile(
     r"|.*start_date may not be after end_date\."
     r"|.*start must be before end\."
     r"|.*The period may be at most [0-9]+ days long: .*"
+    r"|at: This moment (has passed|may be at most) .*"
+    r"|(tags|reason|notifications): Only .* takes? .*"
+    r"|agents: Give (the ids of agents, or match|either agents or match).*"
+    r"|(agents|match): unclear takes notifications.*"
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."
     r"|.*parse error - too many fields"

@@ -68,7 +68,8 @@ class Leniency:
                 written[name] = ""
             elif name in media_type.get("encoding", {}):
                 # For schemathesis, a field of any text accepts the text "null"; read as JSON, that is null.
-                value = "null" if value is None else value
+                if value is None and not self._takes(properties[name], "object"):
+                    value = "null"
                 is_list = self._is_list(properties[name]) and isinstance(value, list)
                 written[name] = [json.dumps(each) for each in value] if is_list else json.dumps(value)
             elif isinstance(value, float):

@@ -75,6 +75,18 @@ def test_form_counts_as_an_object() -> None:
     assert LENIENCY.read_form(texts, BODY) == {"name": "abc", "ids": ["a", "b"], "cost": None}
 
 
+def test_null_for_an_object_is_written_as_json_null() -> None:
+    nullable = {"anyOf": [{"type": "object"}, {"type": "null"}]}
+    schema: Json = {"properties": {"event": nullable, "config": {}}}
+    encoding: Json = {"event": {}, "config": {}}
+
+    written = LENIENCY.written_as_form(
+        {"event": None, "config": None}, {"schema": schema, "encoding": encoding}
+    )
+
+    assert written == {"event": "null", "config": '"null"'}
+
+
 def test_single_blank_in_a_form_is_an_empty_list() -> None:
     assert LENIENCY.written_as_form({"ids": []}, {"schema": BODY}) == {"ids": ""}
     assert LENIENCY.read_form({"ids": [""]}, BODY) == {"ids": []}
