@@ -1,10 +1,11 @@
 """The screen of the queue across agents, as a user sees it."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.console.accessibility import violations
 from tests.console.visits import Console, Person
@@ -66,6 +67,24 @@ async def test_agent_is_filtered_by_its_name(console: Console, person: Person) -
     await expect(page).to_have_url(re.compile(f"agent={ben}"))
     await page.reload()
     await expect(page.get_by_label("Agent", exact=True)).to_have_value(re.compile("^Ben"))
+
+
+async def test_field_may_close_before_the_agent_is_read(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent(name="Ada")
+    page = await console.open("/nowhere", person)
+    is_closed = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await is_closed.wait()
+        await route.continue_()
+
+    await page.route("**/supervisors/**", hold)
+    await page.goto(f"{console.url}/console/queue?agent={agent}&new=notification")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    is_closed.set()
+    await expect(page.get_by_label("Agent", exact=True)).to_have_value(re.compile("^Ada"))
 
 
 async def test_clearing_can_be_taken_back(console: Console, person: Person) -> None:

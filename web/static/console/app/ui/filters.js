@@ -53,8 +53,11 @@ export const AgentPicker = ({ label, value = "", change, placeholder = label, ..
   const search = (text) =>
     get(AGENTS, { search: text, limit: MAX_FOUND, sort: "name" }).then(setFound, () => setFound([]));
   useEffect(() => {
-    if (!value) input.current.value = "";
-    else get(AGENTS, { agent: value, include_archived: true }).then(([one]) => (input.current.value = one ? wordsOf(one) : value), () => {});
+    let isOver = false;
+    const show = ([one]) => !isOver && (input.current.value = one ? wordsOf(one) : value);
+    if (value) get(AGENTS, { agent: value, include_archived: true }).then(show, () => {});
+    else input.current.value = "";
+    return () => (isOver = true);
   }, [value]);
   const onInput = (event) => {
     const text = event.target.value.trim();
