@@ -1,7 +1,6 @@
 """The messages of an agent by contact, and its documents with their versions."""
 
 import aiohttp
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.console.accessibility import violations
@@ -31,10 +30,10 @@ async def talk(person: Person, agent: str) -> None:
     await person.client.upload("/api/defaults/messages/", form)
 
 
-async def open_conversation(console: Console, person: Person, **options: str) -> Page:
+async def open_conversation(console: Console, person: Person) -> Page:
     agent = await person.client.create_agent(name="Grace")
     await talk(person, agent)
-    return await console.open(f"/agents/{agent}/conversation", person, **options)
+    return await console.open(f"/agents/{agent}/conversation", person)
 
 
 async def test_thread_shows_both_sides_and_downloads_files(console: Console, person: Person) -> None:
@@ -86,8 +85,7 @@ async def test_document_is_compared_and_reverted(console: Console, person: Perso
     await expect(page.get_by_role("navigation", name="Documents")).to_contain_text("mary.md")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_conversation_is_accessible(console: Console, person: Person, scheme: str) -> None:
-    page = await open_conversation(console, person, color_scheme=scheme)
+async def test_conversation_is_accessible(console: Console, person: Person) -> None:
+    page = await open_conversation(console, person)
     await expect(page.get_by_label("Messages").get_by_role("listitem")).to_have_count(3)
     assert await violations(page) == []

@@ -57,9 +57,6 @@ async def problems_at(page: Page, url: str) -> list[str]:
     await wait_until_ready(page)
     found = await violations(page)
     before = await words_of(page)
-    await page.emulate_media(color_scheme="dark")
-    found += [f"dark: {each}" for each in await violations(page, only="color-contrast")]
-    await page.emulate_media(color_scheme="light")
     await page.reload()
     found += [f"not after a reload: {line}" for line in await missing_lines(page, before)]
     await page.set_viewport_size(PHONE)

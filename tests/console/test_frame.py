@@ -1,6 +1,5 @@
 """The frame around all screens."""
 
-import pytest
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
@@ -39,9 +38,8 @@ async def test_link_to_what_is_shown_is_copied(console: Console, person: Person)
     assert await page.evaluate("navigator.clipboard.readText()") == f"{console.url}/console/people?tab=keys"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_frame_is_accessible(console: Console, person: Person, scheme: str) -> None:
-    page = await console.open("/nowhere", person, color_scheme=scheme)
+async def test_frame_is_accessible(console: Console, person: Person) -> None:
+    page = await console.open("/nowhere", person)
     assert await violations(page) == []
 
 

@@ -6,7 +6,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import asyncpg
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.services import Services
@@ -106,14 +105,13 @@ async def test_more_than_a_few_items_fold(
     await expect(page.get_by_role("button", name="Start it now")).to_have_count(7)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_now_is_accessible_and_narrow(
-    console: Console, person: Person, module_services: Services, scheme: str
+    console: Console, person: Person, module_services: Services
 ) -> None:
     await quarantine(module_services, await person.client.create_agent(name="Rosa" * 60))
     spender = await person.client.create_agent(name="Frida", max_cost_usd_per_day=0)
     await person.client.post(NOTIFICATIONS, agent=spender, title="Hello", priority="high", source="sms")
-    page = await console.open("/", person, color_scheme=scheme, viewport={"width": 360, "height": 740})
+    page = await console.open("/", person, viewport={"width": 360, "height": 740})
     await expect(page.get_by_role("link", name="Raise the cap")).to_be_visible()
     assert await violations(page) == []
     assert not await scrolls_sideways(page)

@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.console.accessibility import violations
@@ -136,11 +135,10 @@ async def test_written_notification_appears_without_a_reload(console: Console, p
     assert (mine["agent"], mine["source"], mine["priority"]) == (agent, "portal", "high")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_queue_is_accessible(console: Console, person: Person, scheme: str) -> None:
+async def test_queue_is_accessible(console: Console, person: Person) -> None:
     agent = await person.client.create_agent(status="archived")
     first = await notify(person, agent, "Report", body="x", priority="high")
-    page = await console.open(f"/queue?notification={first}", person, color_scheme=scheme)
+    page = await console.open(f"/queue?notification={first}", person)
     await expect(panel(page)).to_be_visible()
     await page.get_by_text("Times").click()
     assert await violations(page) == []

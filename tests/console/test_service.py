@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from playwright.async_api import expect
 
 from tests.acceptance.services import OPERATOR_TOKEN
@@ -54,10 +53,9 @@ async def test_operator_finds_an_agent_and_its_explanation(
     await expect(page.get_by_role("heading", name="Found by name")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_service_is_accessible(console: Console, person: Person, operator: Person, scheme: str) -> None:
+async def test_service_is_accessible(console: Console, person: Person, operator: Person) -> None:
     agent = await person.client.create_agent(name="Ann")
-    page = await console.open("/service", operator, color_scheme=scheme)
+    page = await console.open("/service", operator)
     await expect(page.get_by_role("link", name="Ann").first).to_be_visible()
     assert await violations(page) == []
     await page.goto(f"{console.url}/console/service/{agent}")

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
@@ -88,9 +87,8 @@ async def test_choices_of_usage_are_in_the_address(console: Console, person: Per
     assert f"from={today - timedelta(days=6)}&to={today}" in page.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_usage_is_accessible(console: Console, person: Person, scheme: str) -> None:
+async def test_usage_is_accessible(console: Console, person: Person) -> None:
     await report(person, CALLS)
-    page = await console.open(f"/usage?{DAYS}&day=2026-03-03", person, color_scheme=scheme)
+    page = await console.open(f"/usage?{DAYS}&day=2026-03-03", person)
     await expect(page.get_by_role("link", name="Clerk")).to_be_visible()
     assert await violations(page) == []

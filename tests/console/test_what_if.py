@@ -2,17 +2,15 @@
 
 import re
 
-import pytest
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
 from tests.console.visits import Console, Person
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_five_texts_in_a_row_wake_it_once(console: Console, person: Person, scheme: str) -> None:
+async def test_five_texts_in_a_row_wake_it_once(console: Console, person: Person) -> None:
     agent = await person.client.create_agent(name="Grace", debounce_window_seconds=60)
-    page = await console.open(f"/agents/{agent}/what-if", person, color_scheme=scheme)
+    page = await console.open(f"/agents/{agent}/what-if", person)
     answer = page.locator(".what-answer")
     await expect(answer).to_contain_text("If an SMS came now, it would wait until")
 

@@ -33,7 +33,8 @@ export class ApiError extends Error {
   }
 }
 
-const flatten = (value) =>
+/** Return the messages of a refusal, however they are nested, as one text. */
+export const flatten = (value) =>
   typeof value === "object" && value ? Object.values(value).map(flatten).join(" ") : String(value);
 
 /** Return the query string of an object: lists repeat their name, null and "" are left out. */

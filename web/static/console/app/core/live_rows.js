@@ -13,6 +13,11 @@ class Rows {
     Object.assign(this, { view: [0, 0], total: null, next: null, error: null, isLoading: false, hasLoaded: false });
   }
 
+  /** The rows, or null before they have been read. */
+  get data() {
+    return this.hasLoaded ? this.rows : null;
+  }
+
   stop() {
     this.isStopped = true;
     this.abort?.abort();
@@ -136,7 +141,7 @@ class Rows {
  * `spec`: `path`, `query`, `idOf(row)`, `types` of events, `idIn(event)` (of the row that it is about),
  * `isNew(event)`, `read(ids)` (a promise of these rows) for at most `batch` of them, `isMoved(old, row)`, and
  * `isNewestFirst`: new rows appear by themselves while the reader is at the top and points at none. The answer has
- * `rows`, `total`, `error`, `isLoading`, `hasLoaded`, `next`, `moved` (a set of ids), and the functions `more`,
+ * `rows` (in `data`, too, once they have been read), `total`, `error`, `isLoading`, `next`, `moved` (a set of ids), and the functions `more`,
  * `reload`, `put(row)`, `remove(id)` and `see(first, last)`.
  */
 export const useLiveRows = (spec) => {

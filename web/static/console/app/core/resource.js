@@ -1,7 +1,7 @@
 // What a screen shows, read from the API and read again when events say that it has changed.
 import { useEffect, useRef, useState } from "../lib.js";
 import { isFrozen, onEvents } from "./live.js";
-import { getPage } from "./api.js";
+import { get, getPage } from "./api.js";
 
 const RELOAD_MS = 1000;
 const MAX_RELOADED_PAGES = 5;
@@ -68,6 +68,9 @@ export const useResource = (load, deps = [], { events, agent, every } = {}) => {
   }, [state.error]);
   return { ...state, reload };
 };
+
+/** Read the answer to a path and a query, like `useResource`. */
+export const useGet = (path, query, options) => useResource((signal) => get(path, query, signal), [JSON.stringify([path, query])], options);
 
 /** Read a list page by page: like `useResource`, where `data` is the items so far; `more()` reads the next page. */
 export const usePages = (path, query, options) => {

@@ -2,6 +2,7 @@
 import { html, signal } from "../lib.js";
 
 const KEY = "hostsvc.zone";
+const DAY_MS = 86_400_000;
 const INSTANT = /(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC/g;
 
 /** The chosen zone: `agent`, `utc` or `local`. */
@@ -59,6 +60,15 @@ export const Instant = ({ at, zone: agentZone, style }) =>
   at
     ? html`<time datetime=${at} title=${formatInstant(at, agentZone, "full")}>${formatInstant(at, agentZone, style)}</time>`
     : html`<span class="muted">–</span>`;
+
+/** Return an instant as inputs take it, such as "2026-11-20T10:28:33". */
+export const formatInput = (instant, timeZone) => formatIn(instant, timeZone).replace(" ", "T");
+
+/** Return the UTC day of an instant in milliseconds, such as "2026-11-22". */
+export const utcDay = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 10);
+
+/** Return the day that comes `count` days after a day. */
+export const dayAfter = (day, count = 1) => utcDay(Date.parse(day) + count * DAY_MS);
 
 /** Return a duration in words: "850 ms", "12 s", "3 min 5 s", "2 h 10 min", "4 d 3 h". */
 export const formatDuration = (seconds) => {

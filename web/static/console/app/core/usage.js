@@ -1,4 +1,5 @@
 // What the answer of /api/cloud/usage/ says about each day, as charts, tables and files need it.
+import { dayAfter, utcDay } from "./time.js";
 
 /** What can be measured: the label, and the value of the sums of a day and model. */
 export const MEASURES = {
@@ -6,17 +7,9 @@ export const MEASURES = {
   tokens: { label: "Tokens", of: (sums) => (sums ? sums.input_tokens + sums.output_tokens : 0) },
   calls: { label: "Calls", of: (sums) => sums?.llm_calls ?? 0 },
 };
-const DAY_MS = 86_400_000;
 const MAX_SERIES = 8; // as many as there are colours
 
-/** Return the UTC day of an instant in milliseconds, such as "2026-11-22". */
-export const dayOf = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 10);
-
-/** Return the day that comes `count` days after a day. */
-export const dayAfter = (day, count = 1) => dayOf(Date.parse(day) + count * DAY_MS);
-
-/** Return the name of a model of the answer. */
-export const modelName = (model) => model.model ?? "other models";
+const modelName = (model) => model.model ?? "other models";
 
 /** Return the models in the order of their colours; the last series stands for all that have no colour. */
 export const seriesOf = (usage) => {
@@ -32,8 +25,7 @@ export const daysOf = (usage, series, measure) => {
   const found = new Map(usage.days.map(({ day, by_model: sums }) => [day, sums]));
   const days = [];
   const last = Date.parse(usage.end_date) - 1;
-  for (let at = Date.parse(dayOf(Date.parse(usage.start_date))); at <= last; at += DAY_MS) {
-    const day = dayOf(at);
+  for (let day = utcDay(Date.parse(usage.start_date)); Date.parse(day) <= last; day = dayAfter(day)) {
     const sums = found.get(day) ?? [];
     const values = series.map(({ indexes }) => indexes.reduce((total, index) => total + of(sums[index]), 0));
     days.push({ day, values, total: values.reduce((total, value) => total + value, 0) });

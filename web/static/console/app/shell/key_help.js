@@ -1,7 +1,7 @@
 // The keys that have an effect at present.
 import { html } from "../lib.js";
 import { hasSingleKeys, layers, toggleSingleKeys } from "../core/keys.js";
-import { Dialog } from "../ui/dialog.js";
+import { Dialog } from "../ui/ui.js";
 
 /** Show all keys, newest layer first, and the switch for single keys. */
 export const KeyHelp = ({ close }) => {

@@ -5,8 +5,7 @@ import { layers } from "../core/keys.js";
 import { navigate } from "../core/router.js";
 import { isOperator } from "../core/session.js";
 import { listedScreens } from "../screens.js";
-import { Dialog } from "../ui/dialog.js";
-import { Line } from "../ui/text.js";
+import { Dialog, Line } from "../ui/ui.js";
 
 const WAIT_MS = 150;
 

@@ -1,42 +1,19 @@
 // The frame around all screens: navigation, the state of the connection, and what is the same everywhere.
-import { html, signal, useEffect, useState } from "../lib.js";
-import { copyText } from "../core/clipboard.js";
+import { html, signal, useEffect } from "../lib.js";
+import { copyText } from "../core/export.js";
 import { useKeys } from "../core/keys.js";
 import { toggleFrozen } from "../core/live.js";
 import { currentUrl, navigate, path } from "../core/router.js";
 import { isOperator, session } from "../core/session.js";
 import { isForOperators, listedScreens, screenAt } from "../screens.js";
-import { Page } from "../ui/basics.js";
-import { Failure } from "../ui/loaded.js";
-import { toast, Toasts } from "../ui/toast.js";
-import { Account } from "./account.js";
-import { LiveBadge } from "./live_badge.js";
+import { Lazy, Page, toast, Toasts } from "../ui/ui.js";
 import { Palette } from "./palette.js";
 import { KeyHelp } from "./key_help.js";
-import { ZoneChoice } from "./zone_choice.js";
+import { Account, LiveBadge, ZoneChoice } from "./top_bar.js";
 
 const opened = signal(null); // "palette" or "help"
-const modules = new Map();
 
-/** Show the screen at the present address, loading its module when it is first needed. */
-const Screen = ({ screen, values }) => {
-  const [loaded, setLoaded] = useState({ load: screen.load, module: modules.get(screen.load) });
-  const isCurrent = loaded.load === screen.load;
-  useEffect(() => {
-    if (isCurrent && loaded.module) return;
-    screen
-      .load()
-      .then((module) => modules.set(screen.load, module) && setLoaded({ load: screen.load, module }))
-      .catch((error) => setLoaded({ load: screen.load, error }));
-  }, [screen.load]);
-  const module = isCurrent ? loaded.module : modules.get(screen.load);
-  if (module) return html`<${module.default} ...${values} key=${screen.pattern} />`;
-  if (isCurrent && loaded.error) {
-    const sentence = "This page could not be loaded: the service does not answer, or has another version now.";
-    return html`<${Failure} error=${{ sentence }} retry=${() => location.reload()} />`;
-  }
-  return html`<div class="state loading" role="status">Loading…</div>`;
-};
+const Screen = ({ screen, values }) => html`<${Lazy} key=${screen.pattern} load=${screen.load} ...${values} />`;
 
 const NotThere = () => html`<${Page} title="There is no such page"><p><a href="/console/">Go to the first page</a></p><//>`;
 

@@ -1,17 +1,18 @@
 // Small parts that every screen uses.
 import { html, useState } from "../lib.js";
-import { copyText } from "../core/clipboard.js";
-import { formatDuration, localize } from "../core/time.js";
+import { copyText } from "../core/export.js";
+import { localize } from "../core/time.js";
 import { money, PHASES } from "../core/words.js";
 import { setTitle } from "../core/router.js";
+import { Line } from "./text.js";
 import { toast } from "./toast.js";
 
-/** Show a screen's heading with its actions, and its contents. `title` is text, `heading` may be more than that. */
+/** Show a screen's heading with its actions, and its contents. `title` is text, also of tenants; `heading` may be more than that. */
 export const Page = ({ title, heading, actions, children }) => {
   setTitle(title);
   return html`<div class="page">
     <header class="page-head">
-      <h1>${heading ?? title}</h1>
+      <h1>${heading ?? html`<${Line} value=${title} />`}</h1>
       <div class="actions">${actions}</div>
     </header>
     ${children}
@@ -29,9 +30,6 @@ export const Sentence = ({ text, zone }) => html`<span class="sentence"><bdi>${l
 
 /** Show an amount of US dollars. */
 export const Money = ({ amount }) => html`<span class="number">${amount == null ? "–" : money(amount)}</span>`;
-
-/** Show milliseconds as a duration. */
-export const Milliseconds = ({ ms }) => html`<span class="number">${formatDuration(ms == null ? null : ms / 1000)}</span>`;
 
 /** Show a button that runs something, and cannot be pressed again until that is done. Errors become a message. */
 export const Button = ({ run, kind = "", children, disabled, ...rest }) => {
@@ -76,3 +74,24 @@ export const CopyButton = ({ text, label = "Copy" }) =>
     }}
     >${label}<//
   >`;
+
+/** Show links to the parts of a screen: `tabs` are `{id, label, href}`. */
+export const Tabs = ({ tabs, current, label }) => html`<nav class="tabs" aria-label=${label}>
+  ${tabs.map(({ id, label: text, href }) => html`<a href=${href} aria-current=${id === current ? "page" : undefined}>${text}</a>`)}
+</nav>`;
+
+/** Show rows as a table. A column: `{title, cell(row), number?}`; `id(row)` and `selected` mark one row. */
+export const Table = ({ columns, rows, id = (row) => row.id, selected, label }) => html`<div class="table-box" tabindex="0" role="region" aria-label=${label}>
+  <table>
+    <thead>
+      <tr>${columns.map(({ title, number }) => (title ? html`<th scope="col" class=${number ? "number" : ""}>${title}</th>` : html`<td></td>`))}</tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (row) => html`<tr key=${id(row)} aria-current=${id(row) === selected ? "true" : undefined}>
+          ${columns.map((column) => html`<td class=${column.number ? "number" : ""} data-title=${column.title}>${column.cell(row)}</td>`)}
+        </tr>`,
+      )}
+    </tbody>
+  </table>
+</div>`;

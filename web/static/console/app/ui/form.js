@@ -1,8 +1,10 @@
 // Forms: labels, values by type, and the service's messages beside the fields that they are about.
-import { createContext, html, useContext, useRef, useState } from "../lib.js";
+import { createContext, html, useContext, useEffect, useRef, useState } from "../lib.js";
+import { flatten } from "../core/api.js";
 import { plain } from "../core/plain.js";
 
 const Errors = createContext({});
+const ZONES = Intl.supportedValuesOf("timeZone");
 let fieldCount = 0;
 
 const READERS = {
@@ -18,6 +20,10 @@ const READERS = {
     }
   },
 };
+
+/** Return the values that differ from what was before. */
+export const changesOf = (values, before) =>
+  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value ?? null) !== JSON.stringify(before[name] ?? null)));
 
 /** Return the values of a form by the names of its fields; an empty `nullable` field is null. */
 export const readForm = (form) => {
@@ -100,6 +106,20 @@ export const Field = ({ label, help, name, type = "text", nullable, ...rest }) =
     <label for=${own}>${label}</label>
     ${input}
     ${help && html`<small id="${own}-help">${help}</small>`}
-    ${problem && html`<p class="error" id="${own}-error">${[problem].flat().map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(" ")}</p>`}
+    ${problem && html`<p class="error" id="${own}-error">${flatten(problem)}</p>`}
   </div>`;
+};
+
+/** Show a field for a time zone. */
+export const ZoneField = (props) => html`<${Field} ...${props} list="zones" />
+  <datalist id="zones">${ZONES.map((one) => html`<option value=${one}></option>`)}</datalist>`;
+
+/** Return a ref to an element whose first empty field, else its first field, gets the focus when `deps` change. */
+export const useFirstField = (deps = []) => {
+  const box = useRef(null);
+  useEffect(() => {
+    const fields = [...(box.current?.querySelectorAll("input, textarea, select") ?? [])];
+    (fields.find((one) => !one.value) ?? fields[0])?.focus();
+  }, deps);
+  return box;
 };

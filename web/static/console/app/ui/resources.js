@@ -5,11 +5,10 @@ import { useRows } from "../core/keys.js";
 import { usePages } from "../core/resource.js";
 import { navigate, query, setQuery } from "../core/router.js";
 import { isAdmin, organization, session } from "../core/session.js";
-import { Button, ConfirmButton, CopyButton } from "./basics.js";
+import { Button, ConfirmButton, CopyButton, Page, Table } from "./basics.js";
 import { Dialog } from "./dialog.js";
-import { Field, Form } from "./form.js";
+import { changesOf, Field, Form } from "./form.js";
 import { Loaded } from "./loaded.js";
-import { Table } from "./table.js";
 import { toast } from "./toast.js";
 
 const PAGE = 100;
@@ -43,9 +42,6 @@ export const ResourceList = ({ path, filters, columns, text, open, label, empty,
   <//>`;
 };
 
-const differing = (values, before) =>
-  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name] ?? null)));
-
 const filled = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
 
 /** Show a form that creates a resource, or changes those fields of it that were edited.
@@ -58,7 +54,7 @@ export const ResourceForm = ({ path, resource, groups, adapt = (values) => value
   const save = async (values) => {
     const wanted = adapt(values);
     if (!resource) return saved(await post(path, filled(wanted)));
-    const changes = differing(wanted, before.current);
+    const changes = changesOf(wanted, before.current);
     if (Object.keys(changes).length) before.current = await patch(`${path}${resource.id}/`, changes);
     toast(Object.keys(changes).length ? "Saved." : "Nothing has changed.");
     return saved?.(before.current);
@@ -73,6 +69,15 @@ export const ResourceForm = ({ path, resource, groups, adapt = (values) => value
     ${children}
   <//>`;
 };
+
+/** Show the page for a new resource, which leads to it, or calls `saved` with it. */
+export const NewResource = ({ title, home, note, saved, children, ...form }) => html`<${Page} title=${title}>
+  ${note}
+  <section class="card">
+    <${ResourceForm} ...${form} saved=${saved ?? (({ id }) => navigate(`${home}/${id}`, { replace: true }))} actions=${html`<a href=${home}>Cancel</a>`} />
+  </section>
+  ${children}
+<//>`;
 
 /** Show a button that deletes a resource after a question. */
 export const DeleteButton = ({ path, query: options, question, done, label = "Delete" }) => html`<${ConfirmButton}

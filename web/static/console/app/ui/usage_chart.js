@@ -2,7 +2,7 @@
 import { html, useMemo, useState } from "../lib.js";
 import { money } from "../core/words.js";
 import { daysOf, MEASURES, seriesOf } from "../core/usage.js";
-import { Table } from "./table.js";
+import { Table } from "./basics.js";
 import { Line } from "./text.js";
 
 const HEIGHT = 100; // units of the drawing, which is stretched to its place

@@ -3,9 +3,8 @@ import { html } from "../../lib.js";
 import { post } from "../../core/api.js";
 import { BASE } from "../../core/router.js";
 import { endSession, isOperator, session, updateSession } from "../../core/session.js";
-import { Field, Form } from "../../ui/form.js";
-import { Door } from "./door.js";
-import { enter, goOn } from "./enter.js";
+import { Field, Form } from "../../ui/ui.js";
+import { Door, enter, goOn } from "./door.js";
 
 const accept = async (id, body) => {
   const { token, organization } = await post(`/api/organizations/invites/${encodeURIComponent(id)}/accept/`, body);

@@ -2,9 +2,8 @@
 import { html } from "../../lib.js";
 import { post } from "../../core/api.js";
 import { BASE } from "../../core/router.js";
-import { Field, Form } from "../../ui/form.js";
-import { Door } from "./door.js";
-import { enter, goOn } from "./enter.js";
+import { Field, Form } from "../../ui/ui.js";
+import { Door, enter, goOn } from "./door.js";
 
 const reset = async (values) => {
   const { token } = await post("/api/organizations/auth/reset/", values);

@@ -3,10 +3,8 @@ import { html } from "../../lib.js";
 import { ApiError, post, send } from "../../core/api.js";
 import { BASE, query } from "../../core/router.js";
 import { endSession, updateSession } from "../../core/session.js";
-import { Field, Form } from "../../ui/form.js";
-import { Tabs } from "../../ui/tabs.js";
-import { Door } from "./door.js";
-import { goOn } from "./enter.js";
+import { Field, Form, Tabs } from "../../ui/ui.js";
+import { Door, goOn } from "./door.js";
 
 const signInPerson = async (values) => {
   const { token, user, organizations } = await post("/api/organizations/auth/login/", values);

@@ -2,9 +2,8 @@
 import { html } from "../../lib.js";
 import { ApiError, post } from "../../core/api.js";
 import { BASE, query } from "../../core/router.js";
-import { Field, Form } from "../../ui/form.js";
-import { Door } from "./door.js";
-import { enter, goOn } from "./enter.js";
+import { Field, Form } from "../../ui/ui.js";
+import { Door, enter, goOn } from "./door.js";
 
 const CLOSED = "This service is closed to new accounts. Ask somebody whose organization you want to join for an invite.";
 

@@ -1,13 +1,9 @@
 // One agent: what it does and why, its day lane, and below it the parts of its life as tabs.
-import { html, useEffect, useState } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
-import { query } from "../../core/router.js";
+import { html } from "../../lib.js";
 import { queryString } from "../../core/api.js";
-import { Page, PhaseBadge } from "../../ui/basics.js";
-import { Failure, Loaded } from "../../ui/loaded.js";
-import { Tabs } from "../../ui/tabs.js";
-import { Line } from "../../ui/text.js";
+import { useGet } from "../../core/resource.js";
+import { query } from "../../core/router.js";
+import { Lazy, Line, Loaded, Page, PhaseBadge, Tabs } from "../../ui/ui.js";
 import { Actions, Head } from "./head.js";
 import { Lane } from "./lane.js";
 
@@ -23,24 +19,9 @@ const TABS = [
 const OF_LANE = ["day", "days", "at", "item", "from", "to"];
 const STATE_EVENTS = ["agent.*", "run.*", "notification.*", "budget.*", "organization.*"];
 
-/** Show the component of a module that is loaded when it is first needed. */
-const Loading = ({ load, ...rest }) => {
-  const [loaded, setLoaded] = useState({});
-  useEffect(() => {
-    setLoaded({});
-    load().then(
-      (module) => setLoaded({ load, module }),
-      () => setLoaded({ load, error: { sentence: "This part could not be loaded. Reload the page." } }),
-    );
-  }, [load]);
-  if (loaded.load !== load) return html`<div class="state loading" role="status">Loading…</div>`;
-  if (loaded.error) return html`<${Failure} error=${loaded.error} />`;
-  return html`<${loaded.module.default} ...${rest} />`;
-};
-
 const Agent = ({ agent, tab, reload }) => {
   const options = { events: STATE_EVENTS, agent: agent.id, every: 15 };
-  const state = useResource((signal) => get(`/api/cloud/agents/${agent.id}/supervisor/`, {}, signal), [agent.id], options);
+  const state = useGet(`/api/cloud/agents/${agent.id}/supervisor/`, {}, options);
   const lane = Object.fromEntries(OF_LANE.map((name) => [name, query.value[name]]));
   const tabs = TABS.map(({ id, label }) => ({ id, label, href: `/console/agents/${agent.id}/${id}${queryString(lane)}` }));
   const current = TABS.find(({ id }) => id === tab) ?? TABS[0];
@@ -50,12 +31,12 @@ const Agent = ({ agent, tab, reload }) => {
     <${Loaded} of=${state}>${(shown) => html`<${Head} agent=${agent} state=${shown} />`}<//>
     <${Lane} agent=${agent} key=${agent.id} />
     <${Tabs} tabs=${tabs} current=${current.id} label="Parts of the agent" />
-    <${Loading} key=${current.id} load=${current.load} agent=${own} />
+    <${Lazy} key=${current.id} load=${current.load} agent=${own} />
   <//>`;
 };
 
 /** Show an agent with its day lane and the tab of the address. */
 export default ({ id, tab }) => {
-  const agent = useResource((signal) => get(`/api/cloud/agents/${id}/`, {}, signal), [id], { events: ["agent.*"], agent: id });
+  const agent = useGet(`/api/cloud/agents/${id}/`, {}, { events: ["agent.*"], agent: id });
   return html`<${Loaded} of=${agent}>${(data) => html`<${Agent} agent=${data} tab=${tab} reload=${agent.reload} />`}<//>`;
 };

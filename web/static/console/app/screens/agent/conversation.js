@@ -1,6 +1,7 @@
 // The messages of an agent by contact: who wrote, the thread in time, and the contact itself.
 import { html, useState } from "../../lib.js";
 import { get, patch, send } from "../../core/api.js";
+import { saveFile } from "../../core/export.js";
 import { usePages, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { plural, safeUrl, sourceWord } from "../../core/words.js";
@@ -41,9 +42,7 @@ const nameOf = ({ id, contact, last }) =>
 const download = async ({ url, name }) => {
   const response = await send("GET", url, { headers: { Accept: "*/*" } });
   if (!response.ok) throw new Error("The file cannot be read. It may have been deleted.");
-  const address = URL.createObjectURL(await response.blob());
-  Object.assign(document.createElement("a"), { href: address, download: name || "attachment" }).click();
-  setTimeout(URL.revokeObjectURL, 1000, address);
+  saveFile(await response.blob(), name || "attachment");
 };
 
 const Attachment = ({ file }) => {

@@ -1,11 +1,10 @@
 // The documents of an agent: a tree by path, each with its versions, what they changed, and the way back.
 import { html, useState } from "../../lib.js";
-import { plain } from "../../core/plain.js";
 import { get, post } from "../../core/api.js";
-import { usePages, useResource } from "../../core/resource.js";
+import { useGet, usePages, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { plural } from "../../core/words.js";
-import { Badge, Button, ConfirmButton, Empty, Instant, Line, Loaded, Text, toast } from "../../ui/ui.js";
+import { Badge, Button, ConfirmButton, Empty, Instant, Line, Loaded, QueryChoice, Text, toast } from "../../ui/ui.js";
 import { diff } from "./diff.js";
 
 const DOCUMENTS = "/api/defaults/documents/";
@@ -89,7 +88,7 @@ const Versions = ({ document, reload }) => {
 };
 
 const Document = ({ id, agent }) => {
-  const document = useResource((signal) => get(`${DOCUMENTS}${id}/`, {}, signal), [id], FRESH);
+  const document = useGet(`${DOCUMENTS}${id}/`, {}, FRESH);
   return html`<${Loaded} of=${document}>
     ${(found) => html`<h2><${Line} value=${found.title} max=${120} /> ${found.deleted_at && html`<${Badge} tone="bad">deleted<//>`}</h2>
       <p class="muted">
@@ -102,7 +101,7 @@ const Document = ({ id, agent }) => {
 };
 
 const Found = ({ agent, words }) => {
-  const hits = useResource((signal) => get(`${DOCUMENTS}search/`, { query: words, agent: agent.id, limit: 50 }, signal), [agent.id, words]);
+  const hits = useGet(`${DOCUMENTS}search/`, { query: words, agent: agent.id, limit: 50 });
   const none = html`<p class="muted">No document has these words.</p>`;
   return html`<${Loaded} of=${hits} empty=${none}>${(all) => html`<${Tree} documents=${all} chosen=${query.value.document} />`}<//>`;
 };
@@ -120,7 +119,7 @@ const List = ({ agent, deleted, project }) => {
 export default ({ agent }) => {
   const { q, document, deleted, project } = query.value;
   const [words, setWords] = useState(q ?? "");
-  const projects = useResource((signal) => get("/api/defaults/projects/", { agent: agent.id, limit: 200 }, signal), [agent.id]);
+  const projects = useGet("/api/defaults/projects/", { agent: agent.id, limit: 200 });
   const search = (event) => {
     event.preventDefault();
     setQuery({ q: words.trim() || null });
@@ -131,11 +130,7 @@ export default ({ agent }) => {
         <input data-filter type="search" aria-label="Search documents" placeholder="Search words" value=${words} onInput=${(event) => setWords(event.target.value)} />
         <button>Search</button>
         ${projects.data?.length > 0 &&
-        html`<label>Project
-          <select onChange=${(event) => setQuery({ project: event.target.value })}>
-            <option value="">all</option>
-            ${projects.data.map(({ id, name, status }) => html`<option value=${id} selected=${id === project}>${plain(name)} (${status})</option>`)}
-          </select></label>`}
+html`<${QueryChoice} label="Project" name="project" options=${[["", "all"], ...projects.data.map(({ id, name, status }) => [id, `${name} (${status})`])]} />`}
         <label class="check"><input type="checkbox" checked=${deleted === "true"} onChange=${(event) => setQuery({ deleted: event.target.checked ? "true" : null })} /> Deleted</label>
       </form>
       ${q ? html`<${Found} agent=${agent} words=${q} />` : html`<${List} agent=${agent} deleted=${deleted === "true" ? "true" : null} project=${project} />`}

@@ -1,12 +1,10 @@
 // The head of an agent: why it does what it does, what wakes it next, what keeps it awake, and what one can do.
 import { html } from "../../lib.js";
-import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
-import { formatDuration, Instant, now } from "../../core/time.js";
+import { post } from "../../core/api.js";
+import { useGet } from "../../core/resource.js";
+import { formatDuration, now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
-import { Button, Sentence } from "../../ui/basics.js";
-import { Line } from "../../ui/text.js";
-import { toast } from "../../ui/toast.js";
+import { Button, Instant, Line, Sentence, toast } from "../../ui/ui.js";
 import { AgentActions } from "../agents/action_bar.js";
 
 const RUN_ANSWERS = {
@@ -37,7 +35,7 @@ const Countdown = ({ at }) => {
 };
 
 const Blockers = ({ agent, ids }) => {
-  const first = useResource((signal) => get(`/api/defaults/notifications/${ids[0]}/`, {}, signal), [ids[0]]);
+  const first = useGet(`/api/defaults/notifications/${ids[0]}/`);
   const more = ids.length > 1 && ` and ${ids.length >= 100 ? "99 or more others" : plural(ids.length - 1, "other")}`;
   return html`<dt>Keeps it awake</dt>
     <dd>

@@ -3,8 +3,10 @@ import { html, useLayoutEffect, useMemo, useRef, useState } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
+import { dayAfter } from "../../core/time.js";
 import { PHASES } from "../../core/words.js";
-import { addDays, columnAt, hourLabels, instantAt } from "./lane_days.js";
+import { Loading } from "../../ui/ui.js";
+import { columnAt, hourLabels, instantAt } from "./lane_days.js";
 import { LaneDay, Patterns, Swatch } from "./lane_day.js";
 import { LaneDetail } from "./lane_detail.js";
 import { continued, findItem, instant, itemsOf, readTimeline, waits } from "./lane_items.js";
@@ -64,7 +66,7 @@ const keysOf = (shown, { from, end }, items, index, open) => {
     if (column < view.from || column > view.to) showColumns(shown, column, view.to - view.from);
   };
   const days = (by, at) => {
-    const last = addDays(shown.day, by * shown.count);
+    const last = dayAfter(shown.day, by * shown.count);
     if (by < 0 || shown.day < shown.today) showDays({ ...shown, day: last < shown.today ? last : shown.today }, at);
   };
   const goTo = (at) => {
@@ -127,7 +129,7 @@ const Toolbar = ({ shown, keys }) => {
     <button onClick=${keys["["]} aria-label="Earlier">‹</button>
     <input type="date" aria-label="Day" value=${day} max=${today} onChange=${(event) => event.target.value && showDays({ ...shown, day: event.target.value })} />
     <button onClick=${keys["]"]} disabled=${day >= today} aria-label="Later">›</button>
-    <button onClick=${() => showDays({ ...shown, day: addDays(today, -1), count: 1 })}>Yesterday</button>
+    <button onClick=${() => showDays({ ...shown, day: dayAfter(today, -1), count: 1 })}>Yesterday</button>
     <button onClick=${keys.t}>Today</button>
     <select aria-label="How many days" onChange=${choose}>
       ${DAY_COUNTS.map((one) => html`<option value=${one} selected=${one === count}>${one === 1 ? "1 day" : `${one} days`}</option>`)}
@@ -188,6 +190,19 @@ const Legend = ({ timeline }) => {
 const Description = ({ one, zone }) => html`${wordOf(one)}, ${spanWords(one, zone, Date.now())}.
   <bdi>${one.title}</bdi> <bdi>${sentenceOf(one, zone)}</bdi>`;
 
+/** Return the reference of a box that scrolls to the selected item where it is narrower than the lane. */
+const useScroll = (shown, selected, width) => {
+  const frame = useRef(null);
+  useLayoutEffect(() => {
+    const { scrollWidth, clientWidth } = frame.current;
+    if (!selected || scrollWidth <= clientWidth) return;
+    const { from, to } = shown.view;
+    const column = columnAt(shown.laneOf(selected.at), selected.at);
+    frame.current.scrollLeft = ((column - from) / (to - from)) * scrollWidth - clientWidth / 2;
+  }, [width, selected?.start, shown.view.from, shown.view.to]);
+  return frame;
+};
+
 const LaneOf = ({ agent, shown, timeline, keys }) => {
   const [box, width] = useWidth();
   const items = useMemo(() => itemsOf(timeline), [timeline]);
@@ -197,14 +212,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     if (selected?.phase === "mixed") showBand(shown, selected);
     else document.querySelector(".lane-detail a")?.click();
   };
-  const frame = useRef(null);
-  useLayoutEffect(() => {
-    const { scrollWidth, clientWidth } = frame.current;
-    if (!selected || scrollWidth <= clientWidth) return;
-    const { from, to } = shown.view;
-    const column = columnAt(shown.laneOf(selected.at), selected.at);
-    frame.current.scrollLeft = ((column - from) / (to - from)) * scrollWidth - clientWidth / 2;
-  }, [width, selected?.start, shown.view.from, shown.view.to]);
+  const frame = useScroll(shown, selected, width);
   keys.current = keysOf(shown, timeline, items, index, open);
   const onKeyDown = (event) => {
     const run = keys.current[event.key];
@@ -232,7 +240,7 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
     </div>
     ${selected
       ? html`<${LaneDetail} agent=${agent} one=${selected} isPresent=${!shown.at && selected.isOpen} zoom=${() => showBand(shown, selected)} />`
-      : html`<div class="lane-detail" role="status">${timeline === NOTHING ? "Loading…" : "Nothing happened yet."}</div>`}
+      : html`<div class="lane-detail">${timeline === NOTHING ? html`<${Loading} />` : "Nothing happened yet."}</div>`}
     <${Legend} timeline=${timeline} />
     <${LaneTable} agent=${agent} items=${items} index=${index} />`;
 };

@@ -1,5 +1,5 @@
 // The days of a zone, and the place of an instant in its day. Places are columns, one to an hour.
-import { formatIn } from "../../core/time.js";
+import { dayAfter, formatIn, formatInput } from "../../core/time.js";
 
 const HOUR = 3_600_000;
 const QUARTER = HOUR / 4;
@@ -7,17 +7,14 @@ const QUARTER = HOUR / 4;
 /** Return what a clock in the zone shows, as milliseconds of a clock that knows no zones. */
 const clockAt = (instant, zone) => {
   const whole = Math.floor(instant / 1000) * 1000;
-  return Date.parse(`${formatIn(whole, zone).replace(" ", "T")}Z`) + instant - whole;
+  return Date.parse(`${formatInput(whole, zone)}Z`) + instant - whole;
 };
 
 /** Return the day of an instant, such as "2026-11-22". */
 export const dayOf = (instant, zone) => formatIn(instant, zone).slice(0, 10);
 
-/** Return the day that is some days later. */
-export const addDays = (day, count) => new Date(Date.parse(day) + count * 24 * HOUR).toISOString().slice(0, 10);
-
 /** Return the first instant of a day, also where the clock is set at midnight. */
-export const startOfDay = (day, zone) => {
+const startOfDay = (day, zone) => {
   const midnight = Date.parse(day);
   let instant = midnight;
   instant += midnight - clockAt(instant, zone);
@@ -44,7 +41,7 @@ const alignedKnots = (day, start, end, zone) => {
 /** Return a day with its limits, its length in hours, and the columns of its instants. */
 export const dayLane = (day, zone, isAligned) => {
   const start = startOfDay(day, zone);
-  const end = startOfDay(addDays(day, 1), zone);
+  const end = startOfDay(dayAfter(day, 1), zone);
   const hours = (end - start) / HOUR;
   const isPlain = !isAligned || hours === 24;
   const knots = isPlain ? [[start, 0], [end, hours]] : alignedKnots(day, start, end, zone);

@@ -1,10 +1,8 @@
 // The item that is selected in the day lane: its sentence, its limits, its run, and the explanation as of then.
 import { html, useEffect, useState } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
-import { formatDuration, Instant, now } from "../../core/time.js";
-import { PhaseBadge, Sentence } from "../../ui/basics.js";
-import { Line, Text } from "../../ui/text.js";
+import { useGet } from "../../core/resource.js";
+import { formatDuration, now } from "../../core/time.js";
+import { Instant, Line, PhaseBadge, Sentence, Text } from "../../ui/ui.js";
 import { outcomeWords } from "./run_words.js";
 import { actorWord, sentenceOf, spanWords, wordOf } from "./lane_words.js";
 
@@ -22,7 +20,7 @@ const useSettled = (value) => {
 
 const Run = ({ agent, id }) => {
   const wanted = useSettled(id);
-  const { data } = useResource((signal) => get(`/api/cloud/agents/${agent.id}/runs/${wanted}/`, {}, signal), [wanted], {
+  const { data } = useGet(`/api/cloud/agents/${agent.id}/runs/${wanted}/`, {}, {
     events: ["run.*"],
     agent: agent.id,
   });
@@ -35,7 +33,7 @@ const Run = ({ agent, id }) => {
 const AsOf = ({ agent, one }) => {
   const wanted = useSettled(one.start);
   const path = `/api/cloud/agents/${agent.id}/supervisor/`;
-  const { data } = useResource((signal) => get(path, { at: wanted }, signal), [wanted]);
+  const { data } = useGet(path, { at: wanted });
   if (!data || wanted !== one.start) return html`<p class="muted">…</p>`;
   if (!data.next_wake_at && !["asleep", "mixed"].includes(one.phase)) return null;
   const began = data.since && Date.parse(data.since) < Math.floor(one.at) && data.phase === one.phase;

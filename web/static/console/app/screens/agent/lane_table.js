@@ -1,8 +1,7 @@
 // The list twin of the day lane: the same items as a table.
 import { html, useState } from "../../lib.js";
-import { formatDuration, Instant } from "../../core/time.js";
-import { Table } from "../../ui/table.js";
-import { Line, Text } from "../../ui/text.js";
+import { formatDuration } from "../../core/time.js";
+import { Instant, Line, Table, Text } from "../../ui/ui.js";
 import { sentenceOf, wordOf } from "./lane_words.js";
 
 const ROWS = 50;

@@ -1,7 +1,7 @@
 // What the address says of the day lane: the days, the zoom, and the item that is selected.
 import { query, setQuery } from "../../core/router.js";
-import { zoneName } from "../../core/time.js";
-import { addDays, columnAt, dayLane, dayOf, instantAt } from "./lane_days.js";
+import { dayAfter, zoneName } from "../../core/time.js";
+import { columnAt, dayLane, dayOf, instantAt } from "./lane_days.js";
 import { instant } from "./lane_items.js";
 
 export const DAY_COUNTS = [1, 3, 7, 31];
@@ -20,7 +20,7 @@ export const useLaneView = (agent) => {
   const last = [day, selectedAt && dayOf(selectedAt, zone)].find(isDay) ?? today;
   const count = DAY_COUNTS.includes(Number(days)) ? Number(days) : 1;
   const isAligned = count > 1;
-  const lanes = Array.from({ length: count }, (_, index) => dayLane(addDays(last, index + 1 - count), zone, isAligned));
+  const lanes = Array.from({ length: count }, (_, index) => dayLane(dayAfter(last, index + 1 - count), zone, isAligned));
   const own = lanes.at(-1);
   const seen = { from: columnAt(own, Date.parse(from)), to: columnAt(own, Date.parse(to)) };
   const isZoomed = seen.to - seen.from >= MIN_COLUMNS / 2;

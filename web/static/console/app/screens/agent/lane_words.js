@@ -40,7 +40,7 @@ export const wordOf = ({ kind, phase, type }) => {
 export const actorWord = (actor) => ACTORS[actor?.type] ?? "";
 
 /** Return the shares of a mixed band in words, the greatest first. */
-export const shareWords = ({ seconds, runs }) => {
+const shareWords = ({ seconds, runs }) => {
   const shares = Object.entries(seconds).sort(([, a], [, b]) => b - a);
   const words = shares.map(([phase, length]) => `${PHASES[phase] ?? phase} ${formatDuration(length)}`);
   return `${words.join(" · ")} · ${plural(runs, "run")}`;

@@ -1,6 +1,6 @@
 // What the service would do: asked with a pause after each change, so that typing stays quick.
 import { html, useEffect, useState } from "../../lib.js";
-import { post } from "../../core/api.js";
+import { flatten, post } from "../../core/api.js";
 import { Sentence } from "../../ui/ui.js";
 
 const PAUSE_MS = 250;
@@ -30,12 +30,10 @@ export const usePreview = (agent, question, again) => {
 /** Return the items as a form returns them, which separates by commas, too. */
 export const listOf = (items) => items.join("\n").split(/[\n,]/).map((one) => one.trim()).filter(Boolean);
 
-const messages = (value) => (typeof value === "object" && value ? Object.values(value).flatMap(messages) : [String(value)]);
-
 /** Show the sentences of a preview, the first one larger. */
 export const Sentences = ({ answer: { data, error }, zone }) => {
   if (error) {
-    const said = Object.keys(error.fields ?? {}).length ? messages(error.fields).join(" ") : error.sentence;
+    const said = Object.keys(error.fields ?? {}).length ? flatten(error.fields) : error.sentence;
     return html`<p class="error" role="alert">${said}</p>`;
   }
   if (!data) return null;

@@ -3,14 +3,8 @@ import { html, useState } from "../../lib.js";
 import { del, patch, post } from "../../core/api.js";
 import { usePages } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
-import { Instant, Relative } from "../../core/time.js";
 import { sourceWord } from "../../core/words.js";
-import { Badge, Button, ConfirmButton } from "../../ui/basics.js";
-import { Dialog } from "../../ui/dialog.js";
-import { Field, Form } from "../../ui/form.js";
-import { Loaded } from "../../ui/loaded.js";
-import { Line, Text } from "../../ui/text.js";
-import { toast } from "../../ui/toast.js";
+import { Badge, Button, ConfirmButton, Dialog, Field, Form, Instant, Line, Loaded, Relative, Text, toast } from "../../ui/ui.js";
 
 const NOTIFICATIONS = "/api/defaults/notifications/";
 const EVENTS = ["notification.*"];

@@ -1,6 +1,8 @@
 // Runs in words.
+import { html } from "../../lib.js";
 import { formatDuration } from "../../core/time.js";
 import { plural, reasonWords } from "../../core/words.js";
+import { Badge } from "../../ui/ui.js";
 
 export const OUTCOMES = {
   slept: "slept again",
@@ -12,7 +14,13 @@ export const OUTCOMES = {
   budget: "spent the budget",
   interrupted: "was interrupted",
 };
-export const BAD = new Set(["failed", "timed_out", "interrupted"]);
+const BAD = new Set(["failed", "timed_out", "interrupted"]);
+
+/** Show how a run or a trace ended. */
+export const Outcome = ({ of: { outcome, ended_at: endedAt, error } }) => {
+  if (!endedAt) return html`<${Badge} tone="good">under way<//>`;
+  return html`<${Badge} tone=${BAD.has(outcome) || (error && !outcome) ? "bad" : ""}>${OUTCOMES[outcome] ?? (error ? "failed" : "ended")}<//>`;
+};
 
 /** Return how many seconds a run took, or has taken so far. */
 export const secondsOf = (run, present = Date.now()) =>

@@ -2,14 +2,11 @@
 import { html } from "../../lib.js";
 import { useRows } from "../../core/keys.js";
 import { usePages } from "../../core/resource.js";
-import { navigate, query, setQuery } from "../../core/router.js";
-import { formatDuration, Instant, now } from "../../core/time.js";
+import { navigate, query } from "../../core/router.js";
+import { formatDuration, now } from "../../core/time.js";
 import { money, plural, reasonWords } from "../../core/words.js";
-import { Badge } from "../../ui/basics.js";
-import { Empty, Loaded } from "../../ui/loaded.js";
-import { VirtualRows } from "../../ui/rows.js";
-import { Line } from "../../ui/text.js";
-import { BAD, journalWords, OUTCOMES, secondsOf } from "./run_words.js";
+import { Empty, Instant, Line, Loaded, QueryChoice, VirtualRows } from "../../ui/ui.js";
+import { journalWords, Outcome, OUTCOMES, secondsOf } from "./run_words.js";
 
 const REASONS = [
   "notification",
@@ -20,27 +17,15 @@ const REASONS = [
   "uncleared_notifications",
   "restart_recovery",
 ];
+const ALL = ["", "all"];
 const HEIGHT = 84;
-
-const Filter = ({ name, label, options }) => html`<label>
-  ${label}
-  <select data-filter onChange=${(event) => setQuery({ [name]: event.target.value })}>
-    <option value="">all</option>
-    ${options.map(([value, text]) => html`<option value=${value} selected=${query.value[name] === value}>${text}</option>`)}
-  </select>
-</label>`;
-
-const Outcome = ({ run }) => {
-  if (!run.outcome) return html`<${Badge} tone="good">under way<//>`;
-  return html`<${Badge} tone=${BAD.has(run.outcome) ? "bad" : ""}>${OUTCOMES[run.outcome]}<//>`;
-};
 
 const Row = ({ run, agent, isSelected }) => html`<a class="agent-run" aria-current=${isSelected} href="/console/agents/${agent.id}/runs/${run.id}">
   <span class="split">
     <span><${Instant} at=${run.started_at} zone=${agent.timezone} /> · woken by ${reasonWords(run.wake_reason)}
       ${run.notification_count > 0 && ` · ${plural(run.notification_count, "notification")}`}</span>
     <span class="number">
-      <${Outcome} run=${run} /> ${formatDuration(secondsOf(run, run.ended_at ? 0 : now.value))} · ${plural(run.turns, "turn")}
+      <${Outcome} of=${run} /> ${formatDuration(secondsOf(run, run.ended_at ? 0 : now.value))} · ${plural(run.turns, "turn")}
       ${run.journal && ` · ${money(run.journal.cost_usd)}`}
     </span>
   </span>
@@ -64,8 +49,8 @@ export default ({ agent }) => {
   const { selected } = useRows({ ids, open, name: "run" });
   const row = (list) => (index) => html`<${Row} run=${list[index]} agent=${agent} isSelected=${list[index].id === selected} />`;
   return html`<div class="filters">
-      <${Filter} name="outcome" label="Outcome" options=${Object.entries(OUTCOMES)} />
-      <${Filter} name="reason" label="Woken by" options=${REASONS.map((one) => [one, one === "notification" ? "a notification" : reasonWords(one)])} />
+      <${QueryChoice} name="outcome" label="Outcome" options=${[ALL, ...Object.entries(OUTCOMES)]} data-filter />
+      <${QueryChoice} name="reason" label="Woken by" options=${[ALL, ...REASONS.map((one) => [one, one === "notification" ? "a notification" : reasonWords(one)])]} />
     </div>
     <${Loaded} of=${runs} empty=${NONE}>
       ${(list) => html`<${VirtualRows} label="Runs" count=${list.length} height=${HEIGHT} row=${row(list)} selected=${ids.indexOf(selected)} onEnd=${runs.more} style=${{ minHeight: 0, maxHeight: `${list.length * HEIGHT + 2}px` }} />`}

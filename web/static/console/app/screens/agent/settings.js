@@ -2,13 +2,12 @@
 import { html, useEffect, useRef, useState } from "../../lib.js";
 import { get, patch } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
-import { formatIn } from "../../core/time.js";
-import { Empty, Field, Form, Line, readForm, toast } from "../../ui/ui.js";
+import { formatInput } from "../../core/time.js";
+import { changesOf, Failure, Field, Form, Line, Loading, namesOf, readForm, toast } from "../../ui/ui.js";
 import { listOf, Sentences, usePreview } from "./preview.js";
 
 const options = (...values) => values.map((one) => [one, one.replaceAll("_", " ")]);
 const EFFORTS = options("none", "minimal", "low", "medium", "high", "xhigh");
-const ZONES = Intl.supportedValuesOf("timeZone");
 
 // `from`: the template's field that counts while the agent's own is `blank`.
 const GROUPS = [
@@ -21,7 +20,7 @@ const GROUPS = [
       { name: "unpriced", label: "Models without a known price", type: "select", options: [["refuse", "refuse, if there is a cap"], ["allow", "allow, as free"]], blank: null, from: "unpriced", fallback: "refuse" },
       { name: "max_sleep_hours", label: "Longest sleep, in hours", type: "number", blank: null, help: "Counted from the start of a run; blank: no limit." },
       { name: "sleep_until", label: "Asleep until", type: "datetime", blank: null, help: "In the agent's time zone, such as 2026-11-23T09:00; blank: as long as it may." },
-      { name: "timezone", label: "Time zone", list: "settings-zones" },
+      { name: "timezone", label: "Time zone", },
     ],
   },
   {
@@ -54,7 +53,7 @@ const WITH_TEXT = ["template", "debounce_window_seconds"];
 const shown = ({ name, blank }, agent) => {
   const value = agent[name];
   if (value === blank) return "";
-  if (name === "sleep_until" && value) return formatIn(value, agent.timezone).replace(" ", "T");
+  if (name === "sleep_until" && value) return formatInput(value, agent.timezone);
   return Array.isArray(value) ? value.join("\n") : value;
 };
 
@@ -72,9 +71,6 @@ const storedValues = (agent) => {
   };
   return { ...withBlanks(Object.fromEntries(FIELDS.map((field) => [field.name, inForm(field)]))), adapters: [...agent.adapters] };
 };
-
-const changesOf = (values, before) =>
-  Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
 
 const inheritedBy = (field, template) => {
   const value = template?.[field.from];
@@ -99,7 +95,7 @@ const Setting = ({ field, agent, values, template, templates, form }) => {
   const inherited = from && inheritedBy(field, template);
   if (field.name === "template") {
     rest.type = "select";
-    rest.options = [["", "none"], ...templates.map(({ id, name }) => [id, name])];
+    rest.options = [["", "none"], ...namesOf(templates)];
   } else if (from && rest.type === "select") rest.options = [["", `inherit (${inherited})`], ...rest.options];
   else if (from) rest.placeholder = inherited;
   const origin = from && html`<${Origin} ...${{ field, value: values[field.name], template, inherited, clear }} />`;
@@ -166,7 +162,6 @@ const Editor = ({ agent, reload, templates, adapters, edited }) => {
   return html`<div class="columns settings" ref=${box}>
     <${Form} save=${save} submit="Save changes" onInput=${() => setTyped(read())}>
       ${sections}
-      <datalist id="settings-zones">${ZONES.map((one) => html`<option value=${one} />`)}</datalist>
     <//>
     <${Effect} agent=${agent} changes=${changes} />
   </div>`;
@@ -183,8 +178,8 @@ export default ({ agent, reload = agent.reload }) => {
   // A change by somebody else shows at once, unless that would undo what is being typed.
   if (!edited.current) shownAs.current = JSON.stringify([agent.adapters, ...FIELDS.map(({ name }) => agent[name])]);
   const { data, error } = lists;
-  if (error && !data) return html`<${Empty} title="Settings cannot be read"><p>${error.sentence}</p><//>`;
-  if (!data) return html`<div class="state loading" role="status">Loading…</div>`;
+  if (error && !data) return html`<${Failure} error=${error} retry=${lists.reload} />`;
+  if (!data) return html`<${Loading} />`;
   const own = (all) => all.filter((one) => (one.organization ?? agent.organization) === agent.organization);
   return html`<${Editor} key=${shownAs.current} edited=${edited} agent=${agent} reload=${reload} templates=${own(data[0])} adapters=${data[1]} />`;
 };

@@ -1,10 +1,10 @@
 // What an agent has used in the last 30 days.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
-import { dayAfter, dayOf, usualMeasure } from "../../core/usage.js";
-import { Empty, Loaded } from "../../ui/loaded.js";
+import { dayAfter, utcDay } from "../../core/time.js";
+import { usualMeasure } from "../../core/usage.js";
+import { Empty, Loaded } from "../../ui/ui.js";
 import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
 const NONE = html`<${Empty} title="No model was called in the last 30 days">
@@ -24,9 +24,9 @@ const Report = ({ agent, usage }) => {
 
 /** Show the usage of an agent. A day that is chosen is shown in the day lane, too. */
 export default ({ agent }) => {
-  const today = dayOf(Date.now());
+  const today = utcDay(Date.now());
   const period = { agent: agent.id, start_date: dayAfter(today, -29), end_date: dayAfter(today) };
-  const usage = useResource((signal) => get("/api/cloud/usage/", period, signal), [agent.id, today], {
+  const usage = useGet("/api/cloud/usage/", period, {
     events: ["run.ended"],
     agent: agent.id,
   });

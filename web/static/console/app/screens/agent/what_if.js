@@ -2,9 +2,9 @@
 import { html, useState } from "../../lib.js";
 import { useEvents } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
-import { formatIn, formatInstant } from "../../core/time.js";
+import { formatInput, formatInstant } from "../../core/time.js";
 import { sourceWord } from "../../core/words.js";
-import { PhaseBadge, Sentence } from "../../ui/ui.js";
+import { PhaseBadge, QueryChoice, Sentence } from "../../ui/ui.js";
 import { Sentences, usePreview } from "./preview.js";
 
 const SOURCES = ["sms", "email", "mms", "api", "portal", "system", "subagent", "browser", "agent"];
@@ -12,19 +12,18 @@ const NAMES = ["event", "priority", "count", "apart", "due", "at", "window"];
 const WIDTH = 1000;
 const DAY_MS = 86_400_000;
 
-const local = (instant, zone) => formatIn(instant, zone).replace(" ", "T");
 /** Return the milliseconds of a local time such as 2026-11-20T10:28 in a zone. */
 const instantOf = (text, zone) => {
   const asUtc = Date.parse(`${text}Z`);
-  return asUtc - (Date.parse(`${local(asUtc, zone)}Z`) - asUtc);
+  return asUtc - (Date.parse(`${formatInput(asUtc, zone)}Z`) - asUtc);
 };
 const presets = (zone) => [
   ["A text now", {}],
   ["Five texts in a row", { count: "5", apart: "2" }],
   ["An API call", { event: "api" }],
   ["A low priority", { event: "api", priority: "low" }],
-  ["A text this time tomorrow", { at: local(Date.now() + DAY_MS, zone) }],
-  ["Nothing for a day", { event: "none", at: local(Date.now() + DAY_MS, zone) }],
+  ["A text this time tomorrow", { at: formatInput(Date.now() + DAY_MS, zone) }],
+  ["Nothing for a day", { event: "none", at: formatInput(Date.now() + DAY_MS, zone) }],
 ];
 
 const choose = (changes) => setQuery({ ...Object.fromEntries(NAMES.map((name) => [name, null])), ...changes }, { replace: true });
@@ -40,13 +39,6 @@ const Input = ({ label, name, ...rest }) => html`<label>
   <input value=${query.value[name] ?? rest.usual ?? ""} onInput=${(event) => setQuery({ [name]: event.target.value }, { replace: true })} ...${rest} />
 </label>`;
 
-const Choice = ({ label, name, options, usual }) => html`<label>
-  ${label}
-  <select onChange=${(event) => setQuery({ [name]: event.target.value }, { replace: true })}>
-    ${options.map(([id, text]) => html`<option value=${id} selected=${id === (query.value[name] ?? usual)}>${text}</option>`)}
-  </select>
-</label>`;
-
 const Question = ({ zone }) => {
   const isEvent = query.value.event !== "none";
   const date = { type: "datetime-local", step: "1" };
@@ -54,9 +46,9 @@ const Question = ({ zone }) => {
       ${presets(zone).map(([label, values]) => html`<button type="button" onClick=${() => choose(values)}>${label}</button>`)}
     </div>
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-      <${Choice} label="What comes" name="event" usual="sms" options=${[["none", "nothing"], ...SOURCES.map((one) => [one, sourceWord(one)])]} />
+      <${QueryChoice} label="What comes" name="event" value=${query.value.event ?? "sms"} options=${[["none", "nothing"], ...SOURCES.map((one) => [one, sourceWord(one)])]} />
       ${isEvent &&
-      html`<${Choice} label="Priority" name="priority" usual="high" options=${[["high", "high"], ["low", "low"]]} />
+      html`<${QueryChoice} label="Priority" name="priority" value=${query.value.priority ?? "high"} options=${[["high", "high"], ["low", "low"]]} />
         <${Input} label="How many" name="count" type="number" min="1" max="100" usual="1" />
         <${Input} label="Seconds apart" name="apart" type="number" min="0" max="3600" usual="0" />
         <${Input} label="Reminder for" name="due" ...${date} />`}

@@ -1,10 +1,7 @@
 // What can be done with the selected agents: counted first, done in parts, and undone where that is possible.
 import { html, useEffect, useRef, useState } from "../../lib.js";
 import { plural } from "../../core/words.js";
-import { Button } from "../../ui/basics.js";
-import { Dialog } from "../../ui/dialog.js";
-import { Field, Form } from "../../ui/form.js";
-import { toast } from "../../ui/toast.js";
+import { Button, Dialog, Field, Form, toast } from "../../ui/ui.js";
 import { announce, bodiesOf, carryOut, tell, WORDS } from "./actions.js";
 
 const MAX_FAILURES = 20; // that are shown one by one

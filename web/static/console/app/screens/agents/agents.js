@@ -5,9 +5,7 @@ import { useKeys, useRows } from "../../core/keys.js";
 import { useLiveRows } from "../../core/live_rows.js";
 import { navigate, query, setQuery } from "../../core/router.js";
 import { plural } from "../../core/words.js";
-import { Page } from "../../ui/basics.js";
-import { Empty, Failure } from "../../ui/loaded.js";
-import { VirtualRows } from "../../ui/rows.js";
+import { Empty, Loaded, Page, VirtualRows } from "../../ui/ui.js";
 import { ActionBar } from "./action_bar.js";
 import { clearFilters, Filters, filtersOf } from "./filters.js";
 import { NewAgent } from "./new_agent.js";
@@ -105,19 +103,13 @@ export default () => {
     x: { help: "Select the row, or not", run: (event) => rows.selected && selection.toggle(rows.selected, event.shiftKey) },
     X: { help: "Select all rows from the last one to this", run: () => rows.selected && selection.toggle(rows.selected, true) },
   });
-  const { error, hasLoaded } = agents;
   const hasFilters = Object.keys(filters).length > 0;
   return html`<${Page} title="Agents" actions=${html`<button class="primary" onClick=${() => setNew("agent")}>New agent</button>`}>
     <${Filters} />
-    ${error && hasLoaded && html`<p class="stale" role="alert">${error.sentence}</p>`}
-    ${hasLoaded && html`<${Status} agents=${agents} selection=${selection} />`}
-    ${!hasLoaded && error
-      ? html`<${Failure} error=${error} retry=${agents.reload} />`
-      : !hasLoaded
-        ? html`<div class="state loading" role="status">Loading…</div>`
-        : agents.rows.length === 0
-          ? html`<${Nothing} hasFilters=${hasFilters} add=${() => setNew("agent")} />`
-          : html`<${List} agents=${agents} selection=${selection} rows=${rows} />`}
+    <${Loaded} of=${agents}>
+      ${({ length }) => html`<${Status} agents=${agents} selection=${selection} />
+        ${length ? html`<${List} agents=${agents} selection=${selection} rows=${rows} />` : html`<${Nothing} hasFilters=${hasFilters} add=${() => setNew("agent")} />`}`}
+    <//>
     ${selection.count > 0 && html`<div class="agents-float"><${ActionBar} selection=${selection} done=${agents.reload} /></div>`}
     ${isNew && html`<${NewAgent} close=${() => setNew(null)} template=${template} />`}
   <//>`;

@@ -1,11 +1,10 @@
 // The filters of the agents, all of them in the address.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { session } from "../../core/session.js";
 import { PHASES } from "../../core/words.js";
-import { Choice, TextFilter } from "../../ui/filters.js";
+import { Choice, namesOf, TextFilter } from "../../ui/ui.js";
 
 const NAMES = ["search", "phase", "template", "tag", "status", "purpose", "name", "parent", "organization", "include_archived"];
 const FURTHER = NAMES.slice(4);
@@ -32,11 +31,9 @@ const choose = (name) => (value) => filter({ [name]: value });
 const any = (words, values) => [["", words], ...values.map((one) => (Array.isArray(one) ? one : [one, one]))];
 
 const Templates = () => {
-  const { data } = useResource((signal) => get("/api/templates/", { limit: 500 }, signal));
-  const chosen = query.value.template ?? "";
-  const known = (data ?? []).map(({ id, name }) => [id, name]);
-  const options = !chosen || known.some(([id]) => id === chosen) ? known : [...known, [chosen, chosen]];
-  return html`<${Choice} label="Template" value=${chosen} options=${any("any template", options)} change=${choose("template")} />`;
+  const { data } = useGet("/api/templates/", { limit: 500 });
+  const chosen = query.value.template;
+  return html`<${Choice} label="Template" value=${chosen} options=${any("any template", namesOf(data, chosen))} change=${choose("template")} />`;
 };
 
 const Tags = () => {

@@ -1,12 +1,10 @@
 // The window in which an agent is created.
 import { html, useState } from "../../lib.js";
-import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { post } from "../../core/api.js";
+import { useGet } from "../../core/resource.js";
 import { navigate } from "../../core/router.js";
-import { Dialog } from "../../ui/dialog.js";
-import { Field, Form } from "../../ui/form.js";
+import { Dialog, Field, Form, namesOf, ZoneField } from "../../ui/ui.js";
 
-const ZONES = Intl.supportedValuesOf?.("timeZone") ?? [];
 const INBOX = "builtin/inbox";
 
 const create = async ({ name, template, model, timezone, max_sleep_hours: hours }) => {
@@ -18,10 +16,10 @@ const create = async ({ name, template, model, timezone, max_sleep_hours: hours 
 
 /** Show the form for a new agent. */
 export const NewAgent = ({ close, template = "" }) => {
-  const { data: templates } = useResource((signal) => get("/api/templates/", { limit: 500 }, signal));
+  const { data: templates } = useGet("/api/templates/", { limit: 500 });
   const [chosen, setChosen] = useState(template);
   const inherited = templates?.find(({ id }) => id === chosen)?.default_model;
-  const options = [["", "none"], ...(templates ?? []).map(({ id, name }) => [id, name])];
+  const options = [["", "none"], ...namesOf(templates)];
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   return html`<${Dialog} title="New agent" close=${close}>
     <${Form} save=${create} submit="Create the agent" onInput=${(values) => setChosen(values.template)}>
@@ -37,8 +35,7 @@ export const NewAgent = ({ close, template = "" }) => {
         help=${inherited ? `Leave it empty for that of the template: ${inherited}.` : `${INBOX} needs no network: it reads the queue and clears it.`}
       />
       <datalist id="agents-models"><option value=${INBOX}></option></datalist>
-      <${Field} label="Time zone" name="timezone" value=${zone} list="agents-zones" />
-      <datalist id="agents-zones">${ZONES.map((one) => html`<option value=${one}></option>`)}</datalist>
+      <${ZoneField} label="Time zone" name="timezone" value=${zone} />
       <${Field} label="Longest sleep, in hours" name="max_sleep_hours" type="number" min="0" help="It wakes at the latest after this time. Empty: only something new wakes it." />
     <//>
   <//>`;

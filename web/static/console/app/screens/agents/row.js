@@ -1,9 +1,8 @@
 // One agent in the list.
 import { html } from "../../lib.js";
-import { Instant, localize, Relative } from "../../core/time.js";
+import { localize } from "../../core/time.js";
 import { money } from "../../core/words.js";
-import { PhaseBadge, Sentence } from "../../ui/basics.js";
-import { Line } from "../../ui/text.js";
+import { Instant, Line, PhaseBadge, Relative, Sentence } from "../../ui/ui.js";
 
 const SHOWN_TAGS = 3;
 

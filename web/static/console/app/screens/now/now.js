@@ -1,11 +1,10 @@
 // The first screen: how it is, what needs a person, and who wakes next.
 import { html } from "../../lib.js";
 import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { isOperator, session } from "../../core/session.js";
-import { Loaded, Page, Sentence } from "../../ui/ui.js";
-import { Choice } from "../../ui/filters.js";
+import { Choice, Loaded, Page, Sentence } from "../../ui/ui.js";
 import { Agenda } from "./agenda.js";
 import { Attention } from "./attention.js";
 import { agendaOf, degraded, itemsOf } from "./of_service.js";
@@ -64,7 +63,7 @@ const OrganizationChoice = () => {
 
 const PersonNow = () => {
   const { organization } = query.value;
-  const overview = useResource((signal) => get("/api/cloud/overview/", { organization }, signal), [organization], {
+  const overview = useGet("/api/cloud/overview/", { organization }, {
     events: TYPES,
     every: READ_SECONDS,
   });
@@ -89,8 +88,8 @@ const PersonNow = () => {
 
 const OperatorNow = () => {
   const options = { events: TYPES, every: READ_SECONDS };
-  const status = useResource((signal) => get("/status/", {}, signal), [], options);
-  const sample = useResource((signal) => get("/status/supervisors/", { limit: SAMPLE }, signal), [], options);
+  const status = useGet("/status/", {}, options);
+  const sample = useGet("/status/supervisors/", { limit: SAMPLE }, options);
   return html`<${Page} title="Now">
     <${Loaded} of=${status}>
       ${(data) => {

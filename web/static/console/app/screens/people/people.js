@@ -1,7 +1,7 @@
 // People and keys: who may do what in the organization, and the person's own account.
 import { html } from "../../lib.js";
 import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { query } from "../../core/router.js";
 import { isAdmin, organization, session, updateSession } from "../../core/session.js";
 import { AdminNote, ResourceForm } from "../../ui/resources.js";
@@ -43,8 +43,8 @@ const LIMIT_COLUMNS = [
 
 const Organization = () => {
   const { id } = organization.value;
-  const found = useResource(() => get(`${ORGANIZATIONS}${id}/`), [id], { events: ["organization.*"] });
-  const limits = useResource(() => get("/api/organizations/limits/"), [id], { every: 15 });
+  const found = useGet(`${ORGANIZATIONS}${id}/`, {}, { events: ["organization.*"] });
+  const limits = useGet("/api/organizations/limits/", {}, { every: 15 });
   const saved = () => Promise.all([refresh(), found.reload()]);
   return html`<div class="stack">
     <${AdminNote}>Only admins and owners change the organization.<//>

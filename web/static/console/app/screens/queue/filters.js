@@ -2,8 +2,7 @@
 import { html } from "../../lib.js";
 import { query, setQuery } from "../../core/router.js";
 import { SOURCES } from "../../core/words.js";
-import { AgentPicker } from "../../ui/agent_picker.js";
-import { Choice } from "../../ui/filters.js";
+import { AgentPicker, Choice } from "../../ui/ui.js";
 import { MomentField, zoneWords } from "./moments.js";
 
 const PERIODS = ["created_after", "created_before", "scheduled_after", "scheduled_before"];

@@ -1,8 +1,6 @@
 // Moments that people type: in UTC if that is the chosen zone, else in the zone of the browser.
 import { html } from "../../lib.js";
-import { formatIn, zone } from "../../core/time.js";
-
-const localZone = () => (zone.value === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
+import { formatInput, zone, zoneName } from "../../core/time.js";
 
 /** Return the words that say in which zone moments are typed. */
 export const zoneWords = () => (zone.value === "utc" ? "UTC" : "your time");
@@ -14,7 +12,7 @@ export const toInstant = (text) => {
   return Number.isNaN(moment.getTime()) ? null : moment.toISOString();
 };
 
-const toInput = (instant) => (Number.isNaN(Date.parse(instant)) ? "" : formatIn(instant, localZone()).replace(" ", "T").slice(0, 16));
+const toInput = (instant) => (Number.isNaN(Date.parse(instant)) ? "" : formatInput(instant, zoneName()).slice(0, 16));
 
 /** Show a field for a moment; `change` gets the instant, or null. */
 export const MomentField = ({ label, value, change, ...rest }) => html`<label class="queue-moment">

@@ -2,10 +2,7 @@
 import { html, useState } from "../../lib.js";
 import { post } from "../../core/api.js";
 import { SOURCES } from "../../core/words.js";
-import { AgentPicker } from "../../ui/agent_picker.js";
-import { Dialog } from "../../ui/dialog.js";
-import { Field, Form } from "../../ui/form.js";
-import { toast } from "../../ui/toast.js";
+import { AgentPicker, Dialog, Field, Form, toast } from "../../ui/ui.js";
 import { MomentField, toInstant, zoneWords } from "./moments.js";
 
 /** Show the form for a new notification. */

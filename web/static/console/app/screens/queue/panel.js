@@ -2,12 +2,8 @@
 import { html, useState } from "../../lib.js";
 import { del, get, patch } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
-import { Instant, Relative } from "../../core/time.js";
 import { sourceWord } from "../../core/words.js";
-import { Button, ConfirmButton } from "../../ui/basics.js";
-import { Loaded } from "../../ui/loaded.js";
-import { Line, Text } from "../../ui/text.js";
-import { toast } from "../../ui/toast.js";
+import { Button, ConfirmButton, Instant, Line, Loaded, Relative, Text, toast } from "../../ui/ui.js";
 import { MomentField, toInstant, zoneWords } from "./moments.js";
 
 const pathOf = (id) => `/api/defaults/notifications/${id}/`;

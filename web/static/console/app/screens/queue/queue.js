@@ -4,12 +4,9 @@ import { get } from "../../core/api.js";
 import { useKeys, useRows } from "../../core/keys.js";
 import { useLiveRows } from "../../core/live_rows.js";
 import { query, setQuery } from "../../core/router.js";
-import { now, Relative } from "../../core/time.js";
+import { now } from "../../core/time.js";
 import { plural, sourceWord } from "../../core/words.js";
-import { Button, Page } from "../../ui/basics.js";
-import { Empty, Failure } from "../../ui/loaded.js";
-import { VirtualRows } from "../../ui/rows.js";
-import { Line } from "../../ui/text.js";
+import { Button, Empty, Line, Loaded, Page, Relative, VirtualRows } from "../../ui/ui.js";
 import { clearFilters, Filters, filtersOf, hasFilters } from "./filters.js";
 import { NewNotification } from "./new_notification.js";
 import { change, Panel, toggleCleared } from "./panel.js";
@@ -98,19 +95,16 @@ const List = ({ queue, agents, selected, select, put }) => {
 };
 
 const Body = ({ queue, agents, rows: { selected, select }, put }) => {
-  const { error, hasLoaded } = queue;
   const close = () => select(null);
   const known = queue.rows[queue.places.get(selected)];
   const gone = (id) => {
     close();
     queue.remove(id);
   };
-  if (!hasLoaded && error) return html`<${Failure} error=${error} retry=${queue.reload} />`;
-  if (!hasLoaded) return html`<div class="state loading" role="status">Loading…</div>`;
-  return html`<div class="queue-split ${selected ? "open" : ""}">
-    ${queue.rows.length ? html`<${List} queue=${queue} agents=${agents} selected=${selected} select=${select} put=${put} />` : html`<${Nothing} />`}
+  return html`<${Loaded} of=${queue}>${({ length }) => html`<div class="queue-split ${selected ? "open" : ""}">
+    ${length ? html`<${List} queue=${queue} agents=${agents} selected=${selected} select=${select} put=${put} />` : html`<${Nothing} />`}
     ${selected && html`<${Panel} key=${selected} id=${selected} known=${known?.isGone ? null : known} agent=${agents.get(known?.agent)} close=${close} done=${put} gone=${gone} />`}
-  </div>`;
+  </div>`}<//>`;
 };
 
 /** Show the queue of the address. */
@@ -133,7 +127,6 @@ export default () => {
   });
   return html`<${Page} title="Queue" actions=${html`<button class="primary" onClick=${() => setNew("notification")}>New notification</button>`}>
     <${Filters} />
-    ${queue.error && queue.hasLoaded && html`<p class="stale" role="alert">${queue.error.sentence}</p>`}
     <${Body} queue=${queue} agents=${agents} rows=${rows} put=${put} />
     ${isNew && html`<${NewNotification} close=${() => setNew(null)} done=${queue.reload} agent=${agent} />`}
   <//>`;

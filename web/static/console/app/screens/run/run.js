@@ -3,12 +3,12 @@ import { html, useEffect, useMemo, useRef, useState } from "../../lib.js";
 import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { isFrozen } from "../../core/live.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { navigate, query, setQuery } from "../../core/router.js";
 import { now } from "../../core/time.js";
 import { plural } from "../../core/words.js";
-import { Badge, Failure, Instant, Line, Loaded, Page, Text } from "../../ui/ui.js";
-import { BAD, OUTCOMES } from "../agent/run_words.js";
+import { Failure, Instant, Line, Loaded, Loading, Page, Text } from "../../ui/ui.js";
+import { Outcome } from "../agent/run_words.js";
 import { Detail } from "./detail.js";
 import { ancestors, endAt, listed, nextFailure, readSpans, shortId } from "./spans.js";
 import { Summary } from "./summary.js";
@@ -175,12 +175,7 @@ const Steps = ({ spans, zone }) => {
 const Trace = ({ read: { spans, error }, zone, children }) =>
   html`${children}
     ${error && html`<${Failure} error=${error} />`}
-    ${spans ? html`<${Steps} spans=${spans} zone=${zone} />` : html`<div class="state loading" role="status">Loading…</div>`}`;
-
-const endOf = ({ outcome, ended_at: endedAt, error }) => {
-  if (!endedAt) return html`<${Badge} tone="good">under way<//>`;
-  return html`<${Badge} tone=${error || BAD.has(outcome) ? "bad" : ""}>${OUTCOMES[outcome] ?? (error ? "failed" : "ended")}<//>`;
-};
+    ${spans ? html`<${Steps} spans=${spans} zone=${zone} />` : html`<${Loading} />`}`;
 
 const OfRun = ({ id, run }) => {
   const path = `/api/cloud/agents/${id}/`;
@@ -189,7 +184,7 @@ const OfRun = ({ id, run }) => {
   const spans = useSpans(run, found.data?.[0].ended_at === null);
   const show = ([one, { name, timezone }]) => {
     const heading = html`Run of <${Instant} at=${one.started_at} zone=${timezone} style="full" />`;
-    return html`<${Page} title="Run of ${name}" heading=${heading} actions=${endOf(one)}>
+    return html`<${Page} title="Run of ${name}" heading=${heading} actions=${html`<${Outcome} of=${one} />`}>
       <p class="run-about">Agent <a href="/console/agents/${id}"><${Line} value=${name} /></a></p>
       <${Trace} read=${spans} zone=${timezone}><${Summary} run=${one} spans=${spans.spans} zone=${timezone} /><//>
     <//>`;
@@ -198,14 +193,14 @@ const OfRun = ({ id, run }) => {
 };
 
 const OfTrace = ({ run }) => {
-  const found = useResource((signal) => get(`/api/tracing/traces/${run}/`, { limit: 1 }, signal), [run], { every: 5 });
+  const found = useGet(`/api/tracing/traces/${run}/`, { limit: 1 }, { every: 5 });
   const spans = useSpans(run, found.data?.ended_at === null);
   useKeys({ u: { help: "Go to the agent", run: () => found.data && navigate(`/console/agents/${found.data.agent}`) } });
   const about = (trace) => html`<p class="run-about">
       Written for <a href="/console/agents/${trace.agent}">its agent</a>, started ${" "}<${Instant} at=${trace.started_at} style="full" />
     </p>
     ${trace.error && html`<div class="card run-error"><${Text} value=${trace.error} /></div>`}`;
-  const show = (trace) => html`<${Page} title=${trace.name} heading=${html`<${Line} value=${trace.name} />`} actions=${endOf(trace)}>
+  const show = (trace) => html`<${Page} title=${trace.name} actions=${html`<${Outcome} of=${trace} />`}>
     <${Trace} read=${spans}>${about(trace)}<//>
   <//>`;
   return html`<${Loaded} of=${found}>${show}<//>`;

@@ -1,12 +1,10 @@
 // The agents of all organizations, for operators.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
 import { useRows } from "../../core/keys.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate, query, setQuery } from "../../core/router.js";
 import { PHASES } from "../../core/words.js";
-import { Choice, TextFilter } from "../../ui/filters.js";
-import { Empty, Instant, Line, Loaded, PhaseBadge, Sentence, Table } from "../../ui/ui.js";
+import { Choice, Empty, Instant, Line, Loaded, PhaseBadge, Sentence, Table, TextFilter } from "../../ui/ui.js";
 
 const LIMIT = 100;
 const ID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
@@ -33,7 +31,7 @@ const Rows = ({ rows }) => {
 export const Agents = () => {
   const { name, phase, organization } = query.value;
   const filters = { name, phase, organization, limit: LIMIT };
-  const agents = useResource((signal) => get("/status/supervisors/", filters, signal), [name, phase, organization], {
+  const agents = useGet("/status/supervisors/", filters, {
     events: ["agent.*", "run.*"],
   });
   const empty = html`<${Empty} title="No agent matches"><p>The name must be the whole name; upper and lower case are the same.</p><//>`;

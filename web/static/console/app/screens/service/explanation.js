@@ -1,7 +1,6 @@
 // Why one agent does what it does, now or at a moment in the past, for operators.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { plural } from "../../core/words.js";
 import { CopyButton, Instant, Line, Loaded, Page, PhaseBadge, Sentence, Table, Text } from "../../ui/ui.js";
@@ -55,9 +54,9 @@ const Explained = ({ agent }) => html`
 export const Explanation = ({ id }) => {
   const { at } = query.value;
   const path = `/status/supervisors/${encodeURIComponent(id)}/`;
-  const agent = useResource((signal) => get(path, { at }, signal), [id, at], { events: ["agent.*", "run.*", "notification.*"], agent: id });
+  const agent = useGet(path, { at }, { events: ["agent.*", "run.*", "notification.*"], agent: id });
   const name = agent.data?.name ?? "Agent";
-  return html`<${Page} title=${name} heading=${html`<${Line} value=${name} />`} actions=${html`<a href="/console/service">All agents</a>`}>
+  return html`<${Page} title=${name} actions=${html`<a href="/console/service">All agents</a>`}>
     <${Moment} key=${at} />
     <${Loaded} of=${agent}>${(data) => html`<${Explained} agent=${data} />`}<//>
   <//>`;

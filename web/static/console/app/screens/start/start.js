@@ -1,16 +1,9 @@
 // The first use: a template, an agent, a text, and what the agent then does, as it happens.
 import { html } from "../../lib.js";
 import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { BASE, query, setQuery } from "../../core/router.js";
-import { Page, PhaseBadge, Sentence } from "../../ui/basics.js";
-import { useFirstField } from "../../ui/focus.js";
-import { Field, Form } from "../../ui/form.js";
-import { Loaded } from "../../ui/loaded.js";
-import { Line } from "../../ui/text.js";
-import { toast } from "../../ui/toast.js";
-import { Instant } from "../../core/time.js";
-import { happenings } from "./happenings.js";
+import { Field, Form, Instant, Line, Loaded, Page, PhaseBadge, Sentence, toast, useFirstField } from "../../ui/ui.js";
 
 const createTemplate = async (values) => {
   const { id } = await post("/api/templates/", values);
@@ -58,8 +51,25 @@ const TextForm = () => html`<p class="muted">As if a person wrote to the agent's
     <${Field} label="Text" name="title" value="Hello, are you there?" required />
   <//>`;
 
+/** Return a row for each text and each change of phase, and whether the agent has run and sleeps again. */
+const happenings = (events) => {
+  const rows = [];
+  let hasRun = false;
+  let phase = "asleep";
+  for (const { id, at, type, data, resource } of events) {
+    if (type === "notification.created") {
+      rows.push({ id, at, kind: data.source === "sms" ? "text" : "notice", sentence: resource?.title ?? "" });
+    } else if (data.to) {
+      phase = data.to;
+      hasRun ||= phase === "running";
+      rows.push({ id, at, phase, sentence: data.why });
+    }
+  }
+  return { rows, isDone: hasRun && phase === "asleep" };
+};
+
 const Happenings = ({ agent }) => {
-  const events = useResource(() => get(`/api/cloud/agents/${agent}/events/`, { after: 0, limit: 500 }), [agent], {
+  const events = useGet(`/api/cloud/agents/${agent}/events/`, { after: 0, limit: 500 }, {
     events: ["agent.*", "run.*", "notification.*"],
     agent,
   });

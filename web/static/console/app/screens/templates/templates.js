@@ -1,11 +1,10 @@
 // Templates: settings that many agents share.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate } from "../../core/router.js";
 import { plural } from "../../core/words.js";
-import { DeleteButton, ResourceForm, ResourceList } from "../../ui/resources.js";
+import { DeleteButton, NewResource, ResourceForm, ResourceList } from "../../ui/resources.js";
 import { Empty, Instant, Line, Loaded, Money, Page } from "../../ui/ui.js";
 import { Secrets } from "../toolbox/secrets.js";
 import { groupsFor } from "./fields.js";
@@ -34,12 +33,7 @@ const List = () => {
   <//>`;
 };
 
-const New = () => html`<${Page} title="New template">
-  <section class="card">
-    <${ResourceForm} path=${PATH} groups=${groupsFor(null)} saved=${({ id }) => navigate(`${HOME}/${id}`, { replace: true })}
-      actions=${html`<a href=${HOME}>Cancel</a>`} />
-  </section>
-<//>`;
+const New = () => html`<${NewResource} title="New template" home=${HOME} path=${PATH} groups=${groupsFor(null)} />`;
 
 const Agents = ({ agents, id }) => html`<section class="card">
   <h2>Agents with this template</h2>
@@ -52,8 +46,8 @@ const Agents = ({ agents, id }) => html`<section class="card">
 </section>`;
 
 const Adapters = ({ id }) => {
-  const configs = useResource(() => get("/api/toolbox/adapter-configs/", { template: id, limit: 100 }), [id]);
-  const adapters = useResource(() => get("/api/toolbox/adapters/", { limit: 200 }));
+  const configs = useGet("/api/toolbox/adapter-configs/", { template: id, limit: 100 });
+  const adapters = useGet("/api/toolbox/adapters/", { limit: 200 });
   const configured = new Set(configs.data?.map(({ adapter }) => adapter));
   return html`<section class="card">
     <h2>Adapters for its agents</h2>
@@ -80,12 +74,12 @@ const Deletion = ({ template, agents }) => {
 };
 
 const Detail = ({ id }) => {
-  const template = useResource(() => get(`${PATH}${encodeURIComponent(id)}/`), [id]);
-  const agents = useResource(() => get("/api/cloud/agents/", { template: id, include_archived: true, limit: MAX_SHOWN + 1 }), [id], {
+  const template = useGet(`${PATH}${encodeURIComponent(id)}/`);
+  const agents = useGet("/api/cloud/agents/", { template: id, include_archived: true, limit: MAX_SHOWN + 1 }, {
     events: ["agent.created", "agent.changed", "agent.deleted"],
   });
   const name = template.data?.name ?? "Template";
-  return html`<${Page} title=${name} heading=${html`<${Line} value=${name} />`}>
+  return html`<${Page} title=${name}>
     <${Loaded} of=${template}>
       ${(data) => html`<div class="columns">
         <div>

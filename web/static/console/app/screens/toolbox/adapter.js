@@ -1,12 +1,10 @@
 // One adapter: its settings, its tools, and how the agents of each template use it.
 import { html, useState } from "../../lib.js";
-import { plain } from "../../core/plain.js";
-import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate, query } from "../../core/router.js";
 import { safeUrl } from "../../core/words.js";
 import { DeleteButton, isHere, ResourceForm, roleIn } from "../../ui/resources.js";
-import { Badge, Dialog, Empty, JsonView, Line, Loaded, Page, Table, Tabs, Text } from "../../ui/ui.js";
+import { Badge, Dialog, Empty, JsonView, Line, Loaded, namesOf, Page, QueryChoice, Table, Tabs, Text } from "../../ui/ui.js";
 import { Config } from "./config.js";
 
 const HOME = "/console/tools";
@@ -63,7 +61,7 @@ const ToolDialog = ({ adapter, tool, close, saved }) => html`<${Dialog} title=${
 <//>`;
 
 const Tools = ({ adapter, mayEdit }) => {
-  const tools = useResource(() => get("/api/toolbox/tools/", { adapter: adapter.id, limit: 200 }), [adapter.id]);
+  const tools = useGet("/api/toolbox/tools/", { adapter: adapter.id, limit: 200 });
   const [opened, setOpened] = useState(null);
   const columns = [
     { title: "Name", cell: (row) => html`<button class="quiet" onClick=${() => setOpened(row)}><${Line} value=${row.name} max=${80} /></button>` },
@@ -98,16 +96,11 @@ const Settings = ({ adapter, mayEdit, reload }) => {
 };
 
 const Configs = ({ adapter }) => {
-  const templates = useResource(() => get("/api/templates/", { limit: 500 }));
+  const templates = useGet("/api/templates/", { limit: 500 });
   const { template } = query.value;
-  const choose = (event) => navigate(`${HOME}/${adapter.id}?template=${event.target.value}`, { replace: true });
   return html`<section class="card">
     <${Loaded} of=${templates} empty=${html`<p class="muted">Agents use an adapter with the configuration of their template. <a href="/console/templates/new">Create a template</a></p>`}>
-      ${(all) => html`<div class="filters"><label>Template
-        <select onChange=${choose}>
-          <option value="">Choose a template</option>
-          ${all.filter(isHere).map(({ id, name }) => html`<option value=${id} selected=${id === template}>${plain(name)}</option>`)}
-        </select></label></div>`}
+      ${(all) => html`<div class="filters"><${QueryChoice} label="Template" name="template" options=${[["", "Choose a template"], ...namesOf(all.filter(isHere))]} /></div>`}
     <//>
     ${template
       ? html`<${Config} key=${template} adapter=${adapter} template=${template} />`
@@ -117,7 +110,7 @@ const Configs = ({ adapter }) => {
 
 /** Show one adapter. */
 export const Adapter = ({ id }) => {
-  const adapter = useResource(() => get(`/api/toolbox/adapters/${encodeURIComponent(id)}/`), [id]);
+  const adapter = useGet(`/api/toolbox/adapters/${encodeURIComponent(id)}/`);
   const { template } = query.value;
   const tab = query.value.tab ?? (template ? "config" : "tools");
   const tabs = [
@@ -127,7 +120,7 @@ export const Adapter = ({ id }) => {
   ];
   const name = adapter.data?.name ?? "Adapter";
   const actions = adapter.data && html`<${Badge}>${adapter.data.visibility}<//>`;
-  return html`<${Page} title=${name} heading=${html`<${Line} value=${name} />`} actions=${actions}>
+  return html`<${Page} title=${name} actions=${actions}>
     <${Tabs} tabs=${tabs} current=${tab} label="Parts of the adapter" />
     <${Loaded} of=${adapter}>
       ${(data) => {

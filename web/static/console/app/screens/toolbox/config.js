@@ -1,12 +1,11 @@
 // The configuration of an adapter for the agents of a template: a form made from the adapter's schema, or JSON.
 import { html, useState } from "../../lib.js";
 import { get, patch, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { isAdmin } from "../../core/session.js";
-import { readForm } from "../../ui/form.js";
+import { Field, Form, Loaded, readForm, toast } from "../../ui/ui.js";
 import { DeleteButton } from "../../ui/resources.js";
 import { atFields, fitsForm, readSchema, SchemaFields } from "../../ui/schema_form.js";
-import { Field, Form, Loaded, toast } from "../../ui/ui.js";
 
 const PATH = "/api/toolbox/adapter-configs/";
 
@@ -74,7 +73,7 @@ const Editor = ({ adapter, template, config, reload }) => {
 
 /** Show the form of the configuration that a template has for an adapter. */
 export const Config = ({ adapter, template }) => {
-  const configs = useResource(() => get(PATH, { template, adapter: adapter.id }), [template, adapter.id]);
+  const configs = useGet(PATH, { template, adapter: adapter.id });
   return html`<${Loaded} of=${configs}>
     ${([config = null]) => html`<${Editor} key=${config?.updated_at ?? "new"} adapter=${adapter} template=${template} config=${config} reload=${configs.reload} />`}
   <//>`;

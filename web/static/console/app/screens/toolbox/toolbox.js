@@ -2,7 +2,7 @@
 import { html } from "../../lib.js";
 import { useKeys } from "../../core/keys.js";
 import { navigate, query } from "../../core/router.js";
-import { ResourceForm, ResourceList } from "../../ui/resources.js";
+import { NewResource, ResourceList } from "../../ui/resources.js";
 import { Badge, Empty, Instant, Line, Page, Tabs } from "../../ui/ui.js";
 import { ADAPTER_GROUPS, Adapter } from "./adapter.js";
 import { Secrets } from "./secrets.js";
@@ -22,12 +22,7 @@ const Adapters = () => html`<${ResourceList} path="/api/toolbox/adapters/" colum
     <a class="button primary" href="${HOME}/new">New adapter</a>
   <//>`} />`;
 
-const New = () => html`<${Page} title="New adapter">
-  <section class="card">
-    <${ResourceForm} path="/api/toolbox/adapters/" groups=${ADAPTER_GROUPS} saved=${({ id }) => navigate(`${HOME}/${id}`, { replace: true })}
-      actions=${html`<a href=${HOME}>Cancel</a>`} />
-  </section>
-<//>`;
+const New = () => html`<${NewResource} title="New adapter" home=${HOME} path="/api/toolbox/adapters/" groups=${ADAPTER_GROUPS} />`;
 
 const Lists = () => {
   useKeys({ n: { help: "New adapter", run: () => navigate(`${HOME}/new`) } });

@@ -1,13 +1,13 @@
 // What the calls of models cost, day by day.
 import { html } from "../../lib.js";
-import { plain } from "../../core/plain.js";
 import { get } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { saveFile } from "../../core/export.js";
+import { useGet, useResource } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { organization, session } from "../../core/session.js";
-import { now } from "../../core/time.js";
-import { dayAfter, dayOf, MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
-import { Button, Empty, Line, Loaded, Money, Page, Table } from "../../ui/ui.js";
+import { dayAfter, now, utcDay } from "../../core/time.js";
+import { MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
+import { Button, Empty, Line, Loaded, Money, namesOf, Page, QueryChoice, Table } from "../../ui/ui.js";
 import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
 
 const PRESETS = [7, 30, 90, 365];
@@ -15,27 +15,17 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 
 const period = () => {
   const { from, to } = query.value;
-  const last = DAY.test(to) ? to : dayOf(now.peek());
+  const last = DAY.test(to) ? to : utcDay(now.peek());
   return { from: DAY.test(from) ? from : dayAfter(last, -29), to: last };
 };
 
 const download = (usage) => {
   const { from, to } = period();
-  const url = URL.createObjectURL(new Blob([usageCsv(usage)], { type: "text/csv" }));
-  const link = Object.assign(document.createElement("a"), { href: url, download: `usage_${from}_${to}.csv` });
-  link.click();
-  setTimeout(URL.revokeObjectURL, 1000, url);
+  saveFile(new Blob([usageCsv(usage)], { type: "text/csv" }), `usage_${from}_${to}.csv`);
 };
 
-const Choice = ({ label, name, value, options }) => html`<label>
-  ${label}
-  <select value=${value} onChange=${(event) => setQuery({ [name]: event.target.value })}>
-    ${options.map(([id, text]) => html`<option value=${id} selected=${id === value}>${plain(text)}</option>`)}
-  </select>
-</label>`;
-
 const Period = ({ from, to }) => {
-  const today = dayOf(now.peek());
+  const today = utcDay(now.peek());
   const date = (name, value) =>
     html`<label>${name} <input type="date" value=${value} onChange=${(event) => setQuery({ from, to, [name]: event.target.value, day: null })} /></label>`;
   return html`<div class="actions usage-period" role="group" aria-label="Period">
@@ -48,22 +38,17 @@ const Period = ({ from, to }) => {
   </div>`;
 };
 
-const named = (found, chosen) => {
-  const pairs = (found ?? []).map(({ id, name }) => [id, name]);
-  return !chosen || pairs.some(([id]) => id === chosen) ? pairs : [...pairs, [chosen, chosen]];
-};
-
 const Filters = ({ from, to, measure }) => {
   const { template = "", agent = "", organization: owner = "" } = query.value;
-  const templates = useResource(() => get("/api/templates/", { limit: 500 }));
+  const templates = useGet("/api/templates/", { limit: 500 });
   const { data: known } = useResource(() => (agent ? get(`/api/cloud/agents/${encodeURIComponent(agent)}/`) : Promise.resolve(null)), [agent]);
   const { organizations = [] } = session.value;
   return html`<div class="filters">
     <${Period} from=${from} to=${to} />
-    <${Choice} label="Show" name="by" value=${measure} options=${Object.entries(MEASURES).map(([id, { label }]) => [id, label])} />
-    <${Choice} label="Template" name="template" value=${template} options=${[["", "all"], ...named(templates.data, template)]} />
+    <${QueryChoice} label="Show" name="by" value=${measure} options=${Object.entries(MEASURES).map(([id, { label }]) => [id, label])} />
+    <${QueryChoice} label="Template" name="template" options=${[["", "all"], ...namesOf(templates.data, template)]} />
     ${organizations.length > 1 &&
-    html`<${Choice} label="Organization" name="organization" value=${owner} options=${[["", "all"], ...named(organizations, owner)]} />`}
+    html`<${QueryChoice} label="Organization" name="organization" options=${[["", "all"], ...namesOf(organizations, owner)]} />`}
     ${agent &&
     html`<span class="badge">Agent: <${Line} value=${known?.name ?? agent} max=${60} />
       <button class="quiet" aria-label="All agents" onClick=${() => setQuery({ agent: null })}>✕</button></span>`}
@@ -87,7 +72,7 @@ const AGENT_COLUMNS = [
 
 /** Show the most expensive agents; they are read after the chart, because this takes longer. */
 const TopAgents = ({ filters }) => {
-  const { data } = useResource((signal) => get("/api/cloud/usage/", { ...filters, top_agents: 10 }, signal), [JSON.stringify(filters)]);
+  const { data } = useGet("/api/cloud/usage/", { ...filters, top_agents: 10 });
   if (!data?.top_agents.length) return null;
   return html`<h2>Agents that cost the most</h2>
     <${Table} columns=${AGENT_COLUMNS} rows=${data.top_agents} id=${(row) => row.agent} label="Agents that cost the most" />`;

@@ -1,7 +1,7 @@
 // Deliveries: what was sent to webhooks, what came back, and when the next attempt is.
 import { html } from "../../lib.js";
-import { get, post } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
+import { post } from "../../core/api.js";
+import { useGet } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { ResourceList } from "../../ui/resources.js";
 import { Badge, Button, Dialog, Empty, Instant, JsonView, Line, Loaded, Relative, Text, toast } from "../../ui/ui.js";
@@ -30,7 +30,7 @@ const columns = (reload) => [
 ];
 
 const Whole = ({ id }) => {
-  const delivery = useResource(() => get(`${PATH}${encodeURIComponent(id)}/`), [id]);
+  const delivery = useGet(`${PATH}${encodeURIComponent(id)}/`);
   return html`<${Dialog} title="Delivery" close=${() => setQuery({ delivery: null })} wide>
     <${Loaded} of=${delivery}>
       ${(data) => html`<dl class="facts">

@@ -1,11 +1,11 @@
 // Event webhooks: addresses that are told what happens, and what was delivered to them.
 import { html, useState } from "../../lib.js";
-import { get, post } from "../../core/api.js";
+import { post } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
-import { useResource } from "../../core/resource.js";
+import { useGet } from "../../core/resource.js";
 import { navigate, query } from "../../core/router.js";
 import { isAdmin } from "../../core/session.js";
-import { AdminNote, DeleteButton, OnceDialog, ResourceForm, ResourceList } from "../../ui/resources.js";
+import { AdminNote, DeleteButton, NewResource, OnceDialog, ResourceForm, ResourceList } from "../../ui/resources.js";
 import { Badge, Button, ConfirmButton, Empty, Instant, Line, Loaded, Page, Relative, Tabs, Text, toast } from "../../ui/ui.js";
 import { Deliveries } from "./deliveries.js";
 
@@ -76,9 +76,8 @@ const Lists = () => {
 const New = () => {
   const [made, setMade] = useState(null);
   const close = () => navigate(`${HOME}/${made.id}`, { replace: true });
-  return html`<${Page} title="New webhook">
-    <${AdminNote}>Only admins and owners create webhooks.<//>
-    <section class="card"><${ResourceForm} path=${PATH} groups=${groups} saved=${setMade} actions=${html`<a href=${HOME}>Cancel</a>`} /></section>
+  const note = html`<${AdminNote}>Only admins and owners create webhooks.<//>`;
+  return html`<${NewResource} title="New webhook" home=${HOME} path=${PATH} groups=${groups} note=${note} saved=${setMade}>
     ${made && html`<${Secret} text=${made.secret} close=${close} />`}
   <//>`;
 };
@@ -98,7 +97,7 @@ const Actions = ({ id, isOn, reload, onTest }) => {
 };
 
 const Detail = ({ id }) => {
-  const webhook = useResource(() => get(`${PATH}${encodeURIComponent(id)}/`), [id], { events: EVENTS, every: 15 });
+  const webhook = useGet(`${PATH}${encodeURIComponent(id)}/`, {}, { events: EVENTS, every: 15 });
   const [tests, setTests] = useState(0);
   const name = webhook.data?.url ?? "Webhook";
   const tab = query.value.tab === "settings" ? "settings" : "deliveries";
@@ -107,7 +106,7 @@ const Detail = ({ id }) => {
     { id: "settings", label: "Settings", href: `${HOME}/${id}?tab=settings` },
   ];
   const actions = webhook.data && html`<${Actions} id=${id} isOn=${webhook.data.is_active} reload=${webhook.reload} onTest=${() => setTests(tests + 1)} />`;
-  return html`<${Page} title=${name} heading=${html`<${Line} value=${name} max=${80} />`} actions=${actions}>
+  return html`<${Page} title=${name} actions=${actions}>
     <${Loaded} of=${webhook}>
       ${(data) => html`<p class="actions"><${Health} webhook=${data} /> <span class="muted">${data.types.join(", ")}</span></p>
         ${data.disabled_reason && html`<${Text} value=${data.disabled_reason} />`}

@@ -1,5 +1,6 @@
-// Copying, also where the page came over plain HTTP and the browser has no clipboard for it.
+// What leaves the page: copied text and saved files.
 
+// Where the page came over plain HTTP, the browser has no clipboard for it.
 const copyBySelection = (text) => {
   const field = document.createElement("textarea");
   field.value = text;
@@ -14,4 +15,11 @@ const copyBySelection = (text) => {
 export const copyText = async (text) => {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else copyBySelection(text);
+};
+
+/** Save contents as a file of the reader. */
+export const saveFile = (blob, name) => {
+  const href = URL.createObjectURL(blob);
+  Object.assign(document.createElement("a"), { href, download: name }).click();
+  setTimeout(URL.revokeObjectURL, 1000, href);
 };
