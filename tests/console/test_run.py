@@ -169,6 +169,15 @@ async def test_address_of_a_step_leads_back_to_it(console: Console, person: Pers
     await expect(page.get_by_label("Step", exact=True)).to_contain_text("step 199")
 
 
+async def test_metadata_with_the_name_of_a_method_is_shown(console: Console, person: Person) -> None:
+    metadata = {"constructor": "told by the tenant", "input": "Hello"}
+    trace = await write_trace(person.client, {"name": "odd", "metadata": metadata}, name="Odd")
+    page = await console.open(f"/traces/{trace}", person)
+    await page.locator(".run-rows").focus()
+    await press(page, "Home", "Enter")
+    await expect(page.get_by_label("Step", exact=True)).to_contain_text("told by the tenant")
+
+
 async def test_open_trace_grows_while_it_is_shown(console: Console, person: Person) -> None:
     trace = await write_trace(person.client, {"name": "root", "seconds": None}, name="Open")
     page = await console.open(f"/traces/{trace}", person)

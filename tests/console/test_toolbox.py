@@ -76,6 +76,18 @@ async def test_form_of_a_schema_stores_values_by_type(console: Console, person: 
     assert await violations(page) == []
 
 
+async def test_form_takes_no_method_for_a_stored_value(console: Console, person: Person) -> None:
+    names = ("constructor", "toString", "__proto__")
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    page = await console.open(await prepare(person, schema), person)
+    for name in names:
+        await expect(page.get_by_label(name)).to_have_value("")
+    await page.get_by_role("button", name="Create configuration").click()
+    await expect(page.get_by_role("button", name="Save")).to_be_visible()
+    for name in names:
+        await expect(page.get_by_label(name)).to_have_value("")
+
+
 async def test_schema_beyond_forms_is_filled_in_as_json(console: Console, person: Person) -> None:
     schema = {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "array"}]}
     page = await console.open(await prepare(person, schema), person)

@@ -15,7 +15,7 @@ let timer = null;
 export const path = computed(() => place.value.path);
 /** The query as an object of strings; a repeated name is a list. */
 export const query = computed(() => {
-  const found = {};
+  const found = Object.create(null); // a name such as "constructor" is a name like others
   for (const [name, value] of new URLSearchParams(place.value.search)) {
     found[name] = name in found ? [found[name], value].flat() : value;
   }

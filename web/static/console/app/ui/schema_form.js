@@ -107,5 +107,5 @@ const One = ({ schema, value, path, name, isRequired }) => {
 /** Show the fields of an object's schema; their names begin with `path`. */
 export const SchemaFields = ({ schema, value, path }) =>
   Object.entries(schema.properties).map(
-    ([name, one]) => html`<${One} key=${name} schema=${one} value=${value?.[name]} path=${`${path}.${name}`} name=${name} isRequired=${schema.required?.includes(name)} />`,
+    ([name, one]) => html`<${One} key=${name} schema=${one} value=${isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined} path=${`${path}.${name}`} name=${name} isRequired=${schema.required?.includes(name)} />`,
   );

@@ -48,7 +48,7 @@ const Contents = ({ metadata }) => {
   const messages = MESSAGES.flatMap((name) => objects(metadata[name]));
   const shown = messages.slice(-MAX_MESSAGES);
   const title = shown.length < messages.length ? `The last ${MAX_MESSAGES} of ${messages.length} messages` : "Conversation";
-  const rest = Object.entries(metadata).filter(([name]) => !MESSAGES.includes(name) && !SECTIONS[name]);
+  const rest = Object.entries(metadata).filter(([name]) => !MESSAGES.includes(name) && !Object.hasOwn(SECTIONS, name));
   const sections = Object.entries(SECTIONS).map(
     ([name, title], index) =>
       name in metadata && html`<details open=${index >= FOLDED}><summary>${title}</summary><${Value} value=${metadata[name]} /></details>`,

@@ -106,7 +106,7 @@ export default function Usage() {
   const usage = useResource((signal) => get("/api/cloud/usage/", filters, signal), [JSON.stringify(filters), organization.value?.id], {
     events: ["run.ended"],
   });
-  const measure = MEASURES[query.value.by] ? query.value.by : usage.data ? usualMeasure(usage.data) : "cost";
+  const measure = Object.hasOwn(MEASURES, query.value.by ?? "") ? query.value.by : usage.data ? usualMeasure(usage.data) : "cost";
   const actions = html`<${Button} disabled=${!usage.data} run=${() => download(usage.data)}>Download CSV<//>`;
   return html`<${Page} title="Usage" actions=${actions}>
     <${Filters} from=${from} to=${to} measure=${measure} />
