@@ -19,7 +19,8 @@ export const Door = ({ title, links, deps, children }) => {
 /** Go where the person wanted to go before the sign-in: only to addresses of the console, and below the first page. */
 export const goOn = (fallback = `${BASE}/`) => {
   const next = query.value.next;
-  const isOurs = typeof next === "string" && next.startsWith(`${BASE}/`) && next !== `${BASE}/`;
+  const isBelow = (path) => path.startsWith(`${BASE}/`);
+  const isOurs = typeof next === "string" && isBelow(next) && isBelow(new URL(next, location.href).pathname) && next !== `${BASE}/`;
   navigate(isOurs ? next : fallback, { replace: true });
 };
 
