@@ -76,6 +76,8 @@ async def test_member_is_told_who_may_change_what(
     for path in ("/webhooks", "/tools?tab=secrets"):
         page = await console.open(path, member)
         await expect(page.get_by_text(told)).to_be_visible()
+    await page.goto(f"{console.url}/console/people?tab=keys")
+    await expect(page.get_by_text("API keys are seen and created by admins and owners only.")).to_be_visible()
 
 
 async def test_admin_may_not_change_an_owner(

@@ -13,7 +13,7 @@ const KEYS = "/api/organizations/api-keys/";
 const Makers = ({ path, submit, fields, columns, empty, label, secret, note }) => {
   const [made, setMade] = useState(null);
   const [version, setVersion] = useState(0);
-  if (!isAdmin.value) return html`<${AdminNote}>Only admins and owners see and create ${label.toLowerCase()}.<//>`;
+  if (!isAdmin.value) return html`<${AdminNote}>${label} are seen and created by admins and owners only.<//>`;
   const create = async (values) => {
     setMade(await post(path, values));
     setVersion(version + 1);
