@@ -65,6 +65,7 @@ async def test_expired_token_leads_to_sign_in_and_back(console: Console, person:
     assert await person.client.status_of("/api/organizations/auth/logout/", "POST") == 204
     await page.reload()
     await expect(page.get_by_role("heading", name="Sign in to hostsvc")).to_be_visible()
+    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
     await sign_in(page, person.session["user"]["email"], PASSWORD)
     await expect(page.get_by_role("heading", name="First steps")).to_be_visible()
     await expect(page).to_have_url(f"{console.url}/console/start?template=")
@@ -74,6 +75,7 @@ async def test_signing_out_revokes_the_token(console: Console, person: Person) -
     page = await console.open("/nowhere", person)
     await page.get_by_role("button", name="Sign out").click()
     await expect(page.get_by_role("heading", name="Sign in to hostsvc")).to_be_visible()
+    await expect(page.get_by_text("Your session has ended.")).to_be_hidden()
     assert await person.client.status_of("/api/organizations/auth/me/") == 401
     assert await page.evaluate("sessionStorage.getItem('hostsvc.session')") is None
 

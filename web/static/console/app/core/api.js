@@ -1,5 +1,5 @@
 // Requests to the documented API. Each refusal becomes an error whose sentence says what to do.
-import { endSession, isOperator, organization, session } from "./session.js";
+import { expireSession, isOperator, organization, session } from "./session.js";
 
 const ADVICE = {
   0: "The service does not answer. The page goes on as soon as it does.",
@@ -79,7 +79,7 @@ const answer = async (method, path, options) => {
   }
   if (response.ok) return { body, response };
   const isSessionOver = response.status === 401 && session.value !== null;
-  if (isSessionOver) endSession();
+  if (isSessionOver) expireSession();
   throw new ApiError(response.status, body, isSessionOver);
 };
 

@@ -1,7 +1,7 @@
 // One stream of events for the whole tab. It resumes after the last event that it has seen, so nothing is missing or
 // doubled; while the tab is hidden it is closed, because browsers open few connections to one host.
 import { effect, signal } from "../lib.js";
-import { endSession, isOperator, session } from "./session.js";
+import { expireSession, isOperator, session } from "./session.js";
 import { send } from "./api.js";
 
 const SILENT_MS = 40_000; // the service sends something every 15 s
@@ -88,7 +88,7 @@ const connectOnce = async (signal, abort) => {
     const path = isOperator.peek() ? "/status/events/" : "/api/events/";
     const headers = { Accept: "text/event-stream", ...(lastId ? { "Last-Event-ID": lastId } : {}) };
     const response = await send("GET", path, { signal, headers });
-    if (response.status === 401) endSession();
+    if (response.status === 401) expireSession();
     if (!response.ok) throw new Error(`status ${response.status}`);
     const isFirst = lastId === null;
     show("live");

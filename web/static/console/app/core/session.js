@@ -22,8 +22,12 @@ export const organization = computed(() => {
 /** Whether the person may change what admins change, in the chosen organization. */
 export const isAdmin = computed(() => ["owner", "admin"].includes(organization.value?.role));
 
+/** Whether the last session ended because the service refused its token. */
+export const hasExpired = signal(false);
+
 /** Start a session, or replace parts of the present one. */
 export const updateSession = (changes) => {
+  hasExpired.value = false;
   session.value = { ...session.value, ...changes };
   sessionStorage.setItem(KEY, JSON.stringify(session.value));
 };
@@ -31,5 +35,13 @@ export const updateSession = (changes) => {
 /** End the session; the sign-in screen appears and leads back to the same address. */
 export const endSession = () => {
   sessionStorage.removeItem(KEY);
+  hasExpired.value = false;
   session.value = null;
+};
+
+/** End a session whose token the service refuses; the sign-in screen says so. */
+export const expireSession = () => {
+  if (!session.peek()) return;
+  endSession();
+  hasExpired.value = true;
 };

@@ -2,7 +2,7 @@
 import { html } from "../../lib.js";
 import { ApiError, post, send } from "../../core/api.js";
 import { BASE, query } from "../../core/router.js";
-import { endSession, updateSession } from "../../core/session.js";
+import { endSession, hasExpired, updateSession } from "../../core/session.js";
 import { Field, Form, Tabs } from "../../ui/ui.js";
 import { Door, goOn } from "./door.js";
 
@@ -48,6 +48,7 @@ export default function SignIn() {
   const next = query.value.next ? `?${new URLSearchParams({ next: query.value.next })}` : "";
   const links = html`<a href="${BASE}/sign-up${next}">Create an account</a> · <a href="${BASE}/reset">Forgotten password</a>`;
   return html`<${Door} title="Sign in to hostsvc" links=${links} deps=${[who]}>
+    ${hasExpired.value && html`<p class="stale" role="status">Your session has ended. Sign in, and you come back to the same page.</p>`}
     <${Tabs} tabs=${tabs} current=${who} label="Who signs in" />
     ${who === "person" ? html`<${PersonForm} />` : html`<${OperatorForm} />`}
   <//>`;

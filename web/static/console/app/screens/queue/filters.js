@@ -7,12 +7,12 @@ import { MomentField, zoneWords } from "./moments.js";
 
 const PERIODS = ["created_after", "created_before", "scheduled_after", "scheduled_before"];
 const STATES = [["", "uncleared"], ["cleared", "cleared"], ["all", "cleared or not"]];
-const CLEARED = { "": false, cleared: true };
+const CLEARED = new Map([["", false], ["cleared", true]]);
 
 /** Return the filters in the address as parameters of the API. */
 export const filtersOf = (address) => {
   const { agent, source, priority, state = "" } = address;
-  return { agent, source, priority, cleared: CLEARED[state], ...Object.fromEntries(PERIODS.map((name) => [name, address[name]])) };
+  return { agent, source, priority, cleared: CLEARED.get(state), ...Object.fromEntries(PERIODS.map((name) => [name, address[name]])) };
 };
 
 /** Return whether the address filters at all. */
