@@ -70,7 +70,7 @@ STATE = re.compile(
     r"|.*start_date may not be after end_date\."
     r"|.*start must be before end\."
     r"|.*The period may be at most [0-9]+ days long: .*"
-    r"|at: This moment (has passed|may be at most).*"
+    r"|at: This moment (has passed|lies ahead|may be at most).*"
     r"|(tags|reason|notifications): Only .* takes? .*"
     r"|agents: Give (the ids of agents, or match|either agents or match).*"
     r"|(agents|match): unclear takes notifications.*"
