@@ -84,7 +84,7 @@ async def test_agent_is_cleared_and_archived_on_its_screen(
 ) -> None:
     agent_id = agents[2]["id"]
     await person.client.notify(agent_id, priority="high")
-    page = await console.open(f"/agents/{agent_id}", person)
+    page = await console.open(f"/agents/{agent_id}/runs", person)  # the queue has buttons of this name, too
 
     await press(page, "Clear")
     await expect(page.get_by_text("Cleared what was active for 1 agent.")).to_be_visible()
