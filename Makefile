@@ -24,7 +24,7 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run the tests, about eight minutes
+test: $(READY) ## set up and run the tests, about twelve minutes
 	@$(PYTEST) $(PARALLEL) -m "not slow"
 
 test-slow: $(READY) ## what `make test` leaves out, then FUZZ_SECONDS of fuzzing
