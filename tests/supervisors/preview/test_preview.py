@@ -95,7 +95,7 @@ def test_five_texts_in_a_row_wake_once() -> None:
     assert said.sentences[0] == (f"If 5 SMS came now, 2 s apart, it would wait until {until} and wake once.")
 
 
-def test_texts_further_apart_than_the_window_promise_only_the_first_wake() -> None:
+def test_texts_further_apart_than_window_promise_only_first_wake() -> None:
     said = ask(conversing(1), event=FIVE_TEXTS)
 
     assert said.sentences[0] == (

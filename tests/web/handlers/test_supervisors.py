@@ -154,5 +154,5 @@ async def test_agents_of_others_are_not_listed(api: Api, other: Api) -> None:
     assert (await api.get(f"{PATH}?organization={theirs['organization']}")).status == 403
 
 
-def test_shown_phases_are_those_of_the_rules_and_the_spent_budget() -> None:
+def test_shown_phases_are_those_of_rules_and_spent_budget() -> None:
     assert {*ShownPhase} == {*Phase, OVER_BUDGET}
