@@ -15,7 +15,9 @@ from web.openapi.error_responses import statuses
 
 VARYING = {"id", "token", "ticket", "key", "prefix", "code", "email", "email_alias", "duration_ms", "secret"}
 UUID_OR_INSTANT = re.compile(
-    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
+    r"|\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2} UTC"  # in sentences
 )
 UNIQUE_PART = re.compile(r"(?<=_)[0-9a-f]{16}$")  # of a name that ends in _UNIQUE
 

@@ -67,7 +67,8 @@ const Navigation = ({ current }) => html`<nav class="side" aria-label="Pages">
 
 const SignedIn = ({ found }) => {
   useGlobalKeys();
-  const close = () => (opened.value = null);
+  // A dialog reports that it has closed a moment later, when another may be open already.
+  const close = (name) => opened.value === name && (opened.value = null);
   return html`<div class="frame">
     <a class="skip" href="#main">Skip to the contents</a>
     <${Navigation} current=${found?.screen.name} />
@@ -78,8 +79,8 @@ const SignedIn = ({ found }) => {
       </header>
       <main id="main" tabindex="-1"><${Contents} found=${found} /></main>
     </div>
-    ${opened.value === "palette" && html`<${Palette} close=${close} />`}
-    ${opened.value === "help" && html`<${KeyHelp} close=${close} />`}
+    ${opened.value === "palette" && html`<${Palette} close=${() => close("palette")} />`}
+    ${opened.value === "help" && html`<${KeyHelp} close=${() => close("help")} />`}
     <${Toasts} />
   </div>`;
 };
