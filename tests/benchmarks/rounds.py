@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
 
 from tests.benchmarks.figures import Figure, Unit, median_ratio
 
@@ -49,6 +50,7 @@ class Sample:
         return self.server_ms + self.postgres_ms
 
 
+Side = TypeVar("Side")
 Samples = Mapping[str, Sequence[Sample]]
 Measure = Callable[[float], Awaitable[Sample]]  # measures for so many seconds
 
@@ -64,9 +66,9 @@ async def interleave(sides: Mapping[str, Measure], pace: Pace) -> Samples:
     return samples
 
 
-def orders(names: Sequence[str], rounds: int) -> list[Sequence[str]]:
+def orders(sides: Sequence[Side], rounds: int) -> list[Sequence[Side]]:
     """Return the order of the sides in each round: every other round is reversed."""
-    return [names if number % 2 == 0 else names[::-1] for number in range(rounds)]
+    return [sides if number % 2 == 0 else sides[::-1] for number in range(rounds)]
 
 
 def compare(
