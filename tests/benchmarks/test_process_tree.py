@@ -22,7 +22,7 @@ async def test_cpu_of_ended_children_counts() -> None:
     assert process.stdout is not None
     await process.stdout.readline()
     in_all, own = cpu_seconds(process.pid), own_cpu_seconds(process.pid)
-    await process.communicate()
+    await process.communicate(b"")
     assert in_all - own >= 0.15
 
 
