@@ -19,9 +19,9 @@ from uuid import UUID
 
 import structlog
 
-from storage.agent_facts import AgentFacts, RunStart
+from storage.agent_facts import AgentFacts, AgentState, RunStart
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
-from storage.model import Outcome
+from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run_log import RunLog
@@ -155,6 +155,15 @@ class ActiveRun:
         self.ended_at = ended_at
         self.slept.set()
         self.ended.set()
+
+    def learns_of_sleep(self, state: AgentState, now: datetime) -> bool:
+        """End the run if this state of its agent says that it was granted sleep; return whether."""
+        if self.result is not None or self.slept.is_set():
+            return False
+        if state.status is not AgentStatus.SLEEPING or state.run_id or state.stopped_at:
+            return False
+        self.fall_asleep(state.last_ended_at or now)
+        return True
 
     def settle(self) -> None:
         """Mark the run as over and its end as stored; wake everything that waits for that."""
