@@ -11,6 +11,8 @@ from storage.fast_replace import replace
 from storage.model import Outcome
 from supervisors.engine.clock_history import ClockHistory
 
+MAX_QUEUED = 5_000  # starts that wait for a run slot; the facts of each take about 2 KB
+
 
 @dataclass(frozen=True, slots=True)
 class KnownFacts:
@@ -25,20 +27,28 @@ class KnownFacts:
         return history.steps == self.clock_steps
 
 
-def known_after(seen: AgentFacts, update: StateUpdate, clock_steps: int) -> KnownFacts | None:
-    """Return what is known after the stored update; None unless it has started a run or granted sleep.
+def known_after(
+    seen: AgentFacts, update: StateUpdate, clock_steps: int, queue_length: int
+) -> KnownFacts | None:
+    """Return what is known after an update that started a run, queued a start or granted sleep, else None.
 
     After a start, the facts leave out what is pending: they are for a sleep that is granted only if nothing
-    is. With a reminder ahead it would be refused. Nothing is known where spending is capped: the spending
-    changes without a message.
+    is. With a reminder ahead it would be refused, and a queued start could have another reason once the
+    reminder is due. Nothing is known where spending is capped: the spending changes without a message. Nor is
+    it of a start that waits behind MAX_QUEUED others: a long queue would take much memory.
     """
-    is_start = update.start is not None
     is_sleep = update.end is not None and update.end.outcome is Outcome.SLEPT
-    has_reminder = any(group.period is ActivationPeriod.AHEAD for group in seen.pending)
-    if seen.budgets or not (is_sleep or (is_start and not has_reminder)):
+    if seen.budgets:
         return None
     if is_sleep:
         return KnownFacts(replace(seen, state=update.after, wake_reason=""), clock_steps)
+    is_queued = update.after.queued_at is not None
+    has_reminder = any(group.period is ActivationPeriod.AHEAD for group in seen.pending)
+    if has_reminder or not (is_queued or update.start is not None):
+        return None
+    if is_queued and queue_length >= MAX_QUEUED:
+        return None
     state = replace(update.after, version=update.before.version + 1)
-    started = replace(seen, state=state, pending=(), wake_reason=state.last_wake_reason)
-    return KnownFacts(started, clock_steps)
+    if is_queued:
+        return KnownFacts(replace(seen, state=state), clock_steps)
+    return KnownFacts(replace(seen, state=state, pending=(), wake_reason=state.last_wake_reason), clock_steps)

@@ -27,6 +27,7 @@ from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run_log import RunLog
 from supervisors.errors import AgentGone
 from supervisors.failure_log import log_failure
+from supervisors.policy.decisions import active_count
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
@@ -241,6 +242,14 @@ class ActiveRun:
                 return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")
             log.exception("run failed: unexpected error in the harness")
             return RunResult(Outcome.FAILED, "internal error; search the service's log for this run's id")
+
+
+def begun_run(facts: AgentFacts, start: RunStart, clock: Clock) -> ActiveRun:
+    """Return the run that has been started for the agent with these facts."""
+    run = ActiveRun(facts.state.agent_id, start, active_count(facts), clock)
+    run.is_capped = bool(facts.budgets)
+    run.agent_name, run.organization_id = facts.name, facts.organization_id
+    return run
 
 
 class Ask(Protocol):

@@ -16,7 +16,7 @@ from supervisors.engine.known_facts import KnownFacts, known_after
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
-from supervisors.engine.run import ActiveRun, unknown_end
+from supervisors.engine.run import ActiveRun, begun_run, unknown_end
 from supervisors.engine.run_journal import journal_of
 from supervisors.engine.update_plans import (
     Change,
@@ -33,7 +33,6 @@ from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
     Wake,
-    active_count,
     decide,
     phase_after_failure,
 )
@@ -107,7 +106,7 @@ class Supervisor:
 
     async def reconcile(self) -> str:
         """Read the agent's facts, do what the rules say, and describe that in a few words."""
-        outcome = self._rest_after_sleep()
+        outcome = await self._act_on_known_facts()
         while outcome is None:
             found, now = await self._read()
             if found is None:
@@ -185,10 +184,7 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self._on_stored(facts, claim, cause)
-        run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
-        run.is_capped = bool(facts.budgets)
-        run.agent_name, run.organization_id = facts.name, facts.organization_id
-        context.runs[self.agent_id] = run
+        run = context.runs[self.agent_id] = begun_run(facts, start, context.clock)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
         await context.launch(run, facts.organization_id)
@@ -260,7 +256,8 @@ class Supervisor:
     def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
         """Log a stored update, count it if it begins a quarantine, and keep what is known after it."""
         self.has_uncertain_update = False
-        self.known = known_after(facts, update, self.context.clock_history.steps)
+        steps, waiting = self.context.clock_history.steps, self.context.slots.waiting
+        self.known = known_after(facts, update, steps, waiting)
         report_update(facts, update, cause)
         if transitions.is_newly_quarantined(update.before, update.after):
             self.context.count_quarantine()
@@ -342,13 +339,16 @@ class Supervisor:
         is_stored = rested is not None and await self._carry_out(facts, rested, change) == rested.after
         return self._lie_down(decision, now) if is_stored else None
 
-    def _rest_after_sleep(self) -> str | None:
-        """Rest after a run that fell asleep if nothing has happened since; None: read the facts."""
+    async def _act_on_known_facts(self) -> str | None:
+        """Rest after a granted sleep, or start what was queued. Return None if the facts have to be read."""
         facts, run, now = self.take_known_facts(), self.run, self.context.clock.now()
-        if facts is None or run is None or run.result is None or facts.state.run_id is not None:
+        if facts is None:
             return None
         decision = self.decide(facts, now)
-        if decision.due_wake(now) is not None:
+        wake = decision.due_wake(now)
+        if facts.state.queued_at is not None and wake is not None and self.context.may_start:
+            return await self._start_or_queue(facts, wake)
+        if wake is not None or facts.state.run_id is not None or run is None or run.result is None:
             return None
         self._remove(run)
         return self._lie_down(decision, now)

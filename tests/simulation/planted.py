@@ -80,8 +80,8 @@ PLANTED = (
     PlantedBug(
         "a notification during the end of a run leaves the known facts valid",
         Registry._handle_signals,
-        "not signals <= WITHOUT_NEWS",
-        "False",
+        "signals <= WITHOUT_NEWS or",
+        "not signals <= {Signal.CLEARED, Signal.RELOAD} or",
         0,
     ),
     PlantedBug(

@@ -8,7 +8,7 @@ import pytest
 from storage.agent_facts import AgentFacts, Budget, RunEnd
 from storage.model import Outcome
 from supervisors.engine.clock_history import ClockHistory
-from supervisors.engine.known_facts import KnownFacts, known_after
+from supervisors.engine.known_facts import MAX_QUEUED, KnownFacts, known_after
 from supervisors.engine.update_plans import plan_start, plan_update, start_of
 from supervisors.policy import transitions
 from supervisors.policy.explanations import StartLimits
@@ -24,13 +24,13 @@ BUDGET = Budget(False, cap_usd=Decimal(5), spent_usd=Decimal(0))
 def after_start(seen: AgentFacts) -> KnownFacts | None:
     after = transitions.started(seen, RUN, "notification:api", NOW)
     step = Step(NOW, LIMITS, start=start_of(after, RUN, NOW, seen.name))
-    return known_after(seen, plan_start(seen, after, POLICY, step, None), clock_steps=0)
+    return known_after(seen, plan_start(seen, after, POLICY, step, None), clock_steps=0, queue_length=0)
 
 
 def after_end(seen: AgentFacts, outcome: Outcome) -> KnownFacts | None:
     step = Step(NOW, LIMITS, end=RunEnd(RUN, outcome, NOW, turns=1, error=""))
     after = transitions.slept(seen, NOW + HOUR, NOW)
-    return known_after(seen, plan_update(seen, after, POLICY, step, None), clock_steps=0)
+    return known_after(seen, plan_update(seen, after, POLICY, step, None), clock_steps=0, queue_length=0)
 
 
 def test_start_leaves_the_next_version_and_an_unknown_queue() -> None:
@@ -51,6 +51,28 @@ def test_sleep_leaves_the_reminders_ahead() -> None:
     left = known.facts.state
     assert (left.sleep_until, left.run_id) == (NOW + HOUR, None)
     assert (known.facts.pending, known.facts.wake_reason) == ((ahead,), "")
+
+
+def after_queueing(seen: AgentFacts, queue_length: int = 0) -> KnownFacts | None:
+    step = Step(NOW, LIMITS)
+    update = plan_update(seen, transitions.queued(seen.state, NOW), POLICY, step, None)
+    return known_after(seen, update, clock_steps=0, queue_length=queue_length)
+
+
+def test_queued_start_leaves_what_is_pending() -> None:
+    known = after_queueing(facts(state(version=7), waiting()))
+
+    assert known is not None
+    left = known.facts.state
+    assert (left.version, left.queued_at, left.phase) == (8, NOW, "queued")
+    assert known.facts.pending == (waiting(),)
+
+
+def test_starts_in_a_long_queue_leave_nothing_known() -> None:
+    seen = facts(state(), waiting())
+
+    assert after_queueing(seen, MAX_QUEUED - 1) is not None
+    assert after_queueing(seen, MAX_QUEUED) is None
 
 
 @pytest.mark.parametrize(
