@@ -1,7 +1,7 @@
 """The usage recorder: usage of the built-in harness, also if a run ends right after a model call."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -57,11 +57,11 @@ class UnavailableStore:
         self._inner = inner
         self._failures = failures
 
-    async def insert(self, record: UsageRecord) -> None:
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
         if self._failures:
             self._failures -= 1
             raise DatabaseUnavailable("unavailable")
-        await self._inner.insert(record)
+        await self._inner.insert_all(records)
 
 
 class CancellingStore:
@@ -71,10 +71,10 @@ class CancellingStore:
         self._inner = inner
         self._cancel = cancel
 
-    async def insert(self, record: UsageRecord) -> None:
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
         self._cancel()
         await asyncio.sleep(0)
-        await self._inner.insert(record)
+        await self._inner.insert_all(records)
 
 
 class NoOutbound:
