@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -154,9 +153,9 @@ async def test_calls_without_tokens_are_stored_in_batches(pool: Pool) -> None:
     batch_sizes: list[int] = []
 
     class CountingStore(Usage):
-        async def _insert_many(self, items: Any) -> list[None]:
-            batch_sizes.append(len(items))
-            return await super()._insert_many(items)
+        async def insert_all(self, records: Sequence[UsageRecord]) -> None:
+            batch_sizes.append(len(records))
+            await super().insert_all(records)
 
     class FreeParrot(Parrot):
         async def complete(self, request: ModelRequest) -> ModelResponse:
