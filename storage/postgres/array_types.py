@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from asyncpg.protocol import protocol
 
-ARRAYS = (list, tuple, set, frozenset, type({}.keys()), type({}.values()))
+ARRAYS: tuple[type, ...] = (list, tuple, set, frozenset, type({}.keys()), type({}.values()))
 
 
 def tell_arrays_by_type() -> None:
