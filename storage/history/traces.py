@@ -50,7 +50,7 @@ SELECT s.*, t.organization_id, t.agent_id,
        CASE WHEN m.span_id IS NULL THEN '{}' ELSE m.metadata END AS metadata, m.content,
        i.content AS instructions, d.content AS tools
 FROM span s
-CROSS JOIN LATERAL (SELECT organization_id, agent_id FROM trace WHERE id = s.trace_id LIMIT 1) t
+CROSS JOIN LATERAL (SELECT organization_id, agent_id FROM trace WHERE id = s.trace_id OFFSET 0) t
 LEFT JOIN span_metadata m ON m.span_id = s.id
 LEFT JOIN shared_content i ON i.organization_id = t.organization_id AND i.digest = m.instructions
 LEFT JOIN shared_content d ON d.organization_id = t.organization_id AND d.digest = m.tools

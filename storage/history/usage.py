@@ -7,15 +7,17 @@ from decimal import Decimal
 from uuid import UUID
 
 from storage.delivery.receipts import receipt_columns
+from storage.history.usage_sums import DAY, divide
 from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
-# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well. A
-# record with a cap counts in full against its agent, but against the organization only for what this cap of
-# the agent leaves after everything else that the agent spent on the day.
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
+# Triggers keep the sums by hour and day. Those of spending are kept here: a record with a cap counts in full
+# against its agent, but against the organization only for what this cap of the agent leaves after everything
+# else that the agent spent on the day.
 INSERT = """
 WITH inserted_receipt AS (
     INSERT INTO receipt (
@@ -56,17 +58,30 @@ GROUP BY 1, 2 ORDER BY 1, 2
 ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
 """
 
-# The sum of all comes first, then those of single models, the most expensive first.
+# The sum of all comes first, then those of single models, the most expensive first. $3 and $4 are the limits
+# of the days that are wholly in the period.
 SUM_BY_MODEL = """
 SELECT coalesce(model, '') AS model, count(*) OVER () - 1 AS model_count,
        coalesce(sum(input_tokens), 0)::bigint AS input_tokens,
        coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
        coalesce(sum(cached_tokens), 0)::bigint AS cached_tokens,
-       coalesce(sum(cost_usd), 0) AS cost_usd, count(*) AS calls, coalesce(bool_and(priced), true) AS priced
-FROM usage_record
-WHERE agent_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+       coalesce(sum(cost_usd), 0) AS cost_usd, coalesce(sum(calls), 0)::bigint AS calls,
+       coalesce(sum(unpriced_calls), 0) = 0 AS priced
+FROM (
+    SELECT model, input_tokens, output_tokens, cached_tokens, cost_usd, calls, unpriced_calls FROM usage_day
+    WHERE agent_id = $1
+      AND day >= ($3::timestamptz AT TIME ZONE 'UTC')::date
+      AND day < ($4::timestamptz AT TIME ZONE 'UTC')::date
+    UNION ALL
+    SELECT model, input_tokens, output_tokens, cached_tokens, cost_usd, 1, (NOT priced)::integer
+    FROM (VALUES ($2::timestamptz, $3::timestamptz), ($4, $5)) AS edge (start_at, end_at)
+    CROSS JOIN LATERAL (
+        SELECT * FROM usage_record
+        WHERE agent_id = $1 AND occurred_at >= start_at AND occurred_at < end_at OFFSET 0
+    ) r
+) part
 GROUP BY GROUPING SETS ((), (model))
-ORDER BY grouping(model) DESC, sum(cost_usd) DESC, count(*) DESC, model LIMIT $4 + 1
+ORDER BY grouping(model) DESC, sum(cost_usd) DESC, sum(calls) DESC, model LIMIT $6 + 1
 """
 
 MAX_MODELS = 500  # of an agent: whose sums are listed one by one
@@ -133,7 +148,7 @@ class Usage:
 
     async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> UsageSums:
         """Sum up the agent's usage from `start` to before `end`, in total and for up to MAX_MODELS models."""
-        rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end, MAX_MODELS)
+        rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, *divide(start, end, DAY), MAX_MODELS)
         total, *models = (from_row(ModelUsage, row) for row in rows)
         return UsageSums(total, tuple(models), rows[0]["model_count"])
 

@@ -18,7 +18,7 @@ from storage.postgres.shared_reads import SharedReads
 
 GET = """
 SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
-FROM membership m CROSS JOIN LATERAL (SELECT email, name FROM user_account WHERE id = m.user_id LIMIT 1) u
+FROM membership m CROSS JOIN LATERAL (SELECT email, name FROM user_account WHERE id = m.user_id OFFSET 0) u
 WHERE m.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 """
 
