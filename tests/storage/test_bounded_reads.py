@@ -16,12 +16,11 @@ from storage.channels.messages import Message
 from storage.channels.projects import Project
 from storage.delivery.outbox import WebhookDelivery
 from storage.delivery.webhooks import Webhook
-from storage.history.runs import Run
 from storage.history.trace_model import Span, SpanContent, Trace
 from storage.identity.invites import Invite
 from storage.identity.memberships import Member
 from storage.ids import new_id
-from storage.model import Agent, ApiKey, Notification, Organization, Template
+from storage.model import Agent, ApiKey, Notification, Organization, Run, Template
 from storage.postgres.page_conditions import long_columns
 from storage.postgres.pool import Pool
 from storage.postgres.shared_reads import SHORT_BYTES, SharedReads

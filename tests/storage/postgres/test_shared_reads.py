@@ -82,7 +82,7 @@ async def test_concurrent_reads_share_a_statement_and_get_their_rows(recording: 
 async def test_missing_row_is_none_beside_others(recording: RecordingPool) -> None:
     get, unknown = reads_of(recording), new_id()
     known = await stored(recording, "a")
-    assert await asyncio.gather(get(unknown), get(known)) == [None, ("a", None, None)]
+    assert [*await asyncio.gather(get(unknown), get(known))] == [None, ("a", None, None)]
 
 
 async def test_statement_reads_limited_number_of_rows(recording: RecordingPool) -> None:
@@ -100,7 +100,7 @@ async def test_statement_reads_limited_number_of_rows(recording: RecordingPool) 
 async def test_long_row_is_read_alone(recording: RecordingPool, value: Thing) -> None:
     get = reads_of(recording)
     long, short = await stored(recording, *value), await stored(recording, LONG)
-    assert await asyncio.gather(get(long), get(short)) == [value, (LONG, None, None)]
+    assert [*await asyncio.gather(get(long), get(short))] == [value, (LONG, None, None)]
     assert recording.together == [[long, short]]
     assert recording.alone == [[long]]
     assert await get.get_short(long) is None
@@ -145,7 +145,7 @@ async def test_row_written_before_the_read_is_found(recording: RecordingPool) ->
     written = await stored(recording, "a")
     late = asyncio.create_task(get(written))
     recording.gate.set()
-    assert await asyncio.gather(early, late) == [None, ("a", None, None)]
+    assert [*await asyncio.gather(early, late)] == [None, ("a", None, None)]
 
 
 async def test_reads_fail_with_lost_connection_and_then_succeed(database_url: str) -> None:
