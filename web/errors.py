@@ -36,7 +36,14 @@ from storage.errors import (
     SecretUnreadable,
     StorageError,
 )
-from supervisors.errors import AgentArchived, AgentGone, ChecksPending, NoStarts, TryAgainLater
+from supervisors.errors import (
+    AgentArchived,
+    AgentGone,
+    ChecksPending,
+    NoStarts,
+    ServiceBusy,
+    TryAgainLater,
+)
 from web.json import json_response
 from web.observability.request_id import request_id
 
@@ -218,6 +225,9 @@ def _refusal(error: Exception) -> ApiError | None:
             return Unavailable(detail, error.retry_after_seconds)
         case ChecksPending():
             detail = "Too many JSON Schemas of your organization are being checked."
+            return Unavailable(detail, error.retry_after_seconds)
+        case ServiceBusy():
+            detail = "The service is busy; nothing of this request was done."
             return Unavailable(detail, error.retry_after_seconds)
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."

@@ -231,6 +231,22 @@ class RunsResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class AdmissionResponse:
+    """What gives way while more arrives than the service can bear."""
+
+    starting: int
+    """How many runs are in their first second."""
+    starting_limit: int
+    """How many may be: `runs.max_concurrent`, fewer while the service is busy."""
+    starts_per_second: float
+    """How many runs have started a second, over the last five."""
+    arrivals_limit: int
+    """How many requests that bring something new may wait for their commit."""
+    refused: int
+    """How many such requests were refused since the start of the service, because there was no room."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunTotals:
     """Runs that began in this process since its start, and how many of them ended how."""
 
@@ -270,6 +286,7 @@ class Overview:
     quarantined: tuple[QuarantinedAgent, ...]
     agents: AgentsResponse
     runs: RunsResponse
+    admission: AdmissionResponse
     timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread

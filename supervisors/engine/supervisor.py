@@ -164,10 +164,10 @@ class Supervisor:
             claim = plan_start(facts, after, context.policy, step, stored_receipt)
             is_claimed = await context.store.update(claim)
         except BaseException:
-            context.slots.release(facts.organization_id)
+            context.slots.release(self.agent_id, facts.organization_id)
             raise
         if not is_claimed:
-            context.slots.release(facts.organization_id)
+            context.slots.release(self.agent_id, facts.organization_id)
             return None
         self.has_uncertain_update = False
         self._report(facts, claim, cause)
@@ -325,7 +325,10 @@ class Supervisor:
             return f"started: {wake.reason}"
         if self.context.slots.has_room(facts.organization_id):
             return None
-        await self.queue(facts, lambda seen: seen.state)
+        if facts.state.queued_at is None and self.context.wait_briefly(self.agent_id, facts.organization_id):
+            self.phase = Phase.QUEUED
+        else:
+            await self.queue(facts, lambda seen: seen.state)
         return f"queued: {wake.reason}"
 
     async def _rest(self, facts: AgentFacts, decision: Decision, now: datetime) -> str | None:

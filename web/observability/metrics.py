@@ -119,6 +119,23 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         [("running", runs.running), ("queued", runs.queued)],
     )
     yield Gauges("hostsvc_runs_limit", "The maximum number of concurrent runs.", runs.limit)
+    admission = overview.admission
+    yield Gauges("hostsvc_runs_starting", "Runs in their first second.", admission.starting)
+    yield Gauges(
+        "hostsvc_runs_starting_limit",
+        "The maximum number of runs in their first second, lowered while the service is busy.",
+        admission.starting_limit,
+    )
+    yield Gauges(
+        "hostsvc_arrivals_limit",
+        "The maximum number of requests that wait for their commit, lowered while the service is busy.",
+        admission.arrivals_limit,
+    )
+    yield Counters(
+        "hostsvc_arrivals_refused",
+        "Requests refused because the service was busy.",
+        admission.refused,
+    )
     yield Counters("hostsvc_runs_started", "Runs started by this process.", totals.started)
     yield _filled(
         Counters("hostsvc_runs_ended", "Runs of this process that have ended.", labels=("outcome",)),

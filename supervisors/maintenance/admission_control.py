@@ -1,0 +1,89 @@
+"""The admission control: it measures the load, and lets starts and arrivals give way while it is too high."""
+
+from collections import deque
+
+import structlog
+
+from supervisors.clock import Clock
+from supervisors.engine.registry import Registry
+from supervisors.maintenance.loop_lag import LoopLagProbe
+from supervisors.policy.admission import SAMPLE_SECONDS, AdmissionLimits, Load, next_limits
+
+log = structlog.get_logger()
+
+RATE_SECONDS = 5.0  # the rate of starts is their mean over this time
+QUIET_SECONDS = 10.0  # an overload is over when nothing has been held back or refused for so long
+REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
+
+
+class AdmissionControl:
+    """Applies the control rule to the run slots and the room for arrivals after each probe of the loop."""
+
+    def __init__(self, registry: Registry, probe: LoopLagProbe, clock: Clock) -> None:
+        self._registry = registry
+        self._probe = probe
+        self._limits = AdmissionLimits(registry.slots.limit)
+        self._starts: deque[int] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
+        self._overload = OverloadLog(registry, clock)
+
+    async def run_once(self) -> None:
+        self.apply(await self._probe.run_once())
+
+    def apply(self, lag_seconds: float) -> None:
+        """Apply the rule to the present load, with this lag of the event loop."""
+        registry = self._registry
+        slots, arrivals = registry.slots, registry.arrivals
+        load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
+        self._limits = next_limits(self._limits, load, slots.limit)
+        arrivals.limit = int(self._limits.arrivals)
+        registry.set_pace(int(self._limits.starts), self._rate_of_starts())
+        self._overload.note(lag_seconds)
+
+    def _rate_of_starts(self) -> float:
+        self._starts.append(self._registry.statistics.started_runs)
+        intervals = max(1, len(self._starts) - 1)
+        return (self._starts[-1] - self._starts[0]) / (SAMPLE_SECONDS * intervals)
+
+
+class OverloadLog:
+    """Logs when an overload begins, every minute while it goes on, and when it is over."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._began_at: float | None = None  # on the monotonic clock, like the next two
+        self._busy_at = 0.0
+        self._reported_at = 0.0
+        self._refused = 0  # by its last note
+        self._refused_before = 0  # by its beginning
+
+    def note(self, lag_seconds: float) -> None:
+        """Take note of the limits that were just set."""
+        slots, refused, now = self._registry.slots, self._registry.arrivals.refused, self._clock.monotonic()
+        if refused > self._refused or (slots.waiting and slots.is_throttled):
+            self._busy_at = now
+            if self._began_at is None:
+                self._began_at = self._reported_at = now
+                self._refused_before = self._refused
+                log.warning("the service is busy", **self._figures(lag_seconds))
+        self._refused = refused
+        if self._began_at is None:
+            return
+        if now - self._busy_at >= QUIET_SECONDS:
+            seconds = round(self._busy_at - self._began_at, 1)
+            log.info("the service is no longer busy", seconds=seconds, refused=refused - self._refused_before)
+            self._began_at = None
+        elif now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            seconds = round(now - self._began_at)
+            log.warning("the service is still busy", seconds=seconds, **self._figures(lag_seconds))
+
+    def _figures(self, lag_seconds: float) -> dict[str, float]:
+        slots, arrivals = self._registry.slots, self._registry.arrivals
+        return {
+            "starting_limit": slots.starting_limit,
+            "queued": slots.waiting,
+            "arrivals_limit": arrivals.limit,
+            "refused": arrivals.refused - self._refused_before,
+            "lag_ms": round(lag_seconds * 1000, 1),
+        }
