@@ -14,6 +14,7 @@ from typing import Any
 
 from storage.events import reader
 from supervisors.engine import requests, update_plans
+from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
@@ -146,9 +147,30 @@ PLANTED = (
     PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
-        "self._give_back(organization_id)\n        self._reserve_free_slots()",
-        "self._give_back(organization_id)",
+        "self._give_back(agent_id, organization_id)\n        self._reserve_free_slots()",
+        "self._give_back(agent_id, organization_id)",
         339,
+    ),
+    PlantedBug(
+        "a limit of starts that grows again is not offered",
+        RunSlots.set_starting_limit,
+        "self._reserve_free_slots()",
+        "pass",
+        0,
+    ),
+    PlantedBug(
+        "a due agent is forgotten while the service is busy",
+        SupervisorContext.wait_briefly,
+        "slots.wait(agent_id, organization_id, is_brief=True)",
+        "slots.leave(agent_id)",
+        0,
+    ),
+    PlantedBug(
+        "a brief wait that gets long is never stored",
+        SupervisorContext.wait_briefly,
+        "if ends_at is not None:",
+        "if False:",
+        0,
     ),
     PlantedBug(
         "a start ignores the budget",
