@@ -28,10 +28,9 @@ def parse_json(raw: bytes, max_values: int = MAX_VALUES, max_items: int = 0) -> 
     try:
         if len(raw) > OFF_LOOP_BYTES and raw.lstrip(WHITESPACE).startswith(b"["):
             return _parse_long_list(raw.decode().lstrip(WHITESPACE.decode()), max_items)
-        value = orjson.loads(raw)
-        if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:  # fewer brackets cannot be nested too deep
-            _check_depth(value)
-        return _DECODER.decode(raw.decode())
+        value, text = orjson.loads(raw), raw.decode()
+        _check_depth(value, text)
+        return _DECODER.decode(text)
     except ValueError as error:
         raise BadRequest(f"JSON parse error - {error}") from error
 
@@ -49,7 +48,8 @@ def _parse_long_list(text: str, max_items: int) -> list[Any]:
             item, end = _DECODER.raw_decode(text, start)
         except RecursionError as error:
             raise ValueError(TOO_DEEP) from error
-        _check_depth(orjson.loads(text[start:end]))
+        item_text = text[start:end]
+        _check_depth(orjson.loads(item_text), item_text)
         items.append(item)
         if len(items) > max_items:
             return items
@@ -70,8 +70,13 @@ def _after_whitespace(text: str, start: int) -> int:
     return start
 
 
-def _check_depth(body: Any) -> None:
-    """Raise ValueError if the values in a body, or in the bodies of a list, are nested too deep."""
+def _check_depth(body: Any, text: str) -> None:
+    """Raise ValueError if the values in a body, or in the bodies of a list, are nested too deep.
+
+    `text` is the JSON of the body.
+    """
+    if text.count("[") + text.count("{") <= MAX_DEPTH:  # so few brackets cannot be nested too deep
+        return
     levels_around_values = 2 if isinstance(body, list) else 1
     if is_deeper_than(MAX_DEPTH + levels_around_values, body):
         raise ValueError(TOO_DEEP)
