@@ -7,7 +7,7 @@ import structlog
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
 from supervisors.maintenance.loop_lag import LoopLagProbe
-from supervisors.policy.admission import SAMPLE_SECONDS, AdmissionLimits, Load, next_limits
+from supervisors.policy.admission import SAMPLE_SECONDS, Admission, Load, next_admission
 
 log = structlog.get_logger()
 
@@ -22,7 +22,7 @@ class AdmissionControl:
     def __init__(self, registry: Registry, probe: LoopLagProbe, clock: Clock) -> None:
         self._registry = registry
         self._probe = probe
-        self._limits = AdmissionLimits(registry.slots.limit)
+        self._admission = Admission(registry.slots.limit)
         self._starts: deque[int] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
         self._overload = OverloadLog(registry, clock)
 
@@ -34,9 +34,9 @@ class AdmissionControl:
         registry = self._registry
         slots, arrivals = registry.slots, registry.arrivals
         load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
-        self._limits = next_limits(self._limits, load, slots.limit)
-        arrivals.limit = int(self._limits.arrivals)
-        registry.set_pace(int(self._limits.starts), self._rate_of_starts())
+        self._admission = next_admission(self._admission, load, slots.limit)
+        arrivals.limit = self._admission.arrivals_limit
+        registry.set_pace(int(self._admission.starts), self._rate_of_starts())
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:

@@ -1,28 +1,33 @@
 """The rule for overload: how many runs may be starting, and how many arrivals may be uncommitted. Pure.
 
 Both limits are at their maximum while the service keeps up. When it does not, they shrink by a share of what
-they are, and grow again more slowly once the load allows it (additive increase, multiplicative decrease), so
-that they settle near the load that the service can bear. The limit of starts follows the lag of the event
-loop, which delays every answer. The limit of arrivals also follows what accepted work waits for: starts that
-wait only for earlier ones, and a database that commits nothing.
+they are, and grow again once the load allows it, so that they settle near the load that the service can bear.
+
+The limit of starts follows the lag of the event loop, which delays every answer. Fewer starts at a time do
+not mean fewer starts a second: each is over sooner. The limit of arrivals follows the lag, too, and it falls
+to its minimum while a backlog stands: starts have waited for earlier ones for a while, so more comes in than
+the service can finish, or the database commits nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SAMPLE_SECONDS = 0.05  # between two applications of the rule
+SMOOTHING = 0.2  # the weight of the latest sample in the mean lag
 
-MIN_STARTS = 4
-START_LAG_SECONDS = 0.04  # from here on fewer runs start
-START_RELIEF_SECONDS = 0.02  # below it more do
+MIN_STARTS = 8
+START_LAG_SECONDS = 0.010  # of the mean: from here on fewer runs start
+START_RELIEF_SECONDS = 0.005  # below it more do
 
 MIN_ARRIVALS = 8
 MAX_ARRIVALS = 1000
-ARRIVAL_LAG_SECONDS = 0.06
-ARRIVAL_RELIEF_SECONDS = 0.03
-BACKLOG_SECONDS = 1.0  # a start may wait so long for earlier ones before arrivals are refused
-STALL_SECONDS = 1.0  # the same for the database, while it commits nothing
+ARRIVAL_LAG_SECONDS = 0.03  # of the mean
+ARRIVAL_RELIEF_SECONDS = 0.015
 
-DECREASE = 0.8
+BACKLOG_SECONDS = 0.25  # a start that waits longer for earlier ones is part of a backlog
+STANDING_SECONDS = 2.0  # a backlog that has gone on for so long stands; a shorter one is a burst
+STALL_SECONDS = 1.0  # for so long the database may commit nothing
+
+DECREASE = 0.9
 INCREASE = 1.05
 STEP = 1.0
 
@@ -44,34 +49,47 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionLimits:
-    """How many runs may be starting, and how many arrivals may wait for their commit; fractions count."""
+class Admission:
+    """What the rule has decided, and what it remembers of the last samples. Fractions of the limits count.
+
+    `starts`: how many runs may be starting. `arrivals`: how many arrivals may wait for their commit.
+    `lag`: the mean. `backlog_for`: for how long there has been a backlog, less the time without one.
+    """
 
     starts: float
     arrivals: float = MAX_ARRIVALS
+    lag: float = 0.0
+    backlog_for: float = 0.0
+
+    @property
+    def arrivals_limit(self) -> int:
+        """Return how many arrivals may wait: few while a backlog stands."""
+        return MIN_ARRIVALS if self.backlog_for >= STANDING_SECONDS else int(self.arrivals)
 
 
-def next_limits(limits: AdmissionLimits, load: Load, max_starts: int) -> AdmissionLimits:
-    """Return the limits that follow from those of the last sample and the present load."""
-    return AdmissionLimits(
-        _moved(
-            limits.starts,
+def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
+    """Return what follows from the last decision and another sample."""
+    lag = last.lag + SMOOTHING * (load.lag - last.lag)
+    is_stalled = load.stall > STALL_SECONDS
+    step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
+    return replace(
+        last,
+        starts=_moved(
+            last.starts,
             min(MIN_STARTS, max_starts),
             max_starts,
-            is_high=load.lag > START_LAG_SECONDS,
-            is_low=load.lag < START_RELIEF_SECONDS,
+            is_high=lag > START_LAG_SECONDS,
+            is_low=lag < START_RELIEF_SECONDS,
         ),
-        _moved(
-            limits.arrivals,
+        arrivals=_moved(
+            last.arrivals,
             MIN_ARRIVALS,
             MAX_ARRIVALS,
-            is_high=load.lag > ARRIVAL_LAG_SECONDS
-            or load.backlog > BACKLOG_SECONDS
-            or load.stall > STALL_SECONDS,
-            is_low=load.lag < ARRIVAL_RELIEF_SECONDS
-            and load.backlog < BACKLOG_SECONDS / 2
-            and load.stall < STALL_SECONDS / 2,
+            is_high=lag > ARRIVAL_LAG_SECONDS or is_stalled,
+            is_low=lag < ARRIVAL_RELIEF_SECONDS,
         ),
+        lag=lag,
+        backlog_for=min(STANDING_SECONDS, max(0.0, last.backlog_for + step)),
     )
 
 

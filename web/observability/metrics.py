@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import Overview, Spread
+from supervisors.engine.snapshot import AdmissionResponse, Overview, Spread
 from supervisors.policy.phases import Phase
 from web.observability.request_counts import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
@@ -119,7 +119,16 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         [("running", runs.running), ("queued", runs.queued)],
     )
     yield Gauges("hostsvc_runs_limit", "The maximum number of concurrent runs.", runs.limit)
-    admission = overview.admission
+    yield Counters("hostsvc_runs_started", "Runs started by this process.", totals.started)
+    yield _filled(
+        Counters("hostsvc_runs_ended", "Runs of this process that have ended.", labels=("outcome",)),
+        [(outcome, totals.ended.get(outcome, 0)) for outcome in Outcome],
+    )
+
+    yield from _of_admission(overview.admission)
+
+
+def _of_admission(admission: AdmissionResponse) -> Iterator[Metric]:
     yield Gauges("hostsvc_runs_starting", "Runs in their first second.", admission.starting)
     yield Gauges(
         "hostsvc_runs_starting_limit",
@@ -135,11 +144,6 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         "hostsvc_arrivals_refused",
         "Requests refused because the service was busy.",
         admission.refused,
-    )
-    yield Counters("hostsvc_runs_started", "Runs started by this process.", totals.started)
-    yield _filled(
-        Counters("hostsvc_runs_ended", "Runs of this process that have ended.", labels=("outcome",)),
-        [(outcome, totals.ended.get(outcome, 0)) for outcome in Outcome],
     )
 
 

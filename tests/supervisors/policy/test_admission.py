@@ -14,88 +14,111 @@ from supervisors.policy.admission import (
     MIN_STARTS,
     SAMPLE_SECONDS,
     STALL_SECONDS,
+    STANDING_SECONDS,
     START_LAG_SECONDS,
-    AdmissionLimits,
+    Admission,
     Load,
     is_short_wait,
-    next_limits,
+    next_admission,
     wait_estimate,
 )
 
 MAX_STARTS = 100
+OPEN = Admission(MAX_STARTS)
 CALM = Load(0.0)
+BACKLOG = Load(0.0, backlog=2 * BACKLOG_SECONDS)
 
 seconds = st.floats(0, 30)
 loads = st.builds(Load, seconds, seconds, seconds)
-limits = st.builds(AdmissionLimits, st.floats(MIN_STARTS, MAX_STARTS), st.floats(MIN_ARRIVALS, MAX_ARRIVALS))
+admissions = st.builds(
+    Admission,
+    st.floats(MIN_STARTS, MAX_STARTS),
+    st.floats(MIN_ARRIVALS, MAX_ARRIVALS),
+    seconds,
+    st.floats(0, STANDING_SECONDS),
+)
 
 
-@given(limits, st.lists(loads, max_size=30))
-def test_limits_stay_within_their_bounds(begin: AdmissionLimits, course: list[Load]) -> None:
-    moved = begin
+def after(last: Admission, load: Load, seconds: float) -> Admission:
+    """Return what the rule says after it was applied for so long."""
+    for _ in range(round(seconds / SAMPLE_SECONDS)):
+        last = next_admission(last, load, MAX_STARTS)
+    return last
+
+
+@given(admissions, st.lists(loads, max_size=30))
+def test_limits_stay_within_their_bounds(begin: Admission, course: list[Load]) -> None:
+    admission = begin
     for load in course:
-        moved = next_limits(moved, load, MAX_STARTS)
-        assert MIN_STARTS <= moved.starts <= MAX_STARTS
-        assert MIN_ARRIVALS <= moved.arrivals <= MAX_ARRIVALS
+        admission = next_admission(admission, load, MAX_STARTS)
+        assert MIN_STARTS <= admission.starts <= MAX_STARTS
+        assert MIN_ARRIVALS <= admission.arrivals_limit <= MAX_ARRIVALS
 
 
-@given(limits, loads, loads)
-def test_higher_load_never_gives_higher_limits(begin: AdmissionLimits, one: Load, other: Load) -> None:
+@given(admissions, loads, loads)
+def test_higher_load_never_gives_higher_limits(begin: Admission, one: Load, other: Load) -> None:
     worse = Load(max(one.lag, other.lag), max(one.backlog, other.backlog), max(one.stall, other.stall))
 
-    under_one, under_worse = (next_limits(begin, load, MAX_STARTS) for load in (one, worse))
+    under_one, under_worse = (next_admission(begin, load, MAX_STARTS) for load in (one, worse))
 
     assert under_worse.starts <= under_one.starts
-    assert under_worse.arrivals <= under_one.arrivals
+    assert under_worse.arrivals_limit <= under_one.arrivals_limit
 
 
-@given(limits)
-def test_limits_recover_within_three_seconds(begin: AdmissionLimits) -> None:
-    moved = begin
-    for _ in range(round(3 / SAMPLE_SECONDS)):
-        moved = next_limits(moved, CALM, MAX_STARTS)
+@given(admissions.filter(lambda admission: admission.lag <= 1))
+def test_limits_recover_within_five_seconds(begin: Admission) -> None:
+    admission = after(begin, CALM, 5)
 
-    assert moved == AdmissionLimits(MAX_STARTS, MAX_ARRIVALS)
+    assert (admission.starts, admission.arrivals_limit) == (MAX_STARTS, MAX_ARRIVALS)
 
 
-@pytest.mark.parametrize(
-    "load",
-    [
-        Load(ARRIVAL_LAG_SECONDS * 1.1),
-        Load(0.0, backlog=BACKLOG_SECONDS * 1.1),
-        Load(0.0, stall=STALL_SECONDS * 1.1),
-    ],
-)
-def test_each_signal_lowers_the_limit_of_arrivals(load: Load) -> None:
-    moved = next_limits(AdmissionLimits(MAX_STARTS, 100), load, MAX_STARTS)
+def test_single_late_moment_changes_little() -> None:
+    admission = next_admission(OPEN, Load(START_LAG_SECONDS * 4), MAX_STARTS)
 
-    assert moved.arrivals < 100
+    assert admission.starts == MAX_STARTS
 
 
-def test_slow_database_leaves_the_starts_alone() -> None:
-    load = Load(START_LAG_SECONDS / 4, stall=STALL_SECONDS * 10)
+def test_lasting_lag_lowers_both_limits() -> None:
+    admission = after(OPEN, Load(ARRIVAL_LAG_SECONDS * 1.5), 3)
 
-    assert next_limits(AdmissionLimits(50), load, MAX_STARTS).starts > 50
+    assert admission.starts < MAX_STARTS / 2
+    assert admission.arrivals_limit < MAX_ARRIVALS / 2
+
+
+def test_burst_refuses_nothing_and_a_standing_backlog_does() -> None:
+    assert after(OPEN, BACKLOG, STANDING_SECONDS / 2).arrivals_limit == MAX_ARRIVALS
+    standing = after(OPEN, BACKLOG, STANDING_SECONDS + 1)
+    assert standing.arrivals_limit == MIN_ARRIVALS
+    assert standing.starts == MAX_STARTS, "fewer starts would only lengthen the backlog"
+
+    assert after(standing, CALM, SAMPLE_SECONDS).arrivals_limit == MAX_ARRIVALS
+
+
+def test_stalled_database_lowers_only_the_limit_of_arrivals() -> None:
+    admission = after(OPEN, Load(0.0, stall=STALL_SECONDS * 2), 3)
+
+    assert admission.arrivals_limit < MAX_ARRIVALS / 2
+    assert admission.starts == MAX_STARTS
 
 
 def test_single_slot_stays() -> None:
-    assert next_limits(AdmissionLimits(1), Load(10.0), max_starts=1).starts == 1
+    assert next_admission(Admission(1), Load(10.0), max_starts=1).starts == 1
 
 
-def settle(lag_of: Callable[[float], float], rounds: int = 400) -> list[float]:
+def settle(lag_of: Callable[[float], float], rounds: int = 800) -> list[float]:
     """Return the limits of starts over time, if the lag follows from the limit."""
-    moved, course = AdmissionLimits(MAX_STARTS), []
+    admission, course = OPEN, []
     for _ in range(rounds):
-        moved = next_limits(moved, Load(lag_of(moved.starts)), MAX_STARTS)
-        course.append(moved.starts)
+        admission = next_admission(admission, Load(lag_of(admission.starts)), MAX_STARTS)
+        course.append(admission.starts)
     return course[rounds // 2 :]
 
 
-@pytest.mark.parametrize("bearable", [10, 25, 60])
+@pytest.mark.parametrize("bearable", [12, 25, 60])
 def test_limit_settles_near_what_the_service_bears(bearable: float) -> None:
     course = settle(lambda starts: START_LAG_SECONDS * starts / bearable)
 
-    assert max(course) <= bearable * 1.2
+    assert max(course) <= bearable * 1.3
     assert min(course) >= bearable * 0.4
 
 
