@@ -226,6 +226,9 @@ class Judge(Nobody):
         if due.invariant == "I5" and any(self._arrivals.is_vague(one, now) for one in queue):
             self._unchecked.add(state.agent_id)
             return
+        if due.at <= now and self.waits.may_wait(state.agent_id, len(self._running), self.loop.time()):
+            self._unchecked.add(state.agent_id)
+            return
         self._check_due(state, due, queue, now)
 
     def _check_due(self, state: AgentState, due: Due, queue: list[Notification], now: datetime) -> None:
@@ -237,10 +240,7 @@ class Judge(Nobody):
         is_ahead_again = self._moved_at.get(state.agent_id, 0.0) <= self._set_back_at
         slack = timedelta(seconds=REPAIR_SECONDS) if is_ahead_again else ROUNDING
         self._due[state.agent_id] = due.at + slack
-        is_due = due.at + slack <= now
-        if is_due and self.waits.may_wait(state.agent_id, len(self._running), self.loop.time()):
-            self._unchecked.add(state.agent_id)
-        elif is_due:
+        if due.at + slack <= now:
             self.condemn(
                 due.invariant, state.agent_id, f"sleeps though {due.why} was due at {moment(due.at)}"
             )

@@ -261,7 +261,7 @@ class AnyUse(RuleBasedStateMachine):
     @rule(agent_id=agents)
     def leave(self, agent_id: UUID) -> None:
         if agent_id in self.reserved:
-            del self.starting[agent_id]
+            self.starting.pop(agent_id, None)
         self.reserved.discard(agent_id)
         self.waiting.discard(agent_id)
         self.slots.leave(agent_id)
