@@ -23,8 +23,8 @@ MAX_ARRIVALS = 1000
 ARRIVAL_LAG_SECONDS = 0.03  # of the mean
 ARRIVAL_RELIEF_SECONDS = 0.015
 
-BACKLOG_SECONDS = 0.25  # a start that waits longer for earlier ones is part of a backlog
-STANDING_SECONDS = 2.0  # a backlog that has gone on for so long stands; a shorter one is a burst
+BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
+STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
 STALL_SECONDS = 1.0  # for so long the database may commit nothing
 
 DECREASE = 0.9

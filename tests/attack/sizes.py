@@ -51,7 +51,7 @@ LONG = Sizes(
     connections=200,
     chunked_bytes=64 << 20,
     slow_schemas=4,
-    flood=6_000,
+    flood=3_000,
     patience=10,
     max_wait_seconds=20,
 )
@@ -67,7 +67,7 @@ FULL = Sizes(
     connections=1_500,
     chunked_bytes=320 << 20,
     slow_schemas=20,
-    flood=20_000,
+    flood=4_000,
     patience=1,
     max_wait_seconds=60,
 )
