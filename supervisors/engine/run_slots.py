@@ -32,7 +32,8 @@ class RunSlots:
 
     At most `starting_limit` of the runs may be *starting*: in their first second. This limit moves with the
     load of the service (see `set_starting_limit`). It counts runs that end within a second all the time, and
-    those that wait for slow models hardly at all, because these are no burden.
+    those that wait for slow models hardly at all, because these are no burden. An organization without a slot
+    passes this limit while a slot is free.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class RunSlots:
         """Take the slot reserved for this agent, or a free one; return whether there was one."""
         if agent_id in self._reserved:
             del self._reserved[agent_id]
-        elif self._has_room_after_others(organization_id):
+        elif self._has_room_after_others(organization_id) or self._is_first_of(organization_id):
             self._in_use[organization_id] += 1
             self._note_start(agent_id)
         else:
@@ -177,6 +178,10 @@ class RunSlots:
         """Offer slots that time has freed to the agents that wait, then return the same as `has_room`."""
         self._reserve_free_slots()
         return self.has_room(organization_id)
+
+    def _is_first_of(self, organization_id: UUID) -> bool:
+        """Return whether the organization has no slot and one is free, whatever the limit of starts is."""
+        return not self.in_use(organization_id) and self.taken + len(self._reserved) < self.limit
 
     def _has_free_slot(self) -> bool:
         return self.taken + len(self._reserved) < self.limit and self.starting < self.starting_limit

@@ -11,6 +11,7 @@ from supervisors.policy.admission import SAMPLE_SECONDS, Admission, Load, next_a
 
 log = structlog.get_logger()
 
+SHARE_KEPT_FREE = 10  # a tenth of the slots
 RATE_SECONDS = 5.0  # the rate of starts is their mean over this time
 QUIET_SECONDS = 10.0  # an overload is over when nothing has been held back or refused for so long
 REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
@@ -22,7 +23,9 @@ class AdmissionControl:
     def __init__(self, registry: Registry, probe: LoopLagProbe, clock: Clock) -> None:
         self._registry = registry
         self._probe = probe
-        self._admission = Admission(registry.slots.limit)
+        # While all runs are short, some slots stay free for organizations that have none.
+        self._max_starts = registry.slots.limit - registry.slots.limit // SHARE_KEPT_FREE
+        self._admission = Admission(self._max_starts)
         self._starts: deque[int] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
         self._overload = OverloadLog(registry, clock)
 
@@ -34,7 +37,7 @@ class AdmissionControl:
         registry = self._registry
         slots, arrivals = registry.slots, registry.arrivals
         load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
-        self._admission = next_admission(self._admission, load, slots.limit)
+        self._admission = next_admission(self._admission, load, self._max_starts)
         arrivals.limit = self._admission.arrivals_limit
         registry.set_pace(int(self._admission.starts), self._rate_of_starts())
         self._overload.note(lag_seconds)

@@ -154,6 +154,18 @@ def test_lower_limit_of_starts_ends_no_run() -> None:
     assert not recorder.take(4)
 
 
+def test_organization_without_a_slot_passes_the_limit_of_starts() -> None:
+    recorder = Recorder(limit=3)
+    recorder.slots.set_starting_limit(1)
+    assert recorder.take(11, organization=1)
+    recorder.wait(12, organization=1)
+
+    assert recorder.take(21, organization=2)
+    assert not recorder.take(22, organization=2), "it has one now"
+    assert recorder.take(31, organization=3)
+    assert not recorder.take(41, organization=4), "no slot is free"
+
+
 def test_higher_limit_of_starts_is_offered_at_once() -> None:
     recorder = Recorder(limit=4)
     recorder.slots.set_starting_limit(1)
