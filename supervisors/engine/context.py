@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from random import Random
 from uuid import UUID
 
@@ -12,13 +11,12 @@ from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.timer_queue import TimerQueue
-from supervisors.policy.admission import SHORT_WAIT_SECONDS, is_short_wait, wait_estimate
+from supervisors.policy.admission import is_short_wait, wait_estimate
 from supervisors.policy.decisions import Policy
 from supervisors.policy.explanations import StartLimits
 from supervisors.ports import StateStore
 
 RECOVERY_SECONDS = 1.0
-BRIEF_WAIT = timedelta(seconds=SHORT_WAIT_SECONDS)
 
 
 @dataclass(slots=True)
@@ -53,16 +51,14 @@ class SupervisorContext:
     def wait_briefly(self, agent_id: UUID, organization_id: UUID) -> bool:
         """Let a due agent wait for a slot if its turn comes soon; return whether it waits.
 
-        Nothing of this wait is stored: the agent stays due, so the due scan finds it after a crash. If the
-        wait gets long after all, the timer brings the agent back, and it is stored as queued.
+        Nothing of this wait is stored: the agent stays due, so the due scan finds it after a crash. It also
+        finds an agent whose wait gets long after all; then that is stored.
         """
         slots = self.slots
         may_wait = slots.waits_briefly(agent_id) if slots.is_waiting(agent_id) else self._turn_comes_soon()
         if may_wait:
+            self.timer_queue.cancel(agent_id)
             slots.wait(agent_id, organization_id, is_brief=True)
-            ends_at = slots.brief_wait_ends_at(agent_id)
-            if ends_at is not None:  # None: it was offered a slot at once
-                self.timer_queue.schedule(agent_id, self.clock.now() + BRIEF_WAIT, monotonic_at=ends_at)
         return may_wait
 
     def _turn_comes_soon(self) -> bool:

@@ -95,13 +95,8 @@ class RunSlots:
 
     def waits_briefly(self, agent_id: UUID) -> bool:
         """Return whether nothing of the agent's wait is stored, and it is still short."""
-        ends_at = self.brief_wait_ends_at(agent_id)
-        return ends_at is not None and self._monotonic() < ends_at
-
-    def brief_wait_ends_at(self, agent_id: UUID) -> float | None:
-        """Return when a wait of which nothing is stored gets too long; None if there is no such wait."""
         place = self._places.get(agent_id)
-        return place.since + SHORT_WAIT_SECONDS if place is not None and place.is_brief else None
+        return place is not None and place.is_brief and self._monotonic() < place.since + SHORT_WAIT_SECONDS
 
     def ahead_of(self, agent_id: UUID) -> int:
         """Return about how many agents get a slot before this one, which waits or would begin to wait now."""

@@ -156,21 +156,14 @@ PLANTED = (
         RunSlots.set_starting_limit,
         "self._reserve_free_slots()",
         "pass",
-        0,
+        1,
     ),
     PlantedBug(
         "a due agent is forgotten while the service is busy",
         SupervisorContext.wait_briefly,
         "slots.wait(agent_id, organization_id, is_brief=True)",
         "slots.leave(agent_id)",
-        0,
-    ),
-    PlantedBug(
-        "a brief wait that gets long is never stored",
-        SupervisorContext.wait_briefly,
-        "if ends_at is not None:",
-        "if False:",
-        0,
+        1,
     ),
     PlantedBug(
         "a start ignores the budget",

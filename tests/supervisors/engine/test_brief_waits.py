@@ -45,6 +45,8 @@ async def test_wait_that_gets_long_is_stored(pool: Pool) -> None:
         assert (await world.state(agent)).queued_at is None
 
         await world.go_to(SHORT_WAIT_SECONDS)
+        await world.scan.run_once()
+        await world.wait_until_idle()
 
         assert (await world.state(agent)).queued_at == world.at(SHORT_WAIT_SECONDS)
         await run.end()
