@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from storage.model import ReceiptKey
 from storage.storage import Storage
@@ -28,6 +29,8 @@ from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.settings import WebSettings
 from web.streams import Streams
 
+# Answers all requests of the application, in place of the framework's own routing.
+ANSWER: web.AppKey[Handler] = web.AppKey("answer")
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")

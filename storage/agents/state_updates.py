@@ -38,7 +38,7 @@ WITH item AS (
         end_output, phase, phase_since, why_digest, paused
     )
 ), locked AS MATERIALIZED (
-    SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
+    SELECT i.* FROM agent_state s JOIN item i USING (agent_id)
     ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), updated AS (
     UPDATE agent_state s
@@ -53,13 +53,13 @@ WITH item AS (
         seen_until = i.seen_until, stop_reason = i.stop_reason,
         phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest,
         paused = i.paused
-    FROM locked JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
-    WHERE s.agent_id = locked.agent_id
+    FROM locked i
+    WHERE s.agent_id = i.agent_id
       AND s.status = i.seen_status
       AND s.run_id IS NOT DISTINCT FROM i.seen_run_id
       AND s.version = i.seen_version
       AND (i.seen_seq IS NULL OR s.wake_seq = i.seen_seq)
-    RETURNING s.agent_id, a.organization_id
+    RETURNING s.agent_id, s.organization_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
                      interrupted_sleep_until, max_sleep_until, started_at)
