@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import starmap
+from math import inf
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Counts
@@ -183,6 +184,7 @@ class StatusReader:
                 slots.starting_limit,
                 round(context.starts_per_second, 1),
                 context.arrivals.limit,
+                None if context.arrivals.per_second == inf else round(context.arrivals.per_second, 1),
                 context.arrivals.refused,
             ),
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),

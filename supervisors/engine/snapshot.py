@@ -242,6 +242,8 @@ class AdmissionResponse:
     """How many runs have started a second, over the last five."""
     arrivals_limit: int
     """How many requests that bring something new may wait for their commit."""
+    arrivals_per_second: float | None
+    """How many of them may come a second, while starts have been waiting for earlier ones; null: no limit."""
     refused: int
     """How many such requests were refused since the start of the service, because there was no room."""
 

@@ -38,8 +38,10 @@ class AdmissionControl:
         slots, arrivals = registry.slots, registry.arrivals
         load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
         self._admission = next_admission(self._admission, load, self._max_starts)
-        arrivals.limit = self._admission.arrivals_limit
-        registry.set_pace(int(self._admission.starts), self._rate_of_starts())
+        starts_per_second = self._rate_of_starts()
+        rate = self._admission.arrivals_per_second(starts_per_second)
+        arrivals.set_pace(int(self._admission.arrivals), rate)
+        registry.set_pace(int(self._admission.starts), starts_per_second)
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:

@@ -2,14 +2,16 @@
 
 Both limits are at their maximum while the service keeps up. When it does not, they shrink by a share of what
 they are, and grow again once the load allows it, so that they settle near the load that the service can bear.
+They follow the lag of the event loop, which delays every answer; that of arrivals also falls while the
+database commits nothing.
 
-The limit of starts follows the lag of the event loop, which delays every answer. Fewer starts at a time do
-not mean fewer starts a second: each is over sooner. The limit of arrivals follows the lag, too, and it falls
-to its minimum while a backlog stands: starts have waited for earlier ones for a while, so more comes in than
-the service can finish, or the database commits nothing.
+While a backlog stands, that is, while starts have been waiting for earlier ones for some time, arrivals have
+a rate, too: no more is taken in than is started. To take in more would only make the wait longer, and leave
+less time for runs.
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 
 SAMPLE_SECONDS = 0.05  # between two applications of the rule
 SMOOTHING = 0.2  # the weight of the latest sample in the mean lag
@@ -25,6 +27,8 @@ ARRIVAL_RELIEF_SECONDS = 0.015
 
 BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
 STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
+ARRIVALS_PER_START = 1.05  # while a backlog stands
+MIN_ARRIVALS_PER_SECOND = 20.0
 STALL_SECONDS = 1.0  # for so long the database may commit nothing
 
 DECREASE = 0.9
@@ -61,10 +65,11 @@ class Admission:
     lag: float = 0.0
     backlog_for: float = 0.0
 
-    @property
-    def arrivals_limit(self) -> int:
-        """Return how many arrivals may wait: few while a backlog stands."""
-        return MIN_ARRIVALS if self.backlog_for >= STANDING_SECONDS else int(self.arrivals)
+    def arrivals_per_second(self, starts_per_second: float) -> float:
+        """Return how many arrivals may be taken in a second: no more than start, while a backlog stands."""
+        if self.backlog_for < STANDING_SECONDS:
+            return inf
+        return max(MIN_ARRIVALS_PER_SECOND, ARRIVALS_PER_START * starts_per_second)
 
 
 def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:

@@ -1,11 +1,12 @@
 """The room for arrivals: its bound, and who gets a place."""
 
 from contextlib import ExitStack
+from math import inf
 from uuid import UUID
 
 import pytest
 
-from supervisors.arrival_room import ArrivalRoom
+from supervisors.arrival_room import BURST_SECONDS, ArrivalRoom
 from supervisors.errors import ServiceBusy
 
 FLOOD, MODEST, THIRD = (UUID(int=number) for number in (1, 2, 3))
@@ -71,6 +72,20 @@ def test_early_check_takes_no_place() -> None:
     assert room.enter(FLOOD, 2) == 2
     with pytest.raises(ServiceBusy):
         room.require(FLOOD)
+
+
+def test_rate_limits_what_is_taken_a_second() -> None:
+    room = Room(1000)
+    room.set_pace(1000, 20.0)
+    assert room.enter(FLOOD, 100) == 20 * BURST_SECONDS
+    assert room.enter(MODEST, 2) == 1, "the first place needs no turn"
+
+    room.now = 0.2
+    room.set_pace(1000, 20.0)
+    assert room.enter(FLOOD, 100) == 3
+
+    room.set_pace(1000, inf)
+    assert room.enter(FLOOD, 100) == 100
 
 
 def test_stall_counts_since_the_last_request_left() -> None:

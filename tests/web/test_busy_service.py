@@ -67,6 +67,7 @@ async def test_status_and_metrics_tell_what_gives_way(service: Service, api: Api
         "starting_limit": 7,
         "starts_per_second": 3.0,
         "arrivals_limit": 0,
+        "arrivals_per_second": None,
         "refused": 0,
     }
     assert "hostsvc_runs_starting_limit 7.0" in metrics

@@ -1,6 +1,8 @@
 """The admission control applies the rule to the slots and the arrivals, and logs an overload."""
 
-from contextlib import ExitStack
+import asyncio
+from contextlib import ExitStack, suppress
+from math import inf
 from typing import cast
 from uuid import UUID
 
@@ -9,14 +11,14 @@ from structlog.testing import capture_logs
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.inspection import Statistics
 from supervisors.engine.registry import Registry
-from supervisors.engine.run_slots import RunSlots
+from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
 from supervisors.errors import ServiceBusy
 from supervisors.maintenance.admission_control import QUIET_SECONDS, REPORT_SECONDS, AdmissionControl
 from supervisors.maintenance.loop_lag import LoopLagProbe
-from supervisors.policy.admission import MAX_ARRIVALS, MIN_STARTS, SAMPLE_SECONDS
+from supervisors.policy.admission import MAX_ARRIVALS, MIN_ARRIVALS, MIN_STARTS, SAMPLE_SECONDS
 from tests.supervisors.held_clock import HeldClock
 
-US, THEM = UUID(int=1), UUID(int=2)
+US = UUID(int=1)
 MAX_STARTS = 40
 HIGH_LAG = 0.2
 
@@ -77,18 +79,39 @@ def test_starts_that_wait_for_slow_runs_refuse_no_arrival() -> None:
     assert service.arrivals.limit == MAX_ARRIVALS
 
 
-def test_overload_is_logged_when_it_begins_goes_on_and_ends() -> None:
+def test_backlog_limits_the_rate_of_arrivals() -> None:
+    service = Service()
+    for number in range(MAX_STARTS):
+        service.slots.take(UUID(int=100 + number), US)
+    service.slots.wait(UUID(int=1), US)
+
+    service.let_pass(STARTING_SECONDS - SAMPLE_SECONDS)
+    assert service.arrivals.per_second == inf
+    for number in range(MAX_STARTS):
+        service.slots.release(UUID(int=100 + number), US)
+        service.slots.take(UUID(int=200 + number), US)
+        service.slots.wait(UUID(int=300 + number), US)
+    service.let_pass(STARTING_SECONDS - SAMPLE_SECONDS, starts_a_second=200)
+
+    assert 0 < service.arrivals.per_second < 200
+
+
+def refuse(service: Service) -> None:
+    """Let a request come for which there is no place."""
+    with suppress(ServiceBusy):
+        service.arrivals.require(US)
+
+
+def test_overload_is_logged_when_it_begins_and_ends() -> None:
     service = Service()
     with capture_logs() as lines, ExitStack() as places:
         service.let_pass(1)
         assert lines == []
-        service.arrivals.limit = 2
-        places.enter_context(service.arrivals.take(US))
-        for _ in range(2):
-            try:
-                service.arrivals.require(US)
-            except ServiceBusy:
-                continue
+        for _ in range(MIN_ARRIVALS):
+            places.enter_context(service.arrivals.take(US))
+        service.let_pass(5, HIGH_LAG)
+        refuse(service)
+        refuse(service)
         service.let_pass(1, HIGH_LAG)
         places.close()
         service.let_pass(QUIET_SECONDS)
@@ -99,25 +122,22 @@ def test_overload_is_logged_when_it_begins_goes_on_and_ends() -> None:
 
 def test_lasting_overload_is_logged_each_minute() -> None:
     service = Service()
-    with capture_logs() as lines:
-        service.slots.wait(UUID(int=3), THEM)
-        for second in range(round(2 * REPORT_SECONDS)):
-            for number in range(MIN_STARTS):
-                agent_id = UUID(int=1000 * second + number)
-                if service.slots.take(agent_id, US):
-                    service.slots.release(agent_id, US)
-            service.slots.take(UUID(int=500_000 + second), US)
-            service.slots.wait(UUID(int=600_000 + second), US)
+    with capture_logs() as lines, ExitStack() as places:
+        for _ in range(MIN_ARRIVALS):
+            places.enter_context(service.arrivals.take(US))
+        service.let_pass(5, HIGH_LAG)
+        for _ in range(round(2.5 * REPORT_SECONDS)):
+            refuse(service)
             service.let_pass(1, HIGH_LAG)
 
-    events = [line["event"] for line in lines]
-    assert events[0] == "the service is busy"
-    assert 1 <= events.count("the service is still busy") <= 2
+    assert [line["event"] for line in lines] == ["the service is busy", *["the service is still busy"] * 2]
 
 
 async def test_probe_is_applied() -> None:
     service = Service()
-
-    await service.control.run_once()
+    probing = asyncio.create_task(service.control.run_once())
+    await asyncio.sleep(0)
+    service.clock.advance(SAMPLE_SECONDS)
+    await probing
 
     assert len(service.statistics.loop_lag_seconds) == 1

@@ -1,6 +1,7 @@
 """The rule for overload: bounds, monotony, recovery, and how it settles on a service of limited capacity."""
 
 from collections.abc import Callable
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from supervisors.policy.admission import (
     ARRIVAL_LAG_SECONDS,
+    ARRIVALS_PER_START,
     BACKLOG_SECONDS,
     MAX_ARRIVALS,
     MIN_ARRIVALS,
@@ -52,7 +54,8 @@ def test_limits_stay_within_their_bounds(begin: Admission, course: list[Load]) -
     for load in course:
         admission = next_admission(admission, load, MAX_STARTS)
         assert MIN_STARTS <= admission.starts <= MAX_STARTS
-        assert MIN_ARRIVALS <= admission.arrivals_limit <= MAX_ARRIVALS
+        assert MIN_ARRIVALS <= admission.arrivals <= MAX_ARRIVALS
+        assert admission.arrivals_per_second(10.0) >= 10.0
 
 
 @given(admissions, loads, loads)
@@ -62,14 +65,16 @@ def test_higher_load_never_gives_higher_limits(begin: Admission, one: Load, othe
     under_one, under_worse = (next_admission(begin, load, MAX_STARTS) for load in (one, worse))
 
     assert under_worse.starts <= under_one.starts
-    assert under_worse.arrivals_limit <= under_one.arrivals_limit
+    assert under_worse.arrivals <= under_one.arrivals
+    assert under_worse.arrivals_per_second(50.0) <= under_one.arrivals_per_second(50.0)
 
 
 @given(admissions.filter(lambda admission: admission.lag <= 1))
 def test_limits_recover_within_five_seconds(begin: Admission) -> None:
     admission = after(begin, CALM, 5)
 
-    assert (admission.starts, admission.arrivals_limit) == (MAX_STARTS, MAX_ARRIVALS)
+    assert (admission.starts, admission.arrivals) == (MAX_STARTS, MAX_ARRIVALS)
+    assert admission.arrivals_per_second(50.0) == inf
 
 
 def test_single_late_moment_changes_little() -> None:
@@ -82,22 +87,25 @@ def test_lasting_lag_lowers_both_limits() -> None:
     admission = after(OPEN, Load(ARRIVAL_LAG_SECONDS * 1.5), 3)
 
     assert admission.starts < MAX_STARTS / 2
-    assert admission.arrivals_limit < MAX_ARRIVALS / 2
+    assert admission.arrivals < MAX_ARRIVALS / 2
 
 
-def test_burst_refuses_nothing_and_a_standing_backlog_does() -> None:
-    assert after(OPEN, BACKLOG, STANDING_SECONDS / 2).arrivals_limit == MAX_ARRIVALS
+def test_standing_backlog_takes_in_no_more_than_starts() -> None:
+    burst = after(OPEN, BACKLOG, STANDING_SECONDS / 2)
+    assert burst.arrivals_per_second(100.0) == inf
+
     standing = after(OPEN, BACKLOG, STANDING_SECONDS + 1)
-    assert standing.arrivals_limit == MIN_ARRIVALS
-    assert standing.starts == MAX_STARTS, "fewer starts would only lengthen the backlog"
+    assert standing.arrivals_per_second(100.0) == 100.0 * ARRIVALS_PER_START
+    assert standing.arrivals_per_second(0.0) > 0
+    assert (standing.starts, standing.arrivals) == (MAX_STARTS, MAX_ARRIVALS), "fewer starts lengthen it"
 
-    assert after(standing, CALM, SAMPLE_SECONDS).arrivals_limit == MAX_ARRIVALS
+    assert after(standing, CALM, SAMPLE_SECONDS).arrivals_per_second(100.0) == inf
 
 
 def test_stalled_database_lowers_only_the_limit_of_arrivals() -> None:
     admission = after(OPEN, Load(0.0, stall=STALL_SECONDS * 2), 3)
 
-    assert admission.arrivals_limit < MAX_ARRIVALS / 2
+    assert admission.arrivals < MAX_ARRIVALS / 2
     assert admission.starts == MAX_STARTS
 
 
