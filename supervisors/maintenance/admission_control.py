@@ -23,9 +23,7 @@ class AdmissionControl:
     def __init__(self, registry: Registry, probe: LoopLagProbe, clock: Clock) -> None:
         self._registry = registry
         self._probe = probe
-        # While all runs are short, some slots stay free for organizations that have none.
-        self._max_starts = registry.slots.limit - registry.slots.limit // SHARE_KEPT_FREE
-        self._admission = Admission(self._max_starts)
+        self._admission = Admission(registry.slots.limit)
         self._starts: deque[int] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
         self._overload = OverloadLog(registry, clock)
 
@@ -37,7 +35,9 @@ class AdmissionControl:
         registry = self._registry
         slots, arrivals = registry.slots, registry.arrivals
         load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
-        self._admission = next_admission(self._admission, load, self._max_starts)
+        # While all runs are short, some slots stay free for organizations that have none.
+        max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
+        self._admission = next_admission(self._admission, load, max_starts)
         starts_per_second = self._rate_of_starts()
         rate = self._admission.arrivals_per_second(starts_per_second)
         arrivals.set_pace(int(self._admission.arrivals), rate)

@@ -119,7 +119,7 @@ PLANTED = (
         requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        154,
+        27,
     ),
     PlantedBug(
         "recovery skips agents with a hold",
