@@ -82,7 +82,8 @@ def maintenance_services(
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
     matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
-    admission = AdmissionControl(registry, LoopLagProbe(registry.statistics, clock), clock)
+    probe = LoopLagProbe(registry.statistics, clock)
+    admission = AdmissionControl(registry.slots, registry.arrivals, probe, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
 
     return (

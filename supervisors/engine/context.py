@@ -35,7 +35,6 @@ class SupervisorContext:
     stop_grace_seconds: float
     random: Random
     runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over
-    starts_per_second: float = 0.0  # over the last seconds
     recovery_seconds: float = RECOVERY_SECONDS  # agents whose runs died restart within this time
     may_start: bool = True  # false while draining, or while another instance may lead
 
@@ -62,8 +61,8 @@ class SupervisorContext:
         return may_wait
 
     def _turn_comes_soon(self) -> bool:
-        return is_short_wait(wait_estimate(self.slots.waiting, self.starts_per_second))
+        return is_short_wait(wait_estimate(self.slots.waiting, self.slots.starts_per_second))
 
     def wait_estimate(self, agent_id: UUID) -> float | None:
         """Return in how many seconds the agent gets a slot if it waits for one; None if nothing starts."""
-        return wait_estimate(self.slots.ahead_of(agent_id), self.starts_per_second)
+        return wait_estimate(self.slots.ahead_of(agent_id), self.slots.starts_per_second)

@@ -182,7 +182,7 @@ class StatusReader:
             admission=AdmissionResponse(
                 slots.starting,
                 slots.starting_limit,
-                round(context.starts_per_second, 1),
+                round(slots.starts_per_second, 1),
                 context.arrivals.limit,
                 None if context.arrivals.per_second == inf else round(context.arrivals.per_second, 1),
                 context.arrivals.refused,

@@ -55,6 +55,7 @@ DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the age
 UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 DUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.DUE})
+WITHOUT_NEWS = frozenset({Signal.RUN_OVER, Signal.SLOT_FREE})  # what is known of the agent remains true
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -104,6 +105,7 @@ class Registry:
             random=random,
             runs={},
         )
+        self.slots, self.arrivals = self._context.slots, self._context.arrivals
         self._told_steps = 0  # of the wall clock
         self.statistics = Statistics()
         self.pause_log = PauseLog()
@@ -135,7 +137,8 @@ class Registry:
             supervisor.hold_clock.note_notification()
             if supervisor.run is not None:
                 supervisor.run.is_notified = True
-        if signal in DUE_SIGNALS and self._context.slots.waits_briefly(agent_id):
+        if signal in DUE_SIGNALS and self.slots.waits_briefly(agent_id):
+            supervisor.known = None if signal is Signal.NOTIFIED else supervisor.known
             return  # it is due already, and reconciles when it gets a slot
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
@@ -181,21 +184,6 @@ class Registry:
         run = self._context.runs.get(agent_id)
         if run is not None and run.id == run_id:
             run.cost_usd += cost_usd
-
-    @property
-    def slots(self) -> RunSlots:
-        """Return the run slots."""
-        return self._context.slots
-
-    @property
-    def arrivals(self) -> ArrivalRoom:
-        """Return the room for requests that wait for their commit."""
-        return self._context.arrivals
-
-    def set_pace(self, starting_limit: int, starts_per_second: float) -> None:
-        """Set how many runs may be starting, and the rate from which waits are estimated."""
-        self._context.starts_per_second = starts_per_second
-        self._context.slots.set_starting_limit(starting_limit)
 
     @property
     def max_runs_per_organization(self) -> int:
@@ -323,6 +311,8 @@ class Registry:
             self.statistics.forget_agent(supervisor.agent_id)
 
     async def _handle_signals(self, supervisor: Supervisor, signals: frozenset[Signal]) -> None:
+        if not (signals <= WITHOUT_NEWS or (signals == {Signal.CLEARED} and supervisor.has_active_run)):
+            supervisor.known = None
         backoff_seconds = supervisor.backoff_seconds_left()
         if backoff_seconds:
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))

@@ -31,7 +31,7 @@ class RunSlots:
     `organization_limit` slots, 0 for no limit; while it has as many, the other organizations pass it.
 
     At most `starting_limit` of the runs may be *starting*: in their first second. This limit moves with the
-    load of the service (see `set_starting_limit`). It counts runs that end within a second all the time, and
+    load of the service (see `set_pace`). It counts runs that end within a second all the time, and
     those that wait for slow models hardly at all, because these are no burden. An organization without a slot
     passes this limit while a slot is free.
     """
@@ -49,6 +49,8 @@ class RunSlots:
         self._on_slot = on_slot
         self._monotonic = monotonic
         self.taken = 0
+        self.started = 0  # runs since the start of the process
+        self.starts_per_second = 0.0
         self._reserved: dict[UUID, UUID] = {}  # agent -> its organization
         self._in_use: Counter[UUID] = Counter()  # slots taken or reserved, by organization
         self._starting: OrderedDict[UUID, float] = OrderedDict()  # agent -> when it got its slot
@@ -113,9 +115,12 @@ class RunSlots:
             if queue is not own
         )
 
-    def set_starting_limit(self, starting_limit: int) -> None:
-        """Set how many runs may be starting. A lower limit ends no run; a higher one is offered at once."""
-        self.starting_limit = starting_limit
+    def set_pace(self, starting_limit: int, starts_per_second: float) -> None:
+        """Set how many runs may be starting, and the rate from which waits are estimated.
+
+        A lower limit ends no run; a higher one is offered at once.
+        """
+        self.starting_limit, self.starts_per_second = starting_limit, starts_per_second
         self._reserve_free_slots()
 
     def in_use(self, organization_id: UUID) -> int:
@@ -141,6 +146,7 @@ class RunSlots:
             return False
         self._dequeue(agent_id)
         self.taken += 1
+        self.started += 1
         return True
 
     def wait(self, agent_id: UUID, organization_id: UUID, *, is_brief: bool = False) -> None:

@@ -4,8 +4,9 @@ from collections import deque
 
 import structlog
 
+from supervisors.arrival_room import ArrivalRoom
 from supervisors.clock import Clock
-from supervisors.engine.registry import Registry
+from supervisors.engine.run_slots import RunSlots
 from supervisors.maintenance.loop_lag import LoopLagProbe
 from supervisors.policy.admission import SAMPLE_SECONDS, Admission, Load, next_admission
 
@@ -20,32 +21,32 @@ REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
 class AdmissionControl:
     """Applies the control rule to the run slots and the room for arrivals after each probe of the loop."""
 
-    def __init__(self, registry: Registry, probe: LoopLagProbe, clock: Clock) -> None:
-        self._registry = registry
+    def __init__(self, slots: RunSlots, arrivals: ArrivalRoom, probe: LoopLagProbe, clock: Clock) -> None:
+        self._slots = slots
+        self._arrivals = arrivals
         self._probe = probe
-        self._admission = Admission(registry.slots.limit)
+        self._admission = Admission(slots.limit)
         self._starts: deque[int] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
-        self._overload = OverloadLog(registry, clock)
+        self._overload = OverloadLog(slots, arrivals, clock)
 
     async def run_once(self) -> None:
         self.apply(await self._probe.run_once())
 
     def apply(self, lag_seconds: float) -> None:
         """Apply the rule to the present load, with this lag of the event loop."""
-        registry = self._registry
-        slots, arrivals = registry.slots, registry.arrivals
+        slots, arrivals = self._slots, self._arrivals
         load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
         # While all runs are short, some slots stay free for organizations that have none.
         max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
         self._admission = next_admission(self._admission, load, max_starts)
         starts_per_second = self._rate_of_starts()
-        rate = self._admission.arrivals_per_second(starts_per_second)
-        arrivals.set_pace(int(self._admission.arrivals), rate)
-        registry.set_pace(int(self._admission.starts), starts_per_second)
+        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second)
+        arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
+        slots.set_pace(int(self._admission.starts), starts_per_second)
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:
-        self._starts.append(self._registry.statistics.started_runs)
+        self._starts.append(self._slots.started)
         intervals = max(1, len(self._starts) - 1)
         return (self._starts[-1] - self._starts[0]) / (SAMPLE_SECONDS * intervals)
 
@@ -53,8 +54,9 @@ class AdmissionControl:
 class OverloadLog:
     """Logs when an overload begins, every minute while it goes on, and when it is over."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
-        self._registry = registry
+    def __init__(self, slots: RunSlots, arrivals: ArrivalRoom, clock: Clock) -> None:
+        self._slots = slots
+        self._arrivals = arrivals
         self._clock = clock
         self._began_at: float | None = None  # on the monotonic clock, like the next two
         self._busy_at = 0.0
@@ -64,7 +66,7 @@ class OverloadLog:
 
     def note(self, lag_seconds: float) -> None:
         """Take note of the limits that were just set."""
-        slots, refused, now = self._registry.slots, self._registry.arrivals.refused, self._clock.monotonic()
+        slots, refused, now = self._slots, self._arrivals.refused, self._clock.monotonic()
         if refused > self._refused or (slots.waiting and slots.is_throttled):
             self._busy_at = now
             if self._began_at is None:
@@ -84,7 +86,7 @@ class OverloadLog:
             log.warning("the service is still busy", seconds=seconds, **self._figures(lag_seconds))
 
     def _figures(self, lag_seconds: float) -> dict[str, float]:
-        slots, arrivals = self._registry.slots, self._registry.arrivals
+        slots, arrivals = self._slots, self._arrivals
         return {
             "starting_limit": slots.starting_limit,
             "queued": slots.waiting,

@@ -31,7 +31,7 @@ class Pace:
             self._rate = self._random.choice(RATES)
             self._changes_at = now + QUANTUM_SECONDS * self._random.choice((2, 4, 8, 40))
         self._waits.paced(self._limit)
-        self._registry.set_pace(self._limit, self._rate)
+        self._registry.slots.set_pace(self._limit, self._rate)
 
 
 class Waits:

@@ -18,7 +18,6 @@ from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.policy import debounce, decisions, record, transitions
 from tests.simulation import memory_facts, memory_states
@@ -60,7 +59,7 @@ SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     update_plans.plan_update,
     "guarded=True",
     "guarded=step.end is None",
-    51,
+    64,
 )
 
 PLANTED = (
@@ -72,6 +71,20 @@ PLANTED = (
         0,
     ),
     SLEEP_WITHOUT_WAKE_SEQ,
+    PlantedBug(
+        "sleep is granted on known facts without asking whether the queue is quiet",
+        update_plans.plan_update,
+        "if_quiet=if_quiet",
+        "if_quiet=False",
+        0,
+    ),
+    PlantedBug(
+        "a notification during the end of a run leaves the known facts valid",
+        Registry._handle_signals,
+        "signals <= WITHOUT_NEWS or",
+        "not signals <= {Signal.CLEARED, Signal.RELOAD} or",
+        0,
+    ),
     PlantedBug(
         "a new message does not extend a hold",
         debounce.hold_length,
@@ -138,13 +151,6 @@ PLANTED = (
         0,
     ),
     PlantedBug(
-        "a state is computed with a later time whenever it is stored",
-        Supervisor._rest,
-        "transitions.dequeued(seen.state), now=now)",
-        "transitions.dequeued(seen.state))",
-        1139,
-    ),
-    PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
         "self._give_back(agent_id, organization_id)\n        self._reserve_free_slots()",
@@ -153,7 +159,7 @@ PLANTED = (
     ),
     PlantedBug(
         "a limit of starts that grows again is not offered",
-        RunSlots.set_starting_limit,
+        RunSlots.set_pace,
         "self._reserve_free_slots()",
         "pass",
         1,

@@ -55,7 +55,7 @@ async def test_arrivals_beyond_the_bound_are_refused_without_effect(
 async def test_status_and_metrics_tell_what_gives_way(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     service.registry.arrivals.limit = 0
-    service.registry.set_pace(7, 3.0)
+    service.registry.slots.set_pace(7, 3.0)
     first = await api.post(NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
     assert first.status == 201, "an organization without a place always gets one"
 

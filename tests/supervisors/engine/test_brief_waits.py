@@ -15,7 +15,7 @@ ONE_SLOT = {"max_concurrent": 1}
 
 def hurry(world: World) -> None:
     """Let the rate of starts promise a short wait for the only slot."""
-    world.registry.set_pace(1, MANY)
+    world.registry.slots.set_pace(1, MANY)
 
 
 async def test_brief_wait_is_told_but_not_stored(pool: Pool) -> None:
@@ -57,7 +57,7 @@ async def test_unknown_wait_is_stored_at_once(pool: Pool) -> None:
     async with open_world(pool, runs=ONE_SLOT) as world:
         await world.start(await world.agent())
         agent = await world.agent()
-        world.registry.set_pace(1, 0.0)
+        world.registry.slots.set_pace(1, 0.0)
         await world.notify(agent)
 
         assert (await world.state(agent)).queued_at is not None
@@ -159,7 +159,7 @@ async def test_stop_ends_a_brief_wait(pool: Pool) -> None:
 @pytest.mark.parametrize("rate", [0.0, MANY])
 async def test_throttled_start_waits_and_says_so(pool: Pool, rate: float) -> None:
     async with open_world(pool, runs={"max_concurrent": 3}) as world:
-        world.registry.set_pace(1, rate)
+        world.registry.slots.set_pace(1, rate)
         await world.start(await world.agent())
         agent = await world.agent()
         await world.notify(agent)
@@ -168,7 +168,7 @@ async def test_throttled_start_waits_and_says_so(pool: Pool, rate: float) -> Non
 
         await world.advance(STARTING_SECONDS)
         assert await world.wakes(agent) == [], "the slot is offered when the limit is applied again"
-        world.registry.set_pace(1, rate)
+        world.registry.slots.set_pace(1, rate)
         await world.wait_until_idle()
 
         assert len(await world.wakes(agent)) == 1

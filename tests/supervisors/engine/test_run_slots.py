@@ -147,7 +147,7 @@ def test_lower_limit_of_starts_ends_no_run() -> None:
     recorder = Recorder(limit=4)
     assert [recorder.take(agent) for agent in (1, 2, 3)] == [True, True, True]
 
-    recorder.slots.set_starting_limit(1)
+    recorder.slots.set_pace(1, 0.0)
 
     assert recorder.slots.taken == 3
     assert recorder.slots.is_throttled
@@ -156,7 +156,7 @@ def test_lower_limit_of_starts_ends_no_run() -> None:
 
 def test_organization_without_a_slot_passes_the_limit_of_starts() -> None:
     recorder = Recorder(limit=3)
-    recorder.slots.set_starting_limit(1)
+    recorder.slots.set_pace(1, 0.0)
     assert recorder.take(11, organization=1)
     recorder.wait(12, organization=1)
 
@@ -168,19 +168,19 @@ def test_organization_without_a_slot_passes_the_limit_of_starts() -> None:
 
 def test_higher_limit_of_starts_is_offered_at_once() -> None:
     recorder = Recorder(limit=4)
-    recorder.slots.set_starting_limit(1)
+    recorder.slots.set_pace(1, 0.0)
     recorder.take(1)
     for agent in (2, 3, 4):
         recorder.wait(agent, organization=1)
 
-    recorder.slots.set_starting_limit(3)
+    recorder.slots.set_pace(3, 0.0)
 
     assert recorder.called == [UUID(int=2), UUID(int=3)]
 
 
 def test_run_counts_as_starting_for_a_second() -> None:
     recorder = Recorder(limit=4)
-    recorder.slots.set_starting_limit(1)
+    recorder.slots.set_pace(1, 0.0)
     recorder.take(1)
     recorder.wait(2, organization=1)
     recorder.now += STARTING_SECONDS
@@ -289,7 +289,7 @@ class AnyUse(RuleBasedStateMachine):
     def move_limit(self, starting_limit: int, seconds: float) -> None:
         self.now += seconds
         self.starting = {agent: at for agent, at in self.starting.items() if at > self.now - STARTING_SECONDS}
-        self.slots.set_starting_limit(starting_limit)
+        self.slots.set_pace(starting_limit, 0.0)
 
     @invariant()
     def no_slot_is_lost(self) -> None:

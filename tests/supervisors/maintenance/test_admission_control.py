@@ -3,14 +3,12 @@
 import asyncio
 from contextlib import ExitStack, suppress
 from math import inf
-from typing import cast
 from uuid import UUID
 
 from structlog.testing import capture_logs
 
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.inspection import Statistics
-from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
 from supervisors.errors import ServiceBusy
 from supervisors.maintenance.admission_control import QUIET_SECONDS, REPORT_SECONDS, AdmissionControl
@@ -24,25 +22,20 @@ HIGH_LAG = 0.2
 
 
 class Service:
-    """The parts of a registry that the control reads and moves."""
+    """The parts of a service that the control reads and moves."""
 
     def __init__(self) -> None:
         self.clock = HeldClock()
         self.slots = RunSlots(MAX_STARTS, lambda _: None, self.clock.monotonic)
         self.arrivals = ArrivalRoom(MAX_ARRIVALS, self.clock.monotonic)
         self.statistics = Statistics()
-        self.starts_per_second = 0.0
-        registry = cast(Registry, self)
-        self.control = AdmissionControl(registry, LoopLagProbe(self.statistics, self.clock), self.clock)
-
-    def set_pace(self, starting_limit: int, starts_per_second: float) -> None:
-        self.slots.set_starting_limit(starting_limit)
-        self.starts_per_second = starts_per_second
+        probe = LoopLagProbe(self.statistics, self.clock)
+        self.control = AdmissionControl(self.slots, self.arrivals, probe, self.clock)
 
     def let_pass(self, seconds: float, lag: float = 0.0, starts_a_second: float = 0) -> None:
         for _ in range(round(seconds / SAMPLE_SECONDS)):
             self.clock.advance(SAMPLE_SECONDS)
-            self.statistics.started_runs += round(starts_a_second * SAMPLE_SECONDS)
+            self.slots.started += round(starts_a_second * SAMPLE_SECONDS)
             self.control.apply(lag)
 
 
@@ -61,11 +54,11 @@ def test_limits_shrink_under_lag_and_recover() -> None:
 def test_rate_of_starts_is_the_mean_of_the_last_seconds() -> None:
     service = Service()
     service.let_pass(3, starts_a_second=40)
-    assert service.starts_per_second == 40
+    assert service.slots.starts_per_second == 40
 
     service.let_pass(10)
 
-    assert service.starts_per_second == 0
+    assert service.slots.starts_per_second == 0
 
 
 def test_starts_that_wait_for_slow_runs_refuse_no_arrival() -> None:
