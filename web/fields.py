@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -28,8 +29,10 @@ MAX_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
 MAX_ITEMS = 1000
 MAX_SIDE_TEXT = 32_768  # characters of a text that stands beside the one long field of a resource
+MAX_KNOWN_UUIDS = 1024  # of those parsed last: items of one list often name the same trace or agent
 MAX_LINE_LENGTH = 8192  # for patterns, some of which are slow on a megabyte
 
+UUID_LENGTH = 36  # characters
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME_TEXT = re.compile(
@@ -268,6 +271,11 @@ class Uuid(_Field, fields.UUID):
 
 def parse_uuid(text: str) -> UUID | None:
     """Return the id, or None for any form but the usual one with four hyphens."""
+    return _parse_uuid(text) if len(text) == UUID_LENGTH else None
+
+
+@lru_cache(MAX_KNOWN_UUIDS)
+def _parse_uuid(text: str) -> UUID | None:
     return UUID(text) if UUID_TEXT.fullmatch(text) else None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from uuid import UUID
 
 from storage.delivery.receipts import receipt_columns
@@ -126,6 +127,9 @@ class UsageSums:
     model_count: int
 
 
+_Item = tuple[UsageRecord, Receipt | None, Decimal | None]  # the last is the agent's cap, if it counts
+
+
 class Usage:
     """The table `usage_record`."""
 
@@ -144,7 +148,11 @@ class Usage:
         With `cap_usd`, the agent's cap for a day, the record counts against its organization only for what
         that cap leaves. Raise AnsweredBefore if the receipt exists already.
         """
-        await self._records.add((record, receipt, cap_usd))
+        await self._records.add([(record, receipt, cap_usd)])
+
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
+        """Store the records like `insert`, all of them or none."""
+        await self._records.add([(record, None, None) for record in records])
 
     async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> UsageSums:
         """Sum up the agent's usage from `start` to before `end`, in total and for up to MAX_MODELS models."""
@@ -152,9 +160,8 @@ class Usage:
         total, *models = (from_row(ModelUsage, row) for row in rows)
         return UsageSums(total, tuple(models), rows[0]["model_count"])
 
-    async def _insert_many(
-        self, items: Sequence[tuple[UsageRecord, Receipt | None, Decimal | None]]
-    ) -> list[None]:
+    async def _insert_many(self, groups: list[list[_Item]]) -> list[None]:
+        items = list(chain.from_iterable(groups))
         rows = [
             (
                 record.id,
@@ -175,4 +182,4 @@ class Usage:
         receipts = [receipt for _, receipt, _ in items if receipt]
         organizations = [record.organization_id for record, receipt, _ in items if receipt]
         await self._pool.execute(INSERT, *zip(*rows, strict=True), organizations, *receipt_columns(receipts))
-        return [None] * len(items)
+        return [None] * len(groups)
