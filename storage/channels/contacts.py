@@ -205,6 +205,7 @@ class Contacts:
 
     async def _listing(self, filters: ContactFilters, page: Page) -> tuple[LiteralString, PageConditions]:
         """Return the statement that lists the page, with its conditions."""
+        conditions: PageConditions
         if filters.visible_to is None or filters.email or filters.phone:
             conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
             conditions.add_optional("(c.agent_id = $ OR c.agent_id IS NULL)", filters.visible_to)

@@ -247,6 +247,7 @@ def _row(document: Document) -> tuple[Any, ...]:
 
 def _listing(filters: DocumentFilters, page: Page) -> tuple[LiteralString, PageConditions]:
     """Return the statement that lists the page, with its conditions."""
+    conditions: PageConditions
     if filters.visible_to is None:
         conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
     else:
