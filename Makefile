@@ -54,8 +54,9 @@ crash: $(READY) ## crash tests with CYCLES (300) kills, and how soon the service
 soak: $(READY) ## mixed load and faults for SOAK_MINUTES (30): memory, descriptors and tasks stay flat
 	@$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES)
 
-bench: $(READY) ## hot paths as ratios against a bare handler
-	@$(BIN)/python -m tests.benchmarks
+bench: $(READY) ## hot paths against a bare handler; ONLY="get posts", QUICK=1, AGAINST=<commit>
+	@$(BIN)/python -m tests.benchmarks $(ONLY) $(if $(QUICK),--quick) $(if $(AGAINST),--against $(AGAINST)) \
+		$(if $(OUTPUT),--output $(OUTPUT))
 
 events: $(READY) ## write the list of event types in docs/events.md
 	@$(BIN)/python -m tests.contract.event_catalogue

@@ -45,11 +45,15 @@ MATCH_RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceService:
-    """A function to call at an interval, which is 0 if the function itself waits for its next task."""
+    """A function to call at an interval, which is 0 if the function itself waits for its next task.
+
+    One that `counts` many rows is called less often if it takes long.
+    """
 
     name: str
     run_once: Callable[[], Awaitable[object]]
     interval_seconds: float
+    counts: bool = False
 
 
 def database_watch_service(watch: DatabaseWatch) -> MaintenanceService:
@@ -84,9 +88,9 @@ def maintenance_services(
         MaintenanceService("due scan", scan.run_once, interval),
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("budget renewal", BudgetRenewal(states, registry, clock).run_once, interval),
-        MaintenanceService("agent counter", counter.run_once, interval),
-        MaintenanceService("service measurement", partial(_measure, storage, clock), interval),
-        MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
+        MaintenanceService("agent counter", counter.run_once, interval, counts=True),
+        MaintenanceService("service measurement", partial(_measure, storage, clock), interval, counts=True),
+        MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval, counts=True),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
         MaintenanceService("webhook matcher", matcher.run_once, MATCH_RETRY_SECONDS),
         MaintenanceService("event feed", feed.run_once, 0),
@@ -106,7 +110,7 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
     """Run each service at its interval, in a task of its own, until the block ends."""
     scheduler = aiojobs.Scheduler(limit=None, close_timeout=CLOSE_SECONDS, exception_handler=_log_failure)
     for service in services:
-        loop = repeat(service.name, service.run_once, service.interval_seconds, clock)
+        loop = repeat(service.name, service.run_once, service.interval_seconds, clock, counts=service.counts)
         await scheduler.spawn(loop, name=service.name)
     try:
         yield

@@ -1,12 +1,13 @@
 """The facts from which the rules decide what an agent does next, and the updates that they decide on."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
 from storage.events.model import NewEvent
+from storage.fast_replace import replace
 from storage.model import AgentStatus, Outcome, Receipt, Source
 
 
@@ -158,7 +159,8 @@ class StateUpdate:
     """One step of one agent: from the state that was read to the next, with the run it starts or ends.
 
     It takes effect only if the agent has not been updated since `before` was read and, when `guarded`, no
-    notification has become active since then.
+    notification has become active since then. `if_quiet` needs `guarded`: it takes effect only if the agent
+    has no high notification that is uncleared, not even a reminder that lies ahead.
     """
 
     before: AgentState
@@ -169,6 +171,12 @@ class StateUpdate:
     receipt: Receipt | None = None
     notice: SystemNotice | None = None
     events: tuple[NewEvent, ...] = ()
+    if_quiet: bool = False
+
+    @property
+    def has_effect(self) -> bool:
+        """Return whether it changes or stores anything."""
+        return self.after != self.before or self.end is not None or self.receipt is not None
 
 
 @dataclass(frozen=True, slots=True)

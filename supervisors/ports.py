@@ -319,7 +319,7 @@ class TranscriptStore(Protocol):
 class UsageStore(Protocol):
     """The store of model usage. Inserting the same record again has no effect."""
 
-    async def insert(self, record: UsageRecord) -> None: ...
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None: ...
 
 
 class KnownPrices(Protocol):

@@ -1,4 +1,4 @@
-"""The application: the route table, the parts that handlers need, and the middlewares."""
+"""The application: the route table, and the parts that handlers need."""
 
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -26,6 +26,7 @@ from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
+from web.dispatcher import Dispatcher
 from web.errors import errors_as_json
 from web.events.frames import FRAMES, EventFrames
 from web.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
@@ -75,7 +76,6 @@ from web.handlers import (
     webhooks,
 )
 from web.json import to_json
-from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Health, Registry, StatusReader
@@ -155,11 +155,7 @@ def build_app(
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
-    answer_errors = errors_as_json(health.report_refusal, headers_of_refusal)
-    app = web.Application(
-        middlewares=[request_id.identify_requests(counts), answer_errors],
-        client_max_size=settings.body_bytes,
-    )
+    app = web.Application(client_max_size=settings.body_bytes)
     app[app_keys.STORAGE] = storage
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
@@ -185,6 +181,8 @@ def build_app(
     app[OPEN_STREAMS] = OpenStreams(app, feed, settings.event_streams_per_caller)
     app.cleanup_ctx.extend((_passwords, look_after_streams))
     _add_routes(app)
+    refuse = errors_as_json(health.report_refusal, headers_of_refusal)
+    app[app_keys.ANSWER] = Dispatcher(app, counts, refuse).answer
     return app
 
 

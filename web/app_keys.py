@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from storage.model import ReceiptKey
 from storage.storage import Storage
@@ -28,6 +29,8 @@ from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.settings import WebSettings
 from web.streams import Streams
 
+# Answers all requests of the application, in place of the framework's own routing.
+ANSWER: web.AppKey[Handler] = web.AppKey("answer")
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")
@@ -59,6 +62,6 @@ STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 BODY_ROOM: web.AppKey[BodyRoom] = web.AppKey("body_room")
 BODY_TURN: web.AppKey[FairSlots] = web.AppKey("body_turn")  # to parse a long body
-LOAD_TURNS: web.AppKey[FairSlots] = web.AppKey("load_turns")  # to read what a path names
+LOAD_TURNS: web.AppKey[FairSlots] = web.AppKey("load_turns")  # to read something long that a path names
 ACTION_TURNS: web.AppKey[FairSlots] = web.AppKey("action_turns")  # to act on many agents
 STREAMS: web.AppKey[Streams] = web.AppKey("streams")

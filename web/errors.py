@@ -1,4 +1,4 @@
-"""The errors of the HTTP interface, and the middleware that writes them as JSON.
+"""The errors of the HTTP interface, and how they are written as JSON.
 
     ApiError
     ├── BadRequest              400 with a sentence
@@ -17,12 +17,11 @@
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 from marshmallow import ValidationError
 
 from storage.errors import (
@@ -43,6 +42,8 @@ from web.observability.request_id import request_id
 log = structlog.get_logger(__name__)
 
 Value = TypeVar("Value")
+
+Refuse = Callable[[web.Request, Exception], Awaitable[web.StreamResponse]]
 
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
@@ -166,27 +167,23 @@ class Unavailable(ApiError):
 def errors_as_json(
     report_refusal: Callable[[StorageError], None],
     further_headers: Callable[[web.Request], Mapping[str, str]],
-) -> Middleware:
-    """Return the middleware that answers every refusal and every crash of a handler in JSON.
+) -> Refuse:
+    """Return the function that answers every refusal and every crash of a handler in JSON.
 
     The answer has the `further_headers` of the request. What the database refuses is reported instead of
     logged: in an outage that is every request.
     """
 
-    @web.middleware
-    async def answer_error(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except web.HTTPNotFound:
+    async def answer_error(request: web.Request, error: Exception) -> web.StreamResponse:
+        if isinstance(error, web.HTTPNotFound):
             return await _without_slash(request)
-        except web.HTTPException as error:
+        if isinstance(error, web.HTTPException):
             return framework_error_response(error)
-        except Exception as error:  # the request's outermost edge
-            if isinstance(error, UNAVAILABLE):
-                report_refusal(error)
-            response = _error_response(request, error)
-            response.headers.update(further_headers(request))
-            return response
+        if isinstance(error, UNAVAILABLE):
+            report_refusal(error)
+        response = _error_response(request, error)
+        response.headers.update(further_headers(request))
+        return response
 
     return answer_error
 

@@ -3,21 +3,21 @@
 Unlike marshmallow's own fields they refuse 3.7 for an integer, "yes" for a boolean and a date for a datetime.
 """
 
-import math
 import re
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError, fields, missing, validate
 
 from storage.channels.addresses import BAD_EMAIL, EMAIL_TEXT, REGIONS
-from supervisors.json_limits import MAX_DEPTH, layers
 from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
+from web.storable import SURROGATE, check_json, check_text
 
 Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
@@ -25,14 +25,14 @@ Option = TypeVar("Option", bound=StrEnum)
 MIN_INT32 = -(2**31)
 MAX_INT32 = 2**31 - 1
 MAX_OFFSET = 2**62  # well within the range of a bigint
-MIN_JSON_INTEGER = -(2**63)
-MAX_JSON_INTEGER = 2**64 - 1
 MAX_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
 MAX_ITEMS = 1000
 MAX_SIDE_TEXT = 32_768  # characters of a text that stands beside the one long field of a resource
+MAX_KNOWN_UUIDS = 1024  # of those parsed last: items of one list often name the same trace or agent
 MAX_LINE_LENGTH = 8192  # for patterns, some of which are slow on a megabyte
 
+UUID_LENGTH = 36  # characters
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME_TEXT = re.compile(
@@ -40,16 +40,14 @@ DATETIME_TEXT = re.compile(
     r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
 )
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
-SURROGATE = re.compile(r"[\ud800-\udfff]")
 TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 REQUIRED = "This field is required."
-NO_NULS = "Null characters are not allowed."
-NO_SURROGATES = "Surrogate characters are not allowed."
 OUT_OF_RANGE = "Datetime value out of range."
 
 # The database's driver stores the very first and the very last microsecond as infinities.
-ENDS_OF_TIME = frozenset({datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)})
+BEGINNING_OF_TIME = datetime.min.replace(tzinfo=UTC)
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def wording(**messages: str) -> dict[str, Any]:
@@ -82,21 +80,20 @@ def to_utc(value: datetime, zone: tzinfo) -> datetime:
         moment = (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
     except OverflowError as error:
         raise ValidationError(OUT_OF_RANGE) from error
-    if moment in ENDS_OF_TIME:
+    if not BEGINNING_OF_TIME < moment < END_OF_TIME:
         raise ValidationError(OUT_OF_RANGE)
     return moment
 
 
-def _check_text(value: str) -> str:
-    if "\x00" in value:
-        raise ValidationError(NO_NULS)
-    if not value.isascii() and SURROGATE.search(value):
-        raise ValidationError(NO_SURROGATES)
-    return value
-
-
 class _Field(fields.Field[Any]):
-    """A field that skips the costly validation of marshmallow if it has no validators."""
+    """A field that skips the steps of marshmallow that no value needs but None and a missing one."""
+
+    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **options: Any) -> Any:
+        if value is None or value is missing:
+            return super().deserialize(value, attr, data, **options)
+        checked = self._deserialize(value, attr, data, **options)
+        self._validate(checked)
+        return checked
 
     def _validate(self, value: Any) -> None:
         if self.validators:
@@ -120,12 +117,19 @@ class Text(_Field, fields.String):
             checks.append(validate.Length(max=max_length, error=message))
         super().__init__(validate=checks, **options)
         self.blank = blank
+        self._min_length = min_length
+        self._max_length = max_length
+
+    def _validate(self, value: str) -> None:
+        length = len(value)
+        if length < self._min_length or (self._max_length is not None and length > self._max_length):
+            super()._validate(value)  # has the messages, and takes longer
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = parse_text(value)
         if text is None:
             raise self.make_error("invalid")
-        text = self._tidy(_check_text(text))
+        text = self._tidy(check_text(text))
         if not self.blank and not text:
             raise self.make_error("blank")
         return text
@@ -267,6 +271,11 @@ class Uuid(_Field, fields.UUID):
 
 def parse_uuid(text: str) -> UUID | None:
     """Return the id, or None for any form but the usual one with four hyphens."""
+    return _parse_uuid(text) if len(text) == UUID_LENGTH else None
+
+
+@lru_cache(MAX_KNOWN_UUIDS)
+def _parse_uuid(text: str) -> UUID | None:
     return UUID(text) if UUID_TEXT.fullmatch(text) else None
 
 
@@ -357,10 +366,7 @@ class JsonValue(_Field, fields.Raw):
     default_error_messages = wording()
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        for depth, layer in enumerate(layers(value)):
-            if depth > MAX_DEPTH:
-                raise ValidationError(f"Nested deeper than {MAX_DEPTH} levels.")
-            _check_scalars(layer)
+        check_json(value)
         return value
 
 
@@ -374,12 +380,3 @@ class JsonObject(JsonValue):
             raise self.make_error("invalid", type=type(value).__name__)
         checked: dict[str, Any] = super()._deserialize(value, attr, data, **options)
         return checked
-
-
-def _check_scalars(layer: list[Any]) -> None:
-    _check_text("".join([item for item in layer if isinstance(item, str)]))
-    integers = [item for item in layer if isinstance(item, int)]
-    if integers and not MIN_JSON_INTEGER <= min(integers) <= max(integers) <= MAX_JSON_INTEGER:
-        raise ValidationError(f"Ensure integers are between {MIN_JSON_INTEGER} and {MAX_JSON_INTEGER}.")
-    if not all(map(math.isfinite, [item for item in layer if isinstance(item, float)])):
-        raise ValidationError("NaN and Infinity are not allowed.")

@@ -80,16 +80,21 @@ class Route(ABC):
         return request if self.body_bytes is None else request.clone(client_max_size=self.body_bytes)
 
     @abstractmethod
-    def endpoint(self) -> Handler:
-        """Return the handler with everything that stands around it."""
+    async def admit(self, request: web.Request) -> tuple[Caller, ...]:
+        """Return who calls, if the handler receives the caller. Raise an error to refuse the request."""
 
-    def naming_unknown(self) -> Callable[..., Awaitable[web.StreamResponse]]:
-        """Return the handler, whose answers name what the request contains and the route does not know."""
+    def endpoint(self) -> Handler:
+        """Return the function that answers a request of this route.
+
+        It admits the request, calls the handler, and names in the answer what the request contains and the
+        route does not know.
+        """
         known = self.known_names()
         handler = answered_once(self.handler) if self.idempotent else self.handler
         ignores_body = self.body is None and self.method != "GET"
 
-        async def answer(request: web.Request, *caller: Caller) -> web.StreamResponse:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            caller = await self.admit(request)
             unknown = request[UNKNOWN_NAMES] = UnknownNames(request, known)
             request = self.limit_body(request)  # a clone: refusals look for the names in the original
             if ignores_body and request.body_exists:
@@ -111,16 +116,10 @@ class PublicRoute(Route):
     handler: Handler
     body_bytes: int = PUBLIC_BODY_BYTES
 
-    def endpoint(self) -> Handler:
-        handler = self.naming_unknown()
-        if not self.is_rate_limited:
-            return handler
-
-        async def admitted(request: web.Request) -> web.StreamResponse:
+    async def admit(self, request: web.Request) -> tuple[()]:
+        if self.is_rate_limited:
             admit_address(request)
-            return await handler(request)
-
-        return admitted
+        return ()
 
     def limit_body(self, request: web.Request) -> web.Request:
         if self.body is None:
@@ -136,21 +135,16 @@ class CallerRoute(Route):
     handler: CallerHandler
     takes_ticket: bool = False  # a stream ticket in the query replaces the credential
 
-    def endpoint(self) -> Handler:
-        handler = self.naming_unknown()
-
-        async def authenticated(request: web.Request) -> web.StreamResponse:
-            caller = await admit_caller(request, takes_ticket=self.takes_ticket)
-            caller.require_route(self.run_access)
-            named = named_organization(request, caller)
-            is_read = self.method == "GET"  # of all organizations, whatever the header names
-            if named is not None and named in caller.roles and not is_read:
-                caller = caller.confined_to(named)
-            request[CALLER] = caller
-            request[ACCOUNTABLE] = caller.accountable
-            return await handler(request, caller)
-
-        return authenticated
+    async def admit(self, request: web.Request) -> tuple[Caller]:
+        caller = await admit_caller(request, takes_ticket=self.takes_ticket)
+        caller.require_route(self.run_access)
+        named = named_organization(request, caller)
+        is_read = self.method == "GET"  # of all organizations, whatever the header names
+        if named is not None and named in caller.roles and not is_read:
+            caller = caller.confined_to(named)
+        request[CALLER] = caller
+        request[ACCOUNTABLE] = caller.accountable
+        return (caller,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +155,9 @@ class OperatorRoute(Route):
     handler: Handler
     authenticate: Callable[[web.Request], None] = authenticate_operator
 
-    def endpoint(self) -> Handler:
-        handler = self.naming_unknown()
-
-        async def authenticated(request: web.Request) -> web.StreamResponse:
-            if self.is_rate_limited:
-                admit_operator(request, self.authenticate)
-            else:
-                self.authenticate(request)
-            return await handler(request)
-
-        return authenticated
+    async def admit(self, request: web.Request) -> tuple[()]:
+        if self.is_rate_limited:
+            admit_operator(request, self.authenticate)
+        else:
+            self.authenticate(request)
+        return ()

@@ -8,7 +8,14 @@ from storage.postgres.pool import Pool
 # Agents that wait for the renewal of a budget, or that the event log has as over budget, although their
 # budgets are not used up (any more).
 LIST_WITHIN_BUDGET = """
-SELECT s.agent_id FROM agent_state s
+SELECT a.id AS agent_id FROM (
+    SELECT agent_id FROM agent_state WHERE phase = 'over_budget'
+    UNION
+    SELECT s.agent_id FROM agent_state s
+    WHERE s.next_due_at = $2
+      AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
+           OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2))
+) s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 JOIN organization o ON o.id = a.organization_id
 LEFT JOIN template t ON t.id = a.template_id
@@ -16,15 +23,11 @@ LEFT JOIN spending of_agent
     ON of_agent.owner_id = a.id AND of_agent.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
 LEFT JOIN spending of_organization
     ON of_organization.owner_id = o.id AND of_organization.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-WHERE s.agent_id > $3
-  AND (s.phase = 'over_budget'
-       OR s.next_due_at = $2
-          AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
-               OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2)))
+WHERE a.id > $3
   AND coalesce(of_agent.cost_usd, 0)
       < coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 'infinity')
   AND coalesce(of_organization.cost_usd, 0) < coalesce(o.max_cost_usd_per_day, 'infinity')
-ORDER BY s.agent_id LIMIT $4
+ORDER BY a.id LIMIT $4
 """
 
 # Resting agents over a budget that the event log does not have as over budget: their own, their template's or

@@ -23,7 +23,8 @@ from storage.postgres.rows import from_row
 # statement, so that wake_seq and the queue come from one snapshot. Only a reminder can be ahead: any other
 # notification became active when it was written, even if the clock was set back since. Spending is read by a
 # second statement, and only where a cap exists: with two more tables here, PostgreSQL would plan this
-# statement again at each execution.
+# statement again at each execution. OFFSET 0, here and in the statements below: without statistics PostgreSQL
+# expects one agent that is not deleted, and would compare each agent with each item.
 GET_FACTS = """
 SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
@@ -38,7 +39,7 @@ SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        p.source, p.reminder, p.period, p.count, p.first_at, p.last_at
 FROM unnest($1::uuid[], $2::timestamptz[]) AS i (agent_id, now)
 JOIN agent_state s ON s.agent_id = i.agent_id
-JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (SELECT * FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0) a
 JOIN organization o ON o.id = a.organization_id
 LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN run r ON r.id = s.run_id

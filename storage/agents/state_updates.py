@@ -26,7 +26,8 @@ WITH item AS (
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
         $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
-        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[], $67::boolean[]
+        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[], $67::boolean[],
+        $68::boolean[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -35,10 +36,10 @@ WITH item AS (
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
-        end_output, phase, phase_since, why_digest, paused
+        end_output, phase, phase_since, why_digest, paused, if_quiet
     )
 ), locked AS MATERIALIZED (
-    SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
+    SELECT i.* FROM agent_state s JOIN item i USING (agent_id)
     ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), updated AS (
     UPDATE agent_state s
@@ -53,13 +54,16 @@ WITH item AS (
         seen_until = i.seen_until, stop_reason = i.stop_reason,
         phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest,
         paused = i.paused
-    FROM locked JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
-    WHERE s.agent_id = locked.agent_id
+    FROM locked i
+    WHERE s.agent_id = i.agent_id
       AND s.status = i.seen_status
       AND s.run_id IS NOT DISTINCT FROM i.seen_run_id
       AND s.version = i.seen_version
       AND (i.seen_seq IS NULL OR s.wake_seq = i.seen_seq)
-    RETURNING s.agent_id, a.organization_id
+      AND (NOT i.if_quiet OR (
+          SELECT n.id FROM notification n WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL LIMIT 1
+      ) IS NULL)
+    RETURNING s.agent_id, s.organization_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
                      interrupted_sleep_until, max_sleep_until, started_at)
@@ -89,10 +93,13 @@ WITH item AS (
                 JOIN notification n ON n.id = w.id
             ),
             'cleared', (
-                SELECT coalesce(json_agg(left(n.title, 100) ORDER BY c.place), '[]')
-                FROM json_array_elements_text(i.end_journal::json -> 'cleared')
-                    WITH ORDINALITY AS c (id, place)
-                JOIN notification n ON n.id = c.id::uuid AND n.agent_id = r.agent_id
+                SELECT coalesce(json_agg(c.title ORDER BY c.place) FILTER (WHERE c.title IS NOT NULL), '[]')
+                FROM (
+                    SELECT c.place, (SELECT left(n.title, 100) FROM notification n
+                                     WHERE n.id = c.id::uuid AND n.agent_id = r.agent_id) AS title
+                    FROM json_array_elements_text(i.end_journal::json -> 'cleared')
+                        WITH ORDINALITY AS c (id, place)
+                ) c
             ),
             'cleared_count', i.end_journal::json -> 'cleared_count',
             'uncleared', left_over.first,
@@ -216,6 +223,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         *_event_columns(updates),
         [notice.budget for notice in notices.values()],
         [update.after.paused for update in updates],
+        [update.if_quiet for update in updates],
     )
 
 

@@ -59,7 +59,7 @@ SELECT item.ordinal, a.*,
        ) AS runs
 FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[]), (SELECT $3::integer[]))
      WITH ORDINALITY AS item (agent_id, now, tokens, ordinal)
-JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (SELECT * FROM agent WHERE id = item.agent_id AND deleted_at IS NULL OFFSET 0) a
 JOIN agent_state s ON s.agent_id = a.id
 JOIN organization o ON o.id = a.organization_id
 LEFT JOIN template t ON t.id = a.template_id

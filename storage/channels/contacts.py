@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -20,7 +21,8 @@ from storage.postgres.page_conditions import OrganizationsPage, PageConditions, 
 from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO contact (
@@ -29,7 +31,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 
 GET = """
-SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id WHERE c.id = $1 AND a.deleted_at IS NULL
+SELECT c.* FROM contact c
+WHERE c.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
 """
 
 FIND = """
@@ -139,6 +143,8 @@ class Contacts:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        documents = ("c.metadata", "c.other_addresses")
+        self.get = SharedReads("contacts", pool, GET, partial(from_row, Contact), documents=documents)
 
     async def normalized(self, contact: Contact) -> Contact:
         """Return the contact with its addresses in their stored form. Raise BadAddress."""
@@ -167,9 +173,6 @@ class Contacts:
         """Return the contact of the organization that has this address; None if none has it."""
         return await fetch_one(self._pool, Contact, FIND, organization_id, address)
 
-    async def get(self, contact_id: UUID) -> Contact | None:
-        return await fetch_one(self._pool, Contact, GET, contact_id)
-
     async def list_page(self, filters: ContactFilters, page: Page) -> Chunk[Contact]:
         """List one page of the contacts, newest first."""
         statement, conditions = await self._listing(filters, page)
@@ -194,7 +197,7 @@ class Contacts:
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
         async with self._pool.transaction() as connection:
             await connection.execute(sql, contact_id, *changes.values())
-            changed = await fetch_one(connection, Contact, GET, contact_id)
+            changed = await fetch_one(connection, Contact, GET, [contact_id])
             if changed is not None and changes.keys() & ADDRESS_FIELDS:
                 await _move_addresses(connection, changed, changes)
         return changed

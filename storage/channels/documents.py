@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, LiteralString, Self
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from storage.postgres.page_conditions import OrganizationsPage, PageConditions, 
 from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one
+from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.shared_reads import SharedReads
 
 MAX_VERSIONS = 50  # of one document, the current one among them
 
@@ -31,7 +33,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 GET = """
 SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
        d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
-FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $1 AND a.deleted_at IS NULL
+FROM document d
+WHERE d.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
@@ -162,6 +166,7 @@ class Documents:
         """Keep to `limits`; without them, organizations may store as much as they like."""
         self._pool = pool
         self._limit = (limits or OrganizationLimits(pool)).document_bytes
+        self.get = SharedReads("documents", pool, GET, partial(from_row, Document), texts=("d.content",))
 
     async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
         """Store the document, in the language of its agent.
@@ -171,9 +176,6 @@ class Documents:
         """
         async with self._limit.reserved(document.organization_id, _bytes_of(document)):
             await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
-
-    async def get(self, document_id: UUID) -> Document | None:
-        return await fetch_one(self._pool, Document, GET, document_id)
 
     async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""

@@ -22,6 +22,7 @@ from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO message (
@@ -41,7 +42,9 @@ FROM message WHERE id = $1 AND (direction = 'inbound' OR status IN ('sent', 'fai
 """
 
 GET = """
-SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS NULL WHERE m.id = $1
+SELECT m.* FROM message m
+WHERE m.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
@@ -199,6 +202,9 @@ class Messages:
         self._pool = pool
         self._notifications = notifications
         self._announce = announce
+        self.get = SharedReads(
+            "messages", pool, GET, message_of, texts=("m.subject", "m.body"), documents=("m.attachments",)
+        )
 
     async def insert(
         self,
@@ -248,10 +254,6 @@ class Messages:
 
         async with self._notifications.limit.reserved(message.organization_id):
             await self._pool.run_to_completion(store(), f"receipt of message {message.id}")
-
-    async def get(self, message_id: UUID) -> Message | None:
-        row = await self._pool.fetchrow(GET, message_id)
-        return None if row is None else message_of(row)
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""

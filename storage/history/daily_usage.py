@@ -2,56 +2,94 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
-from typing import LiteralString
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.history.usage import ModelUsage
+from storage.history.usage_sums import DAY, HOUR, divide
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
-from storage.postgres.rows import from_row
+from storage.postgres.query import Conditions, fill_in
+from storage.postgres.rows import fetch_all, from_row
 
-# The models beyond the most expensive ones have no rank; their calls of a day are one row.
+# The models beyond the most expensive ones have no rank; their calls of a day are one row. OFFSET 0 makes the
+# planner read the records of each edge along an index.
 SUM_BY_DAY = """
 WITH daily AS MATERIALIZED (
-    SELECT (occurred_at AT TIME ZONE 'UTC')::date AS day, model, count(*) AS calls,
+    SELECT day, model, sum(calls) AS calls, sum(unpriced_calls) AS unpriced_calls,
            sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
-           sum(cached_tokens) AS cached_tokens, sum(cost_usd) AS cost_usd, bool_and(priced) AS priced
-    FROM usage_record
-    WHERE occurred_at >= $1 AND occurred_at < $2 /* and */
+           sum(cached_tokens) AS cached_tokens, sum(cost_usd) AS cost_usd
+    FROM (
+        /* sums */
+        UNION ALL
+        SELECT (occurred_at AT TIME ZONE 'UTC')::date, model, 1, (NOT priced)::integer,
+               input_tokens, output_tokens, cached_tokens, cost_usd
+        FROM (VALUES ($1::timestamptz, $2::timestamptz), ($3, $4)) AS edge (start_at, end_at)
+        CROSS JOIN LATERAL (
+            SELECT * FROM usage_record
+            WHERE occurred_at >= start_at AND occurred_at < end_at /* and */ OFFSET 0
+        ) r
+    ) part
     GROUP BY 1, 2
 ), ranked AS (
     SELECT model, count(*) OVER () AS model_count,
            row_number() OVER (ORDER BY sum(cost_usd) DESC, sum(calls) DESC, model) AS rank
     FROM daily GROUP BY model
 ), named AS (
-    SELECT model, model_count, rank FROM ranked WHERE rank <= $3
+    SELECT model, model_count, rank FROM ranked WHERE rank <= $5
 )
 SELECT daily.day, coalesce(named.model, '') AS model, named.rank,
        (SELECT max(model_count) FROM named) AS model_count,
        sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens,
        sum(cached_tokens)::bigint AS cached_tokens, sum(cost_usd) AS cost_usd, sum(calls)::bigint AS calls,
-       bool_and(priced) AS priced
+       sum(unpriced_calls) = 0 AS priced
 FROM daily LEFT JOIN named USING (model)
 GROUP BY daily.day, named.model, named.rank ORDER BY daily.day, named.rank
 """
 
+# Of whole organizations. $2 and $3 are the limits of the hours that are wholly in the period.
+HOURS = """
+SELECT (hour AT TIME ZONE 'UTC')::date AS day, model, calls, unpriced_calls,
+       input_tokens, output_tokens, cached_tokens, cost_usd
+FROM usage_hour WHERE hour >= $2 AND hour < $3 /* and */
+"""
+
+# Of single agents. Here $2 and $3 are the limits of days.
+DAYS = """
+SELECT day, model, calls, unpriced_calls, input_tokens, output_tokens, cached_tokens, cost_usd
+FROM usage_day
+WHERE day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
+    /* and */
+"""
+
 LIST_TOP_AGENTS = """
 WITH top AS (
-    SELECT agent_id, sum(cost_usd) AS cost_usd, count(*) AS calls
-    FROM usage_record
-    WHERE occurred_at >= $1 AND occurred_at < $2 /* and */
-    GROUP BY 1 ORDER BY 2 DESC, 3 DESC, 1 LIMIT $3
+    SELECT agent_id, sum(cost_usd) AS cost_usd, sum(calls)::bigint AS calls
+    FROM (
+        SELECT agent_id, cost_usd, calls FROM usage_day
+        WHERE day >= ($2::timestamptz AT TIME ZONE 'UTC')::date
+          AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date /* and */
+        UNION ALL
+        SELECT agent_id, cost_usd, 1
+        FROM (VALUES ($1::timestamptz, $2::timestamptz), ($3, $4)) AS edge (start_at, end_at)
+        CROSS JOIN LATERAL (
+            SELECT * FROM usage_record
+            WHERE occurred_at >= start_at AND occurred_at < end_at /* and */ OFFSET 0
+        ) r
+    ) part
+    GROUP BY 1 ORDER BY 2 DESC, 3 DESC, 1 LIMIT $5
 )
 SELECT agent_id, coalesce(agent.name, '') AS name, cost_usd, calls
 FROM top LEFT JOIN agent ON agent.id = top.agent_id
 ORDER BY cost_usd DESC, calls DESC, agent_id
 """
+
+OF_ORGANIZATIONS = fill_in(SUM_BY_DAY, "/* sums */", HOURS)
+OF_AGENTS = fill_in(SUM_BY_DAY, "/* sums */", DAYS)
 
 MAX_NAMED_MODELS = 10
 
@@ -95,15 +133,17 @@ class AgentCost:
 
 
 class UsageByDay:
-    """The table `usage_record`, read for many agents together."""
+    """The tables `usage_hour`, `usage_day` and `usage_record`, read for many agents together."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def sum_by_day(self, scope: UsageScope) -> DailyUsage:
         """Sum up usage by UTC day, for up to MAX_NAMED_MODELS models and all others together."""
-        sql, parameters = _within(scope, SUM_BY_DAY, MAX_NAMED_MODELS)
-        rows = await self._pool.fetch(sql, *parameters)
+        is_of_organizations = scope.agent_id is None and scope.template_id is None
+        statement, unit = (OF_ORGANIZATIONS, HOUR) if is_of_organizations else (OF_AGENTS, DAY)
+        conditions = _within(scope, unit, MAX_NAMED_MODELS)
+        rows = await self._pool.fetch(conditions.into(statement), *conditions.parameters)
         names: dict[int, str] = {row["rank"]: row["model"] for row in rows if row["rank"] is not None}
         days = tuple(
             DayUsage(day, {_position(row): from_row(ModelUsage, row) for row in of_day})
@@ -114,17 +154,19 @@ class UsageByDay:
 
     async def list_top_agents(self, scope: UsageScope, limit: int) -> list[AgentCost]:
         """List the agents that cost the most, the most expensive first."""
-        sql, parameters = _within(scope, LIST_TOP_AGENTS, limit)
-        return [from_row(AgentCost, row) for row in await self._pool.fetch(sql, *parameters)]
+        conditions = _within(scope, DAY, limit)
+        return await fetch_all(
+            self._pool, AgentCost, conditions.into(LIST_TOP_AGENTS), *conditions.parameters
+        )
 
 
-def _within(scope: UsageScope, statement: LiteralString, limit: int) -> tuple[str, list[object]]:
-    """Return the statement for this scope, and its parameters."""
-    conditions = Conditions(scope.start, scope.end, limit)
+def _within(scope: UsageScope, unit: timedelta, limit: int) -> Conditions:
+    """Return the conditions of this scope. The period is divided at the limits of hours or days."""
+    conditions = Conditions(*divide(scope.start, scope.end, unit), limit)
     conditions.add("organization_id = ANY($::uuid[])", list(scope.organization_ids))
     conditions.add_optional("agent_id = $", scope.agent_id)
     conditions.add_optional("agent_id IN (SELECT id FROM agent WHERE template_id = $)", scope.template_id)
-    return conditions.into(statement), conditions.parameters
+    return conditions
 
 
 def _position(row: Record) -> int | None:

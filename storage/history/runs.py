@@ -1,6 +1,7 @@
 """Runs: one row for each, written in the same statement as the state of its agent."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import LiteralString
 from uuid import UUID
 
@@ -10,11 +11,14 @@ from storage.postgres.page_conditions import OrganizationsPage, PageConditions, 
 from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period
-from storage.postgres.rows import fetch_one
+from storage.postgres.rows import from_row
+from storage.postgres.shared_reads import SharedReads
 
 GET = """
 SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count
-FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
+FROM run r
+WHERE r.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = r.agent_id) /* and */
 """
 
 PAGE_OF_AGENT = """
@@ -61,9 +65,14 @@ class Runs:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-
-    async def get(self, run_id: UUID) -> Run | None:
-        return await fetch_one(self._pool, Run, GET, run_id)
+        self.get = SharedReads(
+            "runs",
+            pool,
+            GET,
+            partial(from_row, Run),
+            texts=("r.error", "r.stop_reason", "r.output"),
+            documents=("r.notifications", "r.journal"),
+        )
 
     async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]:
         """List one page of the runs, last started first."""

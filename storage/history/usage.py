@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from uuid import UUID
 
 from storage.delivery.receipts import receipt_columns
+from storage.history.usage_sums import DAY, divide
 from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
-# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well. A
-# record with a cap counts in full against its agent, but against the organization only for what this cap of
-# the agent leaves after everything else that the agent spent on the day.
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
+# Triggers keep the sums by hour and day. Those of spending are kept here: a record with a cap counts in full
+# against its agent, but against the organization only for what this cap of the agent leaves after everything
+# else that the agent spent on the day.
 INSERT = """
 WITH inserted_receipt AS (
     INSERT INTO receipt (
@@ -56,17 +59,30 @@ GROUP BY 1, 2 ORDER BY 1, 2
 ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
 """
 
-# The sum of all comes first, then those of single models, the most expensive first.
+# The sum of all comes first, then those of single models, the most expensive first. $3 and $4 are the limits
+# of the days that are wholly in the period.
 SUM_BY_MODEL = """
 SELECT coalesce(model, '') AS model, count(*) OVER () - 1 AS model_count,
        coalesce(sum(input_tokens), 0)::bigint AS input_tokens,
        coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
        coalesce(sum(cached_tokens), 0)::bigint AS cached_tokens,
-       coalesce(sum(cost_usd), 0) AS cost_usd, count(*) AS calls, coalesce(bool_and(priced), true) AS priced
-FROM usage_record
-WHERE agent_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+       coalesce(sum(cost_usd), 0) AS cost_usd, coalesce(sum(calls), 0)::bigint AS calls,
+       coalesce(sum(unpriced_calls), 0) = 0 AS priced
+FROM (
+    SELECT model, input_tokens, output_tokens, cached_tokens, cost_usd, calls, unpriced_calls FROM usage_day
+    WHERE agent_id = $1
+      AND day >= ($3::timestamptz AT TIME ZONE 'UTC')::date
+      AND day < ($4::timestamptz AT TIME ZONE 'UTC')::date
+    UNION ALL
+    SELECT model, input_tokens, output_tokens, cached_tokens, cost_usd, 1, (NOT priced)::integer
+    FROM (VALUES ($2::timestamptz, $3::timestamptz), ($4, $5)) AS edge (start_at, end_at)
+    CROSS JOIN LATERAL (
+        SELECT * FROM usage_record
+        WHERE agent_id = $1 AND occurred_at >= start_at AND occurred_at < end_at OFFSET 0
+    ) r
+) part
 GROUP BY GROUPING SETS ((), (model))
-ORDER BY grouping(model) DESC, sum(cost_usd) DESC, count(*) DESC, model LIMIT $4 + 1
+ORDER BY grouping(model) DESC, sum(cost_usd) DESC, sum(calls) DESC, model LIMIT $6 + 1
 """
 
 MAX_MODELS = 500  # of an agent: whose sums are listed one by one
@@ -111,6 +127,9 @@ class UsageSums:
     model_count: int
 
 
+_Item = tuple[UsageRecord, Receipt | None, Decimal | None]  # the last is the agent's cap, if it counts
+
+
 class Usage:
     """The table `usage_record`."""
 
@@ -129,17 +148,20 @@ class Usage:
         With `cap_usd`, the agent's cap for a day, the record counts against its organization only for what
         that cap leaves. Raise AnsweredBefore if the receipt exists already.
         """
-        await self._records.add((record, receipt, cap_usd))
+        await self._records.add([(record, receipt, cap_usd)])
+
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
+        """Store the records like `insert`, all of them or none."""
+        await self._records.add([(record, None, None) for record in records])
 
     async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> UsageSums:
         """Sum up the agent's usage from `start` to before `end`, in total and for up to MAX_MODELS models."""
-        rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end, MAX_MODELS)
+        rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, *divide(start, end, DAY), MAX_MODELS)
         total, *models = (from_row(ModelUsage, row) for row in rows)
         return UsageSums(total, tuple(models), rows[0]["model_count"])
 
-    async def _insert_many(
-        self, items: Sequence[tuple[UsageRecord, Receipt | None, Decimal | None]]
-    ) -> list[None]:
+    async def _insert_many(self, groups: list[list[_Item]]) -> list[None]:
+        items = list(chain.from_iterable(groups))
         rows = [
             (
                 record.id,
@@ -160,4 +182,4 @@ class Usage:
         receipts = [receipt for _, receipt, _ in items if receipt]
         organizations = [record.organization_id for record, receipt, _ in items if receipt]
         await self._pool.execute(INSERT, *zip(*rows, strict=True), organizations, *receipt_columns(receipts))
-        return [None] * len(items)
+        return [None] * len(groups)

@@ -13,28 +13,29 @@ ClearItem = tuple[UUID, UUID, datetime, str]
 
 # Locked in id order. SKIP LOCKED passes over rows that another transaction holds: the caller tries again.
 # The lock returns the newest version of the row, so that of two clearings only the first has an event.
+# OFFSET 0 makes PostgreSQL find each row by its id, also without statistics. A notification that was cleared
+# has two rows in the answer, the first one without a priority.
 CLEAR = """
 WITH item AS MATERIALIZED (
     SELECT i.agent_id, i.id, i.now, i.actor
     FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[]) AS i (agent_id, id, now, actor)
-    JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
-    JOIN notification n ON n.id = i.id AND n.agent_id = i.agent_id
+    CROSS JOIN LATERAL (SELECT FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0) a
+    CROSS JOIN LATERAL (SELECT FROM notification WHERE id = i.id AND agent_id = i.agent_id OFFSET 0) n
 ), locked AS MATERIALIZED (
-    SELECT n.id, n.cleared FROM notification n WHERE n.id IN (SELECT id FROM item)
-    ORDER BY n.id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT n.id, n.cleared AS was_cleared, item.now, item.actor FROM notification n JOIN item USING (id)
+    ORDER BY n.id FOR NO KEY UPDATE OF n SKIP LOCKED
 ), updated AS (
     UPDATE notification n
-    SET cleared = true, cleared_at = coalesce(n.cleared_at, item.now), activated_at = NULL
-    FROM item JOIN locked USING (id) WHERE n.id = item.id
-    RETURNING n.id, n.priority, n.organization_id, n.agent_id, item.now, item.actor,
-              locked.cleared AS was_cleared
+    SET cleared = true, cleared_at = coalesce(n.cleared_at, locked.now), activated_at = NULL
+    FROM locked WHERE n.id = locked.id
+    RETURNING n.id, n.priority, n.organization_id, n.agent_id, locked.now, locked.actor, locked.was_cleared
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor)
     SELECT now, 'notification.cleared', organization_id, agent_id, event_run_id(actor), id,
            actor
     FROM updated WHERE NOT was_cleared ORDER BY id
 )
-SELECT item.agent_id, id, updated.priority FROM item LEFT JOIN updated USING (id)
+SELECT agent_id, id, NULL AS priority FROM item UNION ALL SELECT agent_id, id, priority FROM updated
 """
 
 # Locked in id order, so that two callers that clear the same notifications cannot deadlock.

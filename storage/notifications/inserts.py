@@ -19,6 +19,7 @@ from storage.postgres.pool import Connection, Pool
 # each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
 # agent_state are locked in id order, as everywhere, so that no two transactions can deadlock. SKIP LOCKED
 # passes over rows that another transaction holds, so that such a row delays no other agent's notification.
+# OFFSET 0 makes PostgreSQL find each agent by its id, also without statistics.
 #
 # A notification that becomes active now is stored as later than all that the agent went through before, even
 # if the clock was set back since. Only the run's own notifications keep their time: the run must clear them.
@@ -34,7 +35,9 @@ WITH item AS MATERIALIZED (
     ) WITH ORDINALITY AS i (
         id, agent_id, source, source_id, title, body, priority,
         created_at, scheduled_for, activated_at, actor, ordinal)
-    LEFT JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
+    LEFT JOIN LATERAL (
+        SELECT organization_id FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0
+    ) a ON true
 ), locked AS MATERIALIZED (
     SELECT agent_id, run_id IS NOT NULL AS is_running,
            greatest(last_activated_at, last_started_at, last_ended_at, stopped_at, seen_until) AS latest_at

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -38,10 +39,13 @@ from storage.postgres.page_conditions import OrganizationsPage, PageConditions, 
 from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_all, from_row
+from storage.postgres.shared_reads import SharedReads
 
 GET = """
-SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
+SELECT n.* FROM notification n
+WHERE n.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
@@ -131,6 +135,13 @@ class Notifications:
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
         self._clears = GroupCommit("clears", self._clear_each, sleep=sleep)
         self._queues = Queues(pool, sleep)
+        self.get = SharedReads(
+            "notifications",
+            pool,
+            GET,
+            partial(from_row, Notification),
+            texts=("n.source_id", "n.title", "n.body"),
+        )
 
     async def close(self) -> None:
         await self._inserts.close()
@@ -181,9 +192,6 @@ class Notifications:
                 agent_ids[new.agent_id] = None
         if agent_ids:
             self._on_commit(list(agent_ids))
-
-    async def get(self, notification_id: UUID) -> Notification | None:
-        return await fetch_one(self._pool, Notification, GET, notification_id)
 
     async def list_page(self, filters: NotificationFilters, page: Page) -> Chunk[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""

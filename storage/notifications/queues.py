@@ -27,7 +27,7 @@ SELECT item.ordinal, n.fits, n.id, n.organization_id, n.agent_id, n.source, n.pr
        CASE WHEN n.fits THEN n.body END AS body
 FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[], $4::integer[], $5::integer[])
      WITH ORDINALITY AS item (agent_id, max_count, now, min_fitting, max_bytes, ordinal)
-JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (SELECT FROM agent WHERE id = item.agent_id AND deleted_at IS NULL OFFSET 0) a
 CROSS JOIN LATERAL (
     SELECT n.*, row_number() OVER w <= item.min_fitting OR sum(n.bytes) OVER w <= item.max_bytes AS fits
     FROM (

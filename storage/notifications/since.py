@@ -18,7 +18,7 @@ LIST_FOR_AGENTS = """
 SELECT item.ordinal, n.id, n.priority, n.source, left(n.title, $5) AS title
 FROM unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::timestamptz[])
      WITH ORDINALITY AS item (agent_id, since, max_count, now, ordinal)
-JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (SELECT FROM agent WHERE id = item.agent_id AND deleted_at IS NULL OFFSET 0) a
 CROSS JOIN LATERAL (
     SELECT n.*
     FROM notification n, coalesce(n.activated_at, greatest(n.scheduled_for, n.created_at)) AS came_at

@@ -28,6 +28,7 @@ from storage.errors import (
     RowLocked,
 )
 from storage.postgres.advisory_locks import LEADER, MEMBER
+from storage.postgres.array_types import tell_arrays_by_type
 from storage.postgres.constraints import constraint_error
 from storage.postgres.failure_reasons import CLOSED, failure_reason
 from storage.postgres.json_values import from_json, to_json
@@ -271,10 +272,11 @@ LEADER_EXISTS = """
 async def prepare(
     connection: Any, *, epoch: Epoch | None, leads: Callable[[], bool], max_seconds: float
 ) -> None:
-    """Make a new connection of a pool ready: its age, its JSON, and the fence of its instance's epoch."""
+    """Make a new connection of a pool ready: its age, its values, and the fence of its instance's epoch."""
     life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
     connection.renew_at = asyncio.get_running_loop().time() + life_seconds
     connection.watch_input()
+    tell_arrays_by_type()
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )

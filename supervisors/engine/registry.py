@@ -52,6 +52,7 @@ FINISHING_SECONDS = 1.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
 UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
+WITHOUT_NEWS = frozenset({Signal.RUN_OVER, Signal.SLOT_FREE})  # what is known of the agent remains true
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -300,6 +301,8 @@ class Registry:
             self.statistics.forget_agent(supervisor.agent_id)
 
     async def _handle_signals(self, supervisor: Supervisor, signals: frozenset[Signal]) -> None:
+        if not (signals <= WITHOUT_NEWS or (signals == {Signal.CLEARED} and supervisor.has_active_run)):
+            supervisor.known = None
         backoff_seconds = supervisor.backoff_seconds_left()
         if backoff_seconds:
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))

@@ -19,14 +19,15 @@ from uuid import UUID
 
 import structlog
 
-from storage.agent_facts import AgentFacts, RunStart
+from storage.agent_facts import AgentFacts, AgentState, RunStart
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
-from storage.model import Outcome
+from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run_log import RunLog
 from supervisors.errors import AgentGone
 from supervisors.failure_log import log_failure
+from supervisors.policy.decisions import active_count
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
@@ -156,6 +157,15 @@ class ActiveRun:
         self.slept.set()
         self.ended.set()
 
+    def learns_of_sleep(self, state: AgentState, now: datetime) -> bool:
+        """End the run if this state of its agent says that it was granted sleep; return whether."""
+        if self.result is not None or self.slept.is_set():
+            return False
+        if state.status is not AgentStatus.SLEEPING or state.run_id or state.stopped_at:
+            return False
+        self.fall_asleep(state.last_ended_at or now)
+        return True
+
     def settle(self) -> None:
         """Mark the run as over and its end as stored; wake everything that waits for that."""
         self.ended.set()
@@ -232,6 +242,14 @@ class ActiveRun:
                 return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")
             log.exception("run failed: unexpected error in the harness")
             return RunResult(Outcome.FAILED, "internal error; search the service's log for this run's id")
+
+
+def begun_run(facts: AgentFacts, start: RunStart, clock: Clock) -> ActiveRun:
+    """Return the run that has been started for the agent with these facts."""
+    run = ActiveRun(facts.state.agent_id, start, active_count(facts), clock)
+    run.is_capped = bool(facts.budgets)
+    run.agent_name, run.organization_id = facts.name, facts.organization_id
+    return run
 
 
 class Ask(Protocol):

@@ -3,30 +3,36 @@
 Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
-from math import inf
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
+from storage.fast_replace import replace
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
+from supervisors.engine.known_facts import KnownFacts, known_after
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
-from supervisors.engine.run import ActiveRun, unknown_end
+from supervisors.engine.run import ActiveRun, begun_run, unknown_end
 from supervisors.engine.run_journal import journal_of
-from supervisors.engine.update_plans import plan_crash, plan_start, plan_update, start_of
+from supervisors.engine.update_plans import (
+    Change,
+    Transition,
+    plan_crash,
+    plan_start,
+    plan_update,
+    start_of,
+)
+from supervisors.engine.wake_timers import set_timer
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
     Wake,
-    active_count,
     decide,
     phase_after_failure,
 )
@@ -37,8 +43,6 @@ BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is 
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
 
 CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
-
-Transition = Callable[[AgentFacts], AgentState | None]
 
 
 class Supervisor:
@@ -55,6 +59,7 @@ class Supervisor:
         "idle_since",
         "is_gone",
         "is_handling",
+        "known",
         "mailbox",
         "message_log",
         "organization_id",
@@ -68,6 +73,7 @@ class Supervisor:
         self.is_handling = False  # a task handles its messages
         self.has_uncertain_update = False  # one that timed out may still be committed, until a later one is
         self.is_gone = False  # its agent was deleted
+        self.known: KnownFacts | None = None  # forgotten when the supervisor is told of something
         self.organization_id: UUID | None = None  # None until it has read the agent's facts
         self.crashes = 0  # in a row
         self.backing_off_until = 0.0  # after a crash: no reconcile before this moment of the monotonic clock
@@ -100,13 +106,15 @@ class Supervisor:
 
     async def reconcile(self) -> str:
         """Read the agent's facts, do what the rules say, and describe that in a few words."""
-        while True:
+        outcome = await self._act_on_known_facts()
+        while outcome is None:
             found, now = await self._read()
             if found is None:
                 return self._on_agent_deleted()
             facts = self._remember(found)
-            self.learns_of_sleep(facts)
             run = self.run
+            if run is not None:
+                run.learns_of_sleep(facts.state, now)
             is_over = run is None or run.result is not None
             if facts.state.run_id is not None and is_over:
                 await self._store_end(facts, facts.state.run_id, run)
@@ -126,9 +134,8 @@ class Supervisor:
                 # No run may start now. The agent stays due, so the scan finds it when runs may start.
                 outcome = await self._rest(facts, decision, now)
             else:
-                return "waits until runs may start"
-            if outcome is not None:
-                return outcome
+                outcome = "waits until runs may start"
+        return outcome
 
     async def get_facts(self) -> AgentFacts:
         """Read the agent's facts; raise AgentGone if it was deleted."""
@@ -137,6 +144,13 @@ class Supervisor:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
         return self._remember(facts)
+
+    def take_known_facts(self) -> AgentFacts | None:
+        """Return the facts as the last update has left them, once; None if they may be out of date."""
+        known, self.known = self.known, None
+        if known is None or self.has_uncertain_update or not known.is_valid(self.context.clock_history):
+            return None
+        return self._remember(known.facts)
 
     def decide(self, facts: AgentFacts, now: datetime) -> Decision:
         """Decide what the agent does next. A hold ends by the monotonic clock, whatever `now` says."""
@@ -169,12 +183,8 @@ class Supervisor:
         if not is_claimed:
             context.slots.release(facts.organization_id)
             return None
-        self.has_uncertain_update = False
-        self._report(facts, claim, cause)
-        run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
-        run.is_capped = bool(facts.budgets)
-        run.agent_name, run.organization_id = facts.name, facts.organization_id
-        context.runs[self.agent_id] = run
+        self._on_stored(facts, claim, cause)
+        run = context.runs[self.agent_id] = begun_run(facts, start, context.clock)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
         await context.launch(run, facts.organization_id)
@@ -207,37 +217,47 @@ class Supervisor:
         receipt: Receipt | None = None,
         now: datetime | None = None,
         cause: Cause = BY_RULE,
+        *,
+        if_quiet: bool = False,
     ) -> AgentState | None:
         """Store the state that `transition` returns, with `end` and `receipt`; return it, or None if none is.
 
-        If the row has changed since `facts` were read, the transition is repeated under lock, so that
-        constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
-        from: the present, unless a decision was already made with another. `cause` says who asked for it.
-        Raise AgentGone.
+        `now` is the time that the next wake is computed from: the present, unless a decision was already made
+        with another. `cause` says who asked for the change. `if_quiet`: store nothing if the row has changed
+        since `facts` were known, or if a high notification is uncleared. Raise AgentGone.
         """
-        now = now or self.context.clock.now()
-        update = self._plan(facts, transition, now, end, receipt, cause)
-        if update is None:
-            return None
-        if not (_has_effect(update) or self.has_uncertain_update):
+        change = Change(transition, now or self.context.clock.now(), end, receipt, cause, if_quiet)
+        update = self._plan(facts, change)
+        return None if update is None else await self._carry_out(facts, update, change)
+
+    async def _carry_out(self, facts: AgentFacts, update: StateUpdate, change: Change) -> AgentState | None:
+        """Store the update that was planned for the change; return the state that is stored, or None.
+
+        If the row has changed since `facts` were read, the change is planned again under lock, so that
+        constant traffic cannot outrun the agent.
+        """
+        if not (update.has_effect or self.has_uncertain_update):
             return update.after
-        if await self.context.store.update(update):
-            self.has_uncertain_update = False
-            self._report(facts, update, cause)
-            return update.after
-        async with self.context.store.locked(self.agent_id, now) as locked:
-            if locked.facts is None:
-                self.is_gone = True
-                raise AgentGone("There is no such agent.")
-            update = self._plan(self._remember(locked.facts), transition, now, end, receipt, cause)
-            if update is None or not await locked.update(update):
+        if not await self.context.store.update(update):
+            if update.if_quiet:
                 return None
-        self.has_uncertain_update = False
-        self._report(facts, update, cause)
+            async with self.context.store.locked(self.agent_id, change.now) as locked:
+                if locked.facts is None:
+                    self.is_gone = True
+                    raise AgentGone("There is no such agent.")
+                facts = self._remember(locked.facts)
+                planned = self._plan(facts, change)
+                if planned is None or not await locked.update(planned):
+                    return None
+                update = planned
+        self._on_stored(facts, update, change.cause)
         return update.after
 
-    def _report(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
-        """Log an update that is stored, and count it if it begins a quarantine."""
+    def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
+        """Log a stored update, count it if it begins a quarantine, and keep what is known after it."""
+        self.has_uncertain_update = False
+        steps, waiting = self.context.clock_history.steps, self.context.slots.waiting
+        self.known = known_after(facts, update, steps, waiting)
         report_update(facts, update, cause)
         if transitions.is_newly_quarantined(update.before, update.after):
             self.context.count_quarantine()
@@ -261,33 +281,20 @@ class Supervisor:
         The rules are not asked, because they may be what crashed.
         """
         facts, now = await self.get_facts(), self.context.clock.now()
-        state = facts.state
-        if state.status is not AgentStatus.SLEEPING:
+        if facts.state.status is not AgentStatus.SLEEPING:
             return None
-        failed = transitions.failed(transitions.dequeued(state), Outcome.FAILED, error, now, jitter=0)
-        due_at, retry_at = state.next_due_at, failed.retry_at
-        is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
-        after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
+        after = transitions.crashed(facts.state, error, now)
         update = plan_crash(facts, after, Step(now, self.context.limits_of(facts.organization_id)))
         if not await self.context.store.update(update):
             return None
-        self._report(facts, update)
+        self._on_stored(facts, update)
         self.phase = phase_after_failure(replace(facts, state=after))
-        return retry_at
-
-    def learns_of_sleep(self, facts: AgentFacts) -> bool:
-        """End the active run if an update whose answer was lost has granted it sleep; return whether."""
-        run, state = self.run, facts.state
-        if run is None or run.result is not None or run.slept.is_set():
-            return False
-        if state.status is not AgentStatus.SLEEPING or state.run_id or state.stopped_at:
-            return False
-        run.fall_asleep(state.last_ended_at or self.context.clock.now())
-        return True
+        return after.retry_at
 
     async def _read(self) -> tuple[AgentFacts | None, datetime]:
         """Read the agent's facts, and return them with their time by the present wall clock."""
         context = self.context
+        self.known = None
         while True:
             now = context.clock.now()
             facts = await context.store.get_facts(self.agent_id, now)
@@ -301,22 +308,16 @@ class Supervisor:
             self.run.is_capped = bool(facts.budgets)
         return self.hold_clock.remember(facts)
 
-    def _plan(
-        self,
-        seen: AgentFacts,
-        transition: Transition,
-        now: datetime,
-        end: RunEnd | None = None,
-        receipt: Receipt | None = None,
-        cause: Cause = BY_RULE,
-    ) -> StateUpdate | None:
-        after = transition(seen)
+    def _plan(self, seen: AgentFacts, change: Change) -> StateUpdate | None:
+        after = change.transition(seen)
         if after is None:
             return None
         run, limits = self.run, self.context.limits_of(seen.organization_id)
         is_stopping = run is not None and run.is_stopping and run.id == after.run_id
-        step = Step(now, limits, end=end, actor=cause.caller, run_is_stopping=is_stopping)
-        return plan_update(seen, after, self.context.policy, step, receipt)
+        step = Step(
+            change.now, limits, end=change.end, actor=change.cause.caller, run_is_stopping=is_stopping
+        )
+        return plan_update(seen, after, self.context.policy, step, change.receipt, if_quiet=change.if_quiet)
 
     async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
         """Start the run that is due, or queue it. Return None if the agent's state has changed."""
@@ -332,27 +333,30 @@ class Supervisor:
         """Store and schedule the next wake. Return None if the agent's state has changed."""
         context = self.context
         context.slots.leave(self.agent_id)
-        rested = self._plan(facts, lambda seen: transitions.dequeued(seen.state), now)
-        if rested is None:
+        # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
+        change = Change(lambda seen: transitions.dequeued(seen.state), now)
+        rested = self._plan(facts, change)
+        is_stored = rested is not None and await self._carry_out(facts, rested, change) == rested.after
+        return self._lie_down(decision, now) if is_stored else None
+
+    async def _act_on_known_facts(self) -> str | None:
+        """Rest after a granted sleep, or start what was queued. Return None if the facts have to be read."""
+        facts, run, now = self.take_known_facts(), self.run, self.context.clock.now()
+        if facts is None:
             return None
-        if _has_effect(rested) or self.has_uncertain_update:
-            # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
-            stored = await self.change(facts, lambda seen: transitions.dequeued(seen.state), now=now)
-            if stored != rested.after:
-                return None
+        decision = self.decide(facts, now)
+        wake = decision.due_wake(now)
+        if facts.state.queued_at is not None and wake is not None and self.context.may_start:
+            return await self._start_or_queue(facts, wake)
+        if wake is not None or facts.state.run_id is not None or run is None or run.result is None:
+            return None
+        self._remove(run)
+        return self._lie_down(decision, now)
+
+    def _lie_down(self, decision: Decision, now: datetime) -> str:
+        """Set the timer for the wake of an agent whose state is stored."""
         self.phase = decision.phase
-        next_at = decision.next_at
-        if next_at is None or decision.due_wake(now):
-            context.timer_queue.cancel(self.agent_id)
-        elif decision.hold and decision.wake:
-            ends_at = self.hold_clock.ends_at(decision.hold)
-            fixed_at = ends_at if decision.wake.at == decision.hold.due_at else None
-            # If something else is due first, the hold still ends in time when the wall clock is set back.
-            # A wake after its end waits for more than the hold: for the next start of a quarantined agent.
-            latest = ends_at if decision.wake.at <= decision.hold.due_at else inf
-            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest)
-        else:
-            context.timer_queue.schedule(self.agent_id, next_at)
+        set_timer(self.context.timer_queue, self.agent_id, decision, self.hold_clock, now)
         return decision.phase
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
@@ -394,7 +398,3 @@ class Supervisor:
         del self.context.runs[self.agent_id]
         report_run(run)
         run.settle()
-
-
-def _has_effect(update: StateUpdate) -> bool:
-    return update.after != update.before or update.end is not None or update.receipt is not None

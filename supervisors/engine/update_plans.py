@@ -1,20 +1,46 @@
 """State updates as they are stored: the new state with its next moment, its notice, and its events. Pure."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts, AgentState, RunStart, StateUpdate
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
+from storage.fast_replace import replace
 from storage.model import Receipt
+from supervisors.engine.lifecycle import BY_RULE, Cause
 from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.policy import transitions
 from supervisors.policy.decisions import Decision, Policy, decide
 from supervisors.policy.phases import Phase
 from supervisors.policy.record import Step, record, record_crash
 
+Transition = Callable[[AgentFacts], AgentState | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of an agent's state: the transition, its time, and what is stored with it.
+
+    `if_quiet`: it is made only if no high notification of the agent is uncleared.
+    """
+
+    transition: Transition
+    now: datetime
+    end: RunEnd | None = None
+    receipt: Receipt | None = None
+    cause: Cause = BY_RULE
+    if_quiet: bool = False
+
 
 def plan_update(
-    seen: AgentFacts, after: AgentState, policy: Policy, step: Step, receipt: Receipt | None
+    seen: AgentFacts,
+    after: AgentState,
+    policy: Policy,
+    step: Step,
+    receipt: Receipt | None,
+    *,
+    if_quiet: bool = False,
 ) -> StateUpdate:
     """Plan any update but a start and a crash of the supervisor."""
     facts = transitions.facts_after(seen, after)
@@ -23,7 +49,14 @@ def plan_update(
     recorded, events = record(seen.state, armed, facts, decision, policy, step)
     notice = notice_for(seen.state, facts, step.end, step.now, policy)
     return StateUpdate(
-        seen.state, recorded, guarded=True, end=step.end, receipt=receipt, notice=notice, events=events
+        seen.state,
+        recorded,
+        guarded=True,
+        if_quiet=if_quiet,
+        end=step.end,
+        receipt=receipt,
+        notice=notice,
+        events=events,
     )
 
 

@@ -58,7 +58,12 @@ class Conversation:
     def request(self) -> ModelRequest:
         """Return the model request of the next turn."""
         return ModelRequest(
-            self.model, tuple(self.messages), self.tools, self.reasoning_effort, self.thinking_max_tokens
+            self.model,
+            tuple(self.messages),
+            self.tools,
+            self.reasoning_effort,
+            self.thinking_max_tokens,
+            self.live_text.add if self.live_text else None,
         )
 
 

@@ -4,7 +4,7 @@ It is not stored here: `call_content` records answers. If the content of a run i
 not shown live, either.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 from uuid import UUID
@@ -50,17 +50,18 @@ class LiveText:
         self._timer: Timer | None = None
 
     @contextmanager
-    def of_answer(self) -> Iterator[Callable[[str], None]]:
-        """Yield a function that takes the pieces of one answer."""
+    def of_answer(self) -> Iterator[None]:
+        """Begin an answer, whose pieces are added within the block."""
         self._length = 0
         try:
-            yield self._add
+            yield
         finally:
             if self._timer is not None:
                 self._timer.cancel()
                 self._pass_on()
 
-    def _add(self, text: str) -> None:
+    def add(self, text: str) -> None:
+        """Pass on the next piece of the answer, now or together with later ones."""
         offset = self._length
         self._length += len(text)
         if not self._output.is_followed(self._agent.organization_id, self._agent.id, self._run.id):

@@ -1,7 +1,5 @@
 """Model calls: one request of a conversation to its model, traced, recorded and billed."""
 
-from dataclasses import replace
-
 from storage.history.span_usage import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
 from supervisors.harness.conversation import Conversation
 from supervisors.harness.span_recorder import OpenSpan
@@ -67,5 +65,5 @@ async def _complete_live(conversation: Conversation, request: ModelRequest) -> M
     """Return the model's answer, and show its text while the model writes it."""
     if conversation.live_text is None:
         return await conversation.provider.complete(request)
-    with conversation.live_text.of_answer() as add:
-        return await conversation.provider.complete(replace(request, on_text=add))
+    with conversation.live_text.of_answer():
+        return await conversation.provider.complete(request)

@@ -1,6 +1,5 @@
 """The usage recorder: it stores one usage record for each answer of a model in a run."""
 
-import asyncio
 from decimal import Decimal
 from uuid import UUID
 
@@ -76,11 +75,12 @@ class UsageRecorder:
 
     async def _store_all(self) -> None:
         calls = tuple(self._calls)
+        if not calls:
+            return
         records = [await self._priced_record(record_id, call) for record_id, call in calls]
-        await asyncio.gather(*map(self._store.insert, records))
+        await self._store.insert_all(records)
         del self._calls[: len(calls)]
-        if records:
-            self.cost_of_latest = records[-1].cost_usd if records[-1].priced else None
+        self.cost_of_latest = records[-1].cost_usd if records[-1].priced else None
         self.cost_usd += sum((record.cost_usd for record in records), Decimal(0))
 
     async def _priced_record(self, record_id: UUID, call: ModelCall) -> UsageRecord:

@@ -11,16 +11,25 @@ from supervisors.failure_log import log_failure
 
 log = structlog.get_logger()
 
+COUNTING_PAUSE = 500  # times as long as a count took: counting all agents takes a 500th of a core at most
+MAX_COUNTING_PAUSE_SECONDS = 60.0
+
 
 async def repeat(
-    name: str, run_once: Callable[[], Awaitable[object]], every_seconds: float, clock: Clock
+    name: str,
+    run_once: Callable[[], Awaitable[object]],
+    every_seconds: float,
+    clock: Clock,
+    *,
+    counts: bool = False,
 ) -> NoReturn:
     """Call `run_once` for ever, with a pause after each call. An error is logged, and the loop goes on.
 
-    An error that repeats is logged once.
+    An error that repeats is logged once. If it `counts` many rows, the pause is longer the longer it takes.
     """
     last_error = ""
     while True:
+        began = clock.monotonic()
         try:
             await run_once()
             last_error = ""
@@ -28,7 +37,8 @@ async def repeat(
             if repr(error) != last_error:
                 _log_error(name, error)
             last_error = repr(error)
-        await clock.sleep(every_seconds)
+        long_pause = min((clock.monotonic() - began) * COUNTING_PAUSE, MAX_COUNTING_PAUSE_SECONDS)
+        await clock.sleep(max(every_seconds, long_pause) if counts else every_seconds)
 
 
 def _log_error(name: str, error: Exception) -> None:

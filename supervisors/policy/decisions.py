@@ -4,11 +4,12 @@ Pure: the facts about an agent and the time in, a decision out. `transitions` sa
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, Budget, PendingGroup
+from storage.fast_replace import replace
 from storage.model import AgentStatus, Source
 from supervisors.policy.budgets import reached_budget, renewed_at
 from supervisors.policy.debounce import Hold, effective_window, hold_for
@@ -225,7 +226,8 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
     if wake is None or wake.at > now or wake.cause is WakeCause.RUN_REQUEST:
         return wake
     due = (proposed for proposed in wakes if proposed.at <= now and proposed.cause in BY_ACTIVATION)
-    return replace(wake, reason=next(due, wake).reason)
+    latest = next(due, wake)
+    return wake if latest.reason == wake.reason else replace(wake, reason=latest.reason)
 
 
 def _wakes_by_activation(

@@ -1,10 +1,10 @@
 """State transitions: one pure function for each event, which returns the state after it."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
+from storage.fast_replace import replace
 from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
@@ -200,6 +200,14 @@ def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitte
         retry_reason=WakeReason.RESTART_RECOVERY if was_interrupted else WakeReason.RETRY_AFTER_FAILURE,
         last_error=error[:MAX_ERROR_LENGTH],
     )
+
+
+def crashed(state: AgentState, error: str, now: datetime) -> AgentState:
+    """Count a crash of the supervisor of a sleeping agent. What was due before the retry remains due."""
+    after = failed(dequeued(state), Outcome.FAILED, error, now, jitter=0)
+    due_at, retry_at = state.next_due_at, after.retry_at
+    is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
+    return replace(after, next_due_at=due_at if is_due_first else retry_at)
 
 
 def is_newly_quarantined(before: AgentState, after: AgentState) -> bool:

@@ -12,11 +12,18 @@ from supervisors.ports import WakeStore
 from supervisors.wake.context import WakeContext, select
 from supervisors.wake.lines import Line, journal_line
 
-MAX_KNOWN_LINES = 2048  # of journals; each run opens several wakes, but its line is made once
+MAX_KNOWN_LINES = 8192  # of journals; each run opens several wakes, but its line is made once
+MAX_KNOWN_CHARACTERS = 1000  # of the texts of a run whose line is kept
 
 
 def _cached_journal_line() -> Callable[[PastRun, ZoneInfo], Line]:
-    return lru_cache(MAX_KNOWN_LINES)(journal_line)
+    known_line = lru_cache(MAX_KNOWN_LINES)(journal_line)
+
+    def line(run: PastRun, timezone: ZoneInfo) -> Line:
+        length = len(run.journal or "") + len(run.error) + len(run.output)
+        return (known_line if length <= MAX_KNOWN_CHARACTERS else journal_line)(run, timezone)
+
+    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,80 +1,76 @@
-"""Hot paths as ratios against a bare handler measured in the same run; exit 1 if one misses its bar.
+"""The benchmarks: hot paths against references measured in the same run. docs/performance.md explains them.
 
-Absolute times depend on the machine, ratios hardly: nothing here is judged by the clock.
-By name only some are measured: `python -m tests.benchmarks create cycles wakes reminders turns waiting
-search streams waterfall`.
+    python -m tests.benchmarks [--quick] [--against REF] [--output FILE] [--write-baseline] [ROW …]
+
+Exit 1 if a bar is missed. Without names all rows are measured.
 """
 
+import argparse
 import asyncio
-import shutil
+import json
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NoReturn
 
-from hostsvc.embedded_postgres import EmbeddedPostgres
-from tests.benchmarks import (
-    create_notification,
-    document_search,
-    event_streams,
-    full_cycle,
-    punctuality,
-    turns,
-    wake_context,
-    waterfall,
-)
+from tests.benchmarks.baseline import machine, read_baseline, remarks, write_baseline
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.catalogue import ROWS
+from tests.benchmarks.figures import Result, show
+from tests.benchmarks.rounds import QUICK, Pace
+from tests.benchmarks.trees import Tree, other_tree
+from tests.paths import ROOT
+
+OUTPUT = ROOT / ".benchmarks" / "results.json"
 
 
-class Row(Protocol):
-    """What was measured, and whether it is as good as it has to be."""
-
-    @property
-    def met(self) -> bool: ...
-
-
-MEASURES: dict[str, Callable[[Path, str], Coroutine[Any, Any, Row]]] = {
-    "create": create_notification.measure,
-    "cycles": full_cycle.measure,
-    "wakes": punctuality.measure_wakes,
-    "reminders": punctuality.measure_reminders,
-    "turns": turns.measure,
-    "waiting": turns.measure_waiting,
-    "context": wake_context.measure,
-    "search": document_search.measure,
-    "streams": event_streams.measure,
-    "waterfall": waterfall.measure,
-}
+def main(arguments: Sequence[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if unknown := set(options.rows) - set(ROWS):
+        parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    signal.signal(signal.SIGTERM, _end)
+    baseline, results = read_baseline(), list[Result]()
+    with other_tree(options.against) if options.against else nullcontext() as against:
+        for name in options.rows or ROWS:
+            results.append(_measure(name, options.quick, against))
+            print(show(results[-1], remarks(results[-1], baseline)), flush=True)  # noqa: T201
+    _write(options.output, results)
+    if options.write_baseline:
+        write_baseline(results)
+    return 0 if all(result.met for result in results) else 1
 
 
-@contextmanager
-def _fresh_directory() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="hostsvc-bench-"))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory)
+def _end(*_: object) -> NoReturn:
+    """End like after Ctrl-C, so that no server is left behind."""
+    sys.exit(1)
 
 
-@contextmanager
-def _fresh_database(directory: Path) -> Iterator[str]:
-    server = EmbeddedPostgres(directory / "data")
-    try:
-        yield server.start()
-    finally:
-        server.stop()
+def _measure(name: str, is_quick: bool, against: Tree | None) -> Result:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-bench-") as directory:
+        Path(directory).chmod(0o711)  # PostgreSQL, which does not run as root, passes through it
+        bench = Bench(Path(directory), QUICK if is_quick else Pace(), is_quick, against)
+        return asyncio.run(ROWS[name](bench))
 
 
-def main(*names: str) -> int:
-    all_met = True
-    for name in names or MEASURES:
-        with _fresh_directory() as directory, _fresh_database(directory) as database_url:
-            row = asyncio.run(MEASURES[name](directory, database_url))
-        print(row, flush=True)  # noqa: T201
-        all_met = all_met and row.met
-    return 0 if all_met else 1
+def _write(path: Path, results: Sequence[Result]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine(), "rows": [result.as_json() for result in results]}
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__.split("\n")[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--quick", action="store_true", help="short rounds")
+    parser.add_argument("--against", metavar="REF", help="also measure the code of this commit, in turn")
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help="the figures as JSON")
+    parser.add_argument("--write-baseline", action="store_true", help="keep the figures to compare with")
+    return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

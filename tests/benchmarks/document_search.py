@@ -1,16 +1,13 @@
 """The tool `search_documents` among 100,000 documents of one organization, all of which the agent finds."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
-import aiohttp
 import asyncpg
 
-from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import Sections, serving
+from tests.acceptance.client import Client
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.figures import Figure, Result, Unit, percentile
 
 DOCUMENTS = 100_000
 P95_BAR_MS = 20.0
@@ -44,34 +41,20 @@ QUERIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The p95 of each kind of query in milliseconds."""
-
-    p95_ms: dict[str, float]
-
-    @property
-    def met(self) -> bool:
-        return max(self.p95_ms.values()) <= P95_BAR_MS
-
-    def __str__(self) -> str:
-        lines = [f"  {name:<30} p95 {value:6.1f} ms" for name, value in self.p95_ms.items()]
-        verdict = "met" if self.met else "not met"
-        title = f"Search of {DOCUMENTS:,} documents (bar {P95_BAR_MS:.0f} ms): {verdict}"
-        return "\n".join([title, *lines])
-
-
-async def measure(directory: Path, database_url: str) -> Row:
+async def measure(bench: Bench) -> Result:
     """Call the tool over HTTP, one call after the other."""
-    sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
-    async with serving(directory, "service", sections) as process, aiohttp.ClientSession() as session:
-        client = await sign_up(session, process.url)
+    async with bench.service() as service:
+        client = service.client
         agent = await client.create_agent(language="english")
-        database = await asyncpg.connect(database_url)
+        database = await asyncpg.connect(service.database_url)
         await database.execute(FILL, UUID(agent), DOCUMENTS, timeout=600)
         await database.execute("VACUUM ANALYZE document", timeout=600)
         await database.close()
-        return Row({name: await _p95_ms(client, agent, query) for name, query in QUERIES.items()})
+        figures = [
+            Figure(f"{name}, p95", await _p95_ms(client, agent, query), Unit.MS, at_most=P95_BAR_MS)
+            for name, query in QUERIES.items()
+        ]
+    return Result("search", f"Search of {DOCUMENTS:,} documents of one organization", figures)
 
 
 async def _p95_ms(client: Client, agent: str, query: str) -> float:
@@ -81,8 +64,4 @@ async def _p95_ms(client: Client, agent: str, query: str) -> float:
         began = time.perf_counter()
         await client.post(path, query=query)
         times.append((time.perf_counter() - began) * 1000)
-    return _at(0.95, times[WARM_UP:])
-
-
-def _at(share: float, times: Sequence[float]) -> float:
-    return sorted(times)[int(len(times) * share)]
+    return percentile(0.95, times[WARM_UP:])

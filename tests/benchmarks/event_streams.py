@@ -1,19 +1,16 @@
 """A thousand event streams: the memory and CPU of idle ones, and how soon an event reaches all of them."""
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import cast
 from urllib.parse import urlsplit
 
-import aiohttp
-
-from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import Sections, serving
+from tests.acceptance.client import Client
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.figures import Figure, Result, Unit
+from tests.benchmarks.process_tree import cpu_seconds, resident_bytes
 
 STREAMS = 1000
 WARM_UP = 50  # streams that are opened and closed before, so that what all streams share is not counted
@@ -23,29 +20,6 @@ KIB_MOST = 25.0
 CPU_PERCENT_MOST = 1.0
 REACH_MS_MOST = 100.0
 PATH = "/api/events/"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The memory of a stream, the CPU of all idle ones, and how soon the last stream showed each event."""
-
-    kib: float
-    cpu_percent: float
-    reach_ms: Sequence[float]
-
-    @property
-    def met(self) -> bool:
-        is_small = self.kib <= KIB_MOST and self.cpu_percent <= CPU_PERCENT_MOST
-        return is_small and median(self.reach_ms) <= REACH_MS_MOST
-
-    def __str__(self) -> str:
-        return (
-            f"{STREAMS:,} event streams\n"
-            f"  memory    {self.kib:.1f} KiB each (bar {KIB_MOST:g})\n"
-            f"  idle CPU  {self.cpu_percent:.2f} % (bar {CPU_PERCENT_MOST:g})\n"
-            f"  event at the last stream after {median(self.reach_ms):.0f} ms, at most "
-            f"{max(self.reach_ms):.0f} (bar for the median {REACH_MS_MOST:g})"
-        )
 
 
 class Listener(asyncio.Protocol):
@@ -71,8 +45,8 @@ class Listener(asyncio.Protocol):
             self._arrived.set()
 
 
-async def _open(url: str, client: Client, count: int, arrived: asyncio.Event) -> list[Listener]:
-    host, _, port = urlsplit(url).netloc.partition(":")
+async def _open(client: Client, count: int, arrived: asyncio.Event) -> list[Listener]:
+    host, _, port = urlsplit(client.url).netloc.partition(":")
     head = f"GET {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: {client.authorization}\r\n\r\n".encode()
     loop = asyncio.get_running_loop()
     listeners = []
@@ -83,30 +57,31 @@ async def _open(url: str, client: Client, count: int, arrived: asyncio.Event) ->
     return listeners
 
 
-async def measure(directory: Path, database_url: str) -> Row:
+async def measure(bench: Bench) -> Result:
     """Open the streams of one key, leave them alone, and then create notifications one by one."""
-    sections: Sections = {
-        "server": {"port": 0},
-        "database": {"url": database_url},
-        "limits": {"event_streams_per_caller": STREAMS},
-    }
-    async with serving(directory, "service", sections) as service, aiohttp.ClientSession() as session:
-        client = await sign_up(session, service.url)
+    async with bench.service({"limits": {"event_streams_per_caller": STREAMS}}) as service:
+        client, pid = service.client, service.server.pid
         agent_id, arrived = await client.create_agent(), asyncio.Event()
-        for listener in await _open(service.url, client, WARM_UP, arrived):
+        for listener in await _open(client, WARM_UP, arrived):
             listener.transport.abort()
         await asyncio.sleep(2)
-        before = _resident_bytes(service.pid)
-        listeners = await _open(service.url, client, STREAMS, arrived)
-        kib = (_resident_bytes(service.pid) - before) / STREAMS / 1024
-        busy = _cpu_seconds(service.pid)
+        before = resident_bytes(pid)
+        listeners = await _open(client, STREAMS, arrived)
+        kib = (resident_bytes(pid) - before) / STREAMS / 1024
+        busy = cpu_seconds(pid)
         await asyncio.sleep(IDLE_SECONDS)
-        cpu = 100 * (_cpu_seconds(service.pid) - busy) / IDLE_SECONDS
+        cpu = 100 * (cpu_seconds(pid) - busy) / IDLE_SECONDS
         counts = range(1, EVENTS + 1)
         reach = [await _reach(client, agent_id, listeners, count, arrived) for count in counts]
         for listener in listeners:
             listener.transport.abort()
-    return Row(kib, cpu, reach)
+    figures = [
+        Figure("memory of a stream", kib, Unit.KIB, at_most=KIB_MOST),
+        Figure("CPU while idle", cpu, Unit.PERCENT, at_most=CPU_PERCENT_MOST),
+        Figure("event at the last stream after", median(reach), Unit.MS, at_most=REACH_MS_MOST),
+        Figure("event at the last stream after, worst", max(reach), Unit.MS),
+    ]
+    return Result("streams", f"{STREAMS:,} event streams", figures)
 
 
 async def _reach(
@@ -119,14 +94,3 @@ async def _reach(
         arrived.clear()
         await arrived.wait()
     return 1000 * (max(listener.last_at for listener in listeners) - began)
-
-
-def _resident_bytes(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the time of the process and of the kernel for it."""
-    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")

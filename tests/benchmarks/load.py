@@ -1,9 +1,9 @@
-"""The load generator, a separate process: sends one request over and over on persistent connections.
+"""The load generator, a separate process: sends requests in turn, each when the one before is answered.
 
-    python -m tests.benchmarks.load HOST PORT CONNECTIONS COUNT < requests
+    python -m tests.benchmarks.load HOST PORT CONNECTIONS SECONDS < requests
 
-stdin holds whole requests as a JSON list of texts, sent in turn. Prints how long the lot took, and for how
-much of that this process was busy: near 1 it would have measured itself.
+stdin holds whole requests as a JSON list of texts. Prints how many were answered, how long that took, and for
+how much of the time this process was busy: near 1 it would have measured itself.
 """
 
 import asyncio
@@ -12,8 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import cycle, islice
+from itertools import cycle
 
 import uvloop
 
@@ -24,58 +23,62 @@ from tests.benchmarks.connection import Connection
 class Measured:
     """The result of one round."""
 
+    operations: int
     seconds: float
     busy: float
 
 
 class Sender(Connection):
-    """Sends one request after the other until none is left."""
+    """Sends one request after the other until the time is over."""
 
-    def __init__(self, requests: Iterator[bytes], over: "asyncio.Future[None]") -> None:
+    def __init__(self, requests: Iterator[bytes]) -> None:
         super().__init__()
         self._requests = requests
-        self.over = over
+        self._until = 0.0
+        self.over = asyncio.get_running_loop().create_future()
+        self.count = 0
 
-    def send_next(self) -> None:
-        request = next(self._requests, None)
-        if request is None:
+    def start(self, until: float) -> None:
+        self._until = until
+        self.transport.write(next(self._requests))
+
+    def answered(self, status: int, body: bytes) -> None:
+        if status >= 300:
+            self.failed(f"an answer that is no success: {status} {body[:500]!r}")
+            return
+        self.count += 1
+        if time.perf_counter() < self._until:
+            self.transport.write(next(self._requests))
+        elif not self.over.done():
+            self.over.set_result(None)
             self.transport.close()
-            if not self.over.done():
-                self.over.set_result(None)
-        else:
-            self.transport.write(request)
-
-    def answered(self, body: bytes) -> None:
-        self.send_next()
 
     def failed(self, message: str) -> None:
         if not self.over.done():
             self.over.set_exception(ConnectionError(message))
 
 
-def _itself(sender: Sender) -> Sender:
-    return sender
-
-
-async def measure(host: str, port: int, connections: int, requests: Iterator[bytes]) -> Measured:
-    """Send all requests over this many connections at once."""
-    loop = asyncio.get_running_loop()
-    senders = [Sender(requests, loop.create_future()) for _ in range(connections)]
+async def measure(
+    host: str, port: int, connections: int, seconds: float, requests: Iterator[bytes]
+) -> Measured:
+    """Send requests over this many connections at once, and wait for the last answers."""
+    loop, senders = asyncio.get_running_loop(), []
+    for _ in range(connections):
+        _, sender = await loop.create_connection(lambda: Sender(requests), host, port)
+        senders.append(sender)
+    busy_before, began = time.process_time(), time.perf_counter()
     for sender in senders:
-        await loop.create_connection(partial(_itself, sender), host, port)
-    began, busy_before = time.perf_counter(), time.process_time()
-    for sender in senders:
-        sender.send_next()
+        sender.start(began + seconds)
     await asyncio.gather(*(sender.over for sender in senders))
     took = time.perf_counter() - began
-    return Measured(seconds=took, busy=(time.process_time() - busy_before) / took)
+    return Measured(sum(sender.count for sender in senders), took, (time.process_time() - busy_before) / took)
 
 
 def main() -> None:
-    host, port, connections, count = sys.argv[1:]
-    texts = [text.encode() for text in json.load(sys.stdin)]
-    requests = islice(cycle(texts), int(count))
-    print(json.dumps(asdict(uvloop.run(measure(host, int(port), int(connections), requests)))))  # noqa: T201
+    host, port, connections, seconds = sys.argv[1:]
+    requests = cycle([text.encode() for text in json.load(sys.stdin)])
+    measured = uvloop.run(measure(host, int(port), int(connections), float(seconds), requests))
+    print(json.dumps(asdict(measured)))  # noqa: T201
 
 
 if __name__ == "__main__":

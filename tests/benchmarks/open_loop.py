@@ -1,10 +1,9 @@
 """An open loop, a separate process: sends each request at its time, even if earlier ones are unanswered.
 
-    python -m tests.benchmarks.open_loop HOST PORT REQUESTS_A_SECOND OUTPUT < requests
+    python -m tests.benchmarks.open_loop HOST PORT REQUESTS_A_SECOND SECONDS OUTPUT < requests
 
-stdin holds whole requests as a JSON list of texts. Writes a JSON list of what came of each, in order: the
-id in the answer, the second of the epoch at which it was there, and how many seconds after the request's time
-that was.
+stdin holds whole requests as a JSON list of texts, sent in turn. OUTPUT becomes a JSON list with an `Answer`
+for each, in order.
 """
 
 import asyncio
@@ -13,63 +12,82 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
 from tests.benchmarks.connection import Connection
 
-Answered = tuple[str, float, float]
+MAX_CONNECTIONS = 2000  # beyond them a request waits here, which counts as waiting for its answer
+
+
+class Answer(NamedTuple):
+    """The answer to a request: the id in it, when it was there, and how long after the request's time."""
+
+    status: int
+    id: str
+    epoch_seconds: float
+    took_seconds: float
 
 
 class Exchange(Connection):
     """A connection that is used for one request at a time."""
 
-    def __init__(self, idle: "deque[Exchange]") -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._idle = idle
-        self._waiting: asyncio.Future[bytes]
+        self._waiting: asyncio.Future[tuple[int, bytes]]
 
-    def send(self, request: bytes) -> "asyncio.Future[bytes]":
+    def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
         self._waiting = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return self._waiting
 
-    def answered(self, body: bytes) -> None:
-        self._idle.append(self)
-        self._waiting.set_result(body)
+    def answered(self, status: int, body: bytes) -> None:
+        self._waiting.set_result((status, body))
 
     def failed(self, message: str) -> None:
         if not self._waiting.done():
             self._waiting.set_exception(ConnectionError(message))
 
 
-async def send_all(host: str, port: int, a_second: float, requests: Sequence[bytes]) -> list[Answered]:
-    """Send all requests, over as many connections as that takes."""
-    loop, idle = asyncio.get_running_loop(), deque[Exchange]()
+async def send_all(
+    host: str, port: int, a_second: float, seconds: float, requests: Sequence[bytes]
+) -> list[Answer]:
+    """Send requests for this many seconds, over as many connections as that takes."""
+    loop, idle, room = asyncio.get_running_loop(), deque[Exchange](), asyncio.Semaphore(MAX_CONNECTIONS)
 
-    async def send(request: bytes, at: float) -> Answered:
-        connection = idle.popleft() if idle else None
-        if connection is None:
-            _, connection = await loop.create_connection(lambda: Exchange(idle), host, port)
-        body = await connection.send(request)
-        answered_at = time.perf_counter()
-        return json.loads(body)["id"], time.time(), answered_at - at
+    async def send(request: bytes, at: float) -> Answer:
+        async with room:
+            connection = idle.popleft() if idle else None
+            if connection is None:
+                _, connection = await loop.create_connection(Exchange, host, port)
+            status, body = await connection.send(request)
+            idle.append(connection)
+        return Answer(status, _id(body), time.time(), time.perf_counter() - at)
 
     sent, began = [], time.perf_counter()
-    for number, request in enumerate(requests):
+    for number in range(int(a_second * seconds)):
         at = began + number / a_second
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        sent.append(asyncio.create_task(send(request, at)))
+        sent.append(asyncio.create_task(send(requests[number % len(requests)], at)))
     return await asyncio.gather(*sent)
 
 
+def _id(body: bytes) -> str:
+    """Return the id in an answer, or an empty text if there is none."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(body)["id"])
+    return ""
+
+
 def main() -> None:
-    host, port, a_second, output = sys.argv[1:]
+    host, port, a_second, seconds, output = sys.argv[1:]
     requests = [text.encode() for text in json.load(sys.stdin)]
-    answered = uvloop.run(send_all(host, int(port), float(a_second), requests))
+    answers = uvloop.run(send_all(host, int(port), float(a_second), float(seconds), requests))
     with Path(output).open("w") as file:
-        json.dump(answered, file)
+        json.dump(answers, file)
 
 
 if __name__ == "__main__":

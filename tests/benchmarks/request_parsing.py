@@ -22,6 +22,7 @@ from web.request.parsing import check_items, parse_items
 from web.request.value_limit import MAX_VALUES, check_value_count
 from web.schemas.notifications import NewNotificationBody
 from web.schemas.spans import NewSpanBody
+from web.storable import check_json, check_layers
 
 ROUNDS = 15
 TICK_SECONDS = 0.001
@@ -138,6 +139,13 @@ def main() -> int:
         ),
         compare(
             "Body.checked: a span", 1.2, 1000, lambda: SPAN_BODY.checked(SPAN), lambda: SPAN_BODY.load(SPAN)
+        ),
+        compare(
+            "storable.check_json: metadata of a span",
+            2.0,
+            1000,
+            lambda: check_json(SPAN["metadata"]),
+            lambda: check_layers(SPAN["metadata"]),
         ),
         compare(
             "forms.unquote: a megabyte of escapes",

@@ -1,9 +1,6 @@
 """The wake context of an agent with a long history: the time of the event loop, and the time in all."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from uuid import UUID
 
@@ -15,7 +12,8 @@ from supervisors.clock import SystemClock
 from supervisors.wake.instruction import system_message
 from supervisors.wake.message import first_message
 from supervisors.wake.wake_contexts import WakeContexts
-from tests.benchmarks.punctuality import Times
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.figures import Figure, Result, Unit, percentile
 from tests.storage.factories import new_notification, stored_agent
 
 MESSAGES, DOCUMENTS, RUNS, CONTACTS, TEXTS = 10_000, 1_000, 1_000, 50, 3
@@ -61,43 +59,30 @@ JOURNAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The milliseconds of each build: on the event loop, and until it is there."""
-
-    loop: Sequence[float]
-    whole: Sequence[float]
-    tokens: int
-
-    @property
-    def met(self) -> bool:
-        return median(self.loop) <= LOOP_MS_MOST and median(self.whole) <= ALL_MS_MOST
-
-    def __str__(self) -> str:
-        return (
-            f"Wake context of {MESSAGES:,} messages, {DOCUMENTS:,} documents and {RUNS:,} runs: "
-            f"about {self.tokens} tokens\n"
-            f"{Times(f'on the loop (bar {LOOP_MS_MOST:g} ms)', self.loop)}\n"
-            f"{Times(f'in all (bar {ALL_MS_MOST:g} ms)', self.whole)}"
-        )
-
-
-async def measure(directory: Path, database_url: str) -> Row:
-    """Build the context of one agent again and again. Nothing is written to the directory."""
-    await migrate(database_url)
+async def measure(bench: Bench) -> Result:
+    """Build the context of one agent again and again, in this process."""
     clock = SystemClock()
-    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
-        storage = Storage(pool, lambda _: None, sleep=clock.sleep)
-        agent = await _agent_with_history(pool, storage)
-        contexts = WakeContexts(storage.wakes, clock, 4000)
-        loop, whole, size = [], [], 0
-        for _ in range(TIMES):
-            began, busy = time.perf_counter(), time.thread_time()
-            size = len((await _messages(contexts, agent.id))[1].encode())
-            loop.append(1000 * (time.thread_time() - busy))
-            whole.append(1000 * (time.perf_counter() - began))
-        await storage.close()
-    return Row(loop, whole, size // 3)
+    async with bench.database() as database:
+        await migrate(database.url)
+        async with open_pool(DatabaseSettings(url=database.url), epoch=None) as pool:
+            storage = Storage(pool, lambda _: None, sleep=clock.sleep)
+            agent = await _agent_with_history(pool, storage)
+            contexts = WakeContexts(storage.wakes, clock, 4000)
+            loop, whole, size = [], [], 0
+            for _ in range(TIMES):
+                began, busy = time.perf_counter(), time.thread_time()
+                size = len((await _messages(contexts, agent.id))[1].encode())
+                loop.append(1000 * (time.thread_time() - busy))
+                whole.append(1000 * (time.perf_counter() - began))
+            await storage.close()
+    figures = [
+        Figure("on the event loop", median(loop), Unit.MS, at_most=LOOP_MS_MOST),
+        Figure("in all", median(whole), Unit.MS, at_most=ALL_MS_MOST),
+        Figure("in all, p99", percentile(0.99, whole), Unit.MS),
+        Figure("tokens, about", size // 3, Unit.COUNT),
+    ]
+    title = f"Wake context of {MESSAGES:,} messages, {DOCUMENTS:,} documents and {RUNS:,} runs"
+    return Result("context", title, figures)
 
 
 async def _messages(contexts: WakeContexts, agent_id: UUID) -> tuple[str, str]:

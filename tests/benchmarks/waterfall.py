@@ -1,16 +1,15 @@
 """A trace of 30,000 spans in a real browser: how soon its rows are there, and how long a task takes."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import aiohttp
 import asyncpg
 from playwright.async_api import Page
 
 from tests import chromium
-from tests.acceptance.process import Sections, serving
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.figures import Figure, Result, Unit
 from tests.console.conftest import sign_up
 from tests.console.visits import Console, Person
 
@@ -72,45 +71,31 @@ class Visit:
     heap_mb: float
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The visits, of which the best figures are judged: others may have used the machine."""
-
-    visits: list[Visit]
-
-    @property
-    def met(self) -> bool:
-        all_rows_ms = min(visit.all_rows_ms for visit in self.visits)
-        longest_task_ms = min(visit.longest_task_ms for visit in self.visits)
-        return all_rows_ms <= LOADED_BAR_MS and longest_task_ms <= TASK_BAR_MS
-
-    def __str__(self) -> str:
-        title = (
-            f"A trace of {SPANS:,} spans in Chromium (bars: all rows after {LOADED_BAR_MS} ms, no task over "
-            f"{TASK_BAR_MS} ms while scrolling): {'met' if self.met else 'not met'}"
-        )
-        lines = [
-            f"  first rows {visit.first_rows_ms:5.0f} ms, all {visit.all_rows_ms:5.0f} ms, "
-            f"longest task {visit.longest_task_ms:4.0f} ms, heap {visit.heap_mb:4.1f} MB"
-            for visit in self.visits
-        ]
-        return "\n".join([title, *lines])
-
-
-async def measure(directory: Path, database_url: str) -> Row:
-    """Open the trace again and again, each time in a new browser profile."""
-    sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
-    async with (
-        serving(directory, "service", sections) as process,
-        aiohttp.ClientSession() as session,
-        chromium.browser() as browser,
-    ):
-        person = await sign_up(session, process.url)
-        trace = await _fill(person, database_url)
-        console = Console(browser, process.url)
+async def measure(bench: Bench) -> Result:
+    """Open the trace again and again, each time in a new browser profile. The best figures are judged."""
+    async with bench.service() as service, chromium.browser() as browser:
+        person = await sign_up(service.client.session, service.server.url)
+        trace = await _fill(person, service.database_url)
+        console = Console(browser, service.server.url)
         visits = [await _visit(console, person, trace) for _ in range(VISITS)]
         await console.close()
-    return Row(visits)
+    figures = [
+        Figure("first rows after, best", min(visit.first_rows_ms for visit in visits), Unit.MS),
+        Figure(
+            "all rows after, best",
+            min(visit.all_rows_ms for visit in visits),
+            Unit.MS,
+            at_most=LOADED_BAR_MS,
+        ),
+        Figure(
+            "longest task while scrolling, best",
+            min(visit.longest_task_ms for visit in visits),
+            Unit.MS,
+            at_most=TASK_BAR_MS,
+        ),
+        Figure("heap, worst", max(visit.heap_mb for visit in visits), Unit.MB),
+    ]
+    return Result("waterfall", f"A trace of {SPANS:,} spans in Chromium", figures)
 
 
 async def _fill(person: Person, database_url: str) -> str:

@@ -13,17 +13,19 @@ from uuid import uuid4
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests import chromium
 from tests.acceptance.client import Client
 from tests.acceptance.process import Launch, ServiceProcess
 from tests.acceptance.services import OPERATOR_TOKEN, Services
-from tests.console.visits import Console, Person
+from tests.console.visits import DEFAULT_TIMEOUT_MS, Console, Person
 from tests.leaks import PASSWORD
 from tests.postgres import TestServer
 
 HERE = Path(__file__).parent
+
+expect.set_options(timeout=DEFAULT_TIMEOUT_MS)  # its own default is short for a browser on a busy machine
 
 
 @pytest.hookimpl(tryfirst=True)

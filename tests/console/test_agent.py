@@ -73,7 +73,7 @@ async def test_lane_leads_to_why_it_did_not_wake_last_night(
 
 
 async def test_lane_and_sentence_follow_a_wake_without_reload(console: Console, person: Person) -> None:
-    agent = await person.client.create_agent(debounce_window_seconds=1)
+    agent = await person.client.create_agent(debounce_window_seconds=4)  # a busy browser must see the hold
     page = await console.open(f"/agents/{agent}", person)
     await expect(page.get_by_role("heading", level=1)).to_contain_text("asleep")
 

@@ -10,7 +10,7 @@ from storage.events.patterns import patterns_of
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.console.accessibility import violations
-from tests.console.visits import DEFAULT_TIMEOUT_MS, Console, Person
+from tests.console.visits import Console, Person
 from tests.paths import ROOT
 from tests.receiver import answering, receiving
 
@@ -31,7 +31,7 @@ def test_webhook_form_names_every_family_of_events() -> None:
 async def delivered(page: Page, type_: str) -> None:
     """Wait until the page shows that an event was delivered; it asks every few seconds."""
     row = page.get_by_role("row", name=re.compile(f"{type_} .*delivered"))
-    await expect(row).to_be_visible(timeout=DEFAULT_TIMEOUT_MS)
+    await expect(row).to_be_visible()
 
 
 async def test_webhook_is_created_tested_and_delivers_live(console: Console, person: Person) -> None:

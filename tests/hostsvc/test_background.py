@@ -45,6 +45,11 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "retention cleaner": 3600,
         "receipt cleaner": 60,
     }
+    assert {service.name for service in services if service.counts} == {
+        "agent counter",
+        "service measurement",
+        "outbox measurement",
+    }
 
 
 async def test_services_run_until_the_block_ends() -> None:
@@ -92,7 +97,7 @@ async def test_service_that_ends_is_logged() -> None:
         raise SystemError("the loop itself ends")
 
     with pytest.MonkeyPatch.context() as patch, capture_logs() as logs:
-        patch.setattr("hostsvc.background.repeat", lambda *_: stop())
+        patch.setattr("hostsvc.background.repeat", lambda *_, **__: stop())
         async with run_maintenance([MaintenanceService("ending", stop, 0)], SystemClock()):
             await stopped.wait()
             await asyncio.sleep(0)

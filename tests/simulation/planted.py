@@ -17,7 +17,6 @@ from supervisors.engine import requests, update_plans
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.policy import debounce, decisions, record, transitions
 from tests.simulation import memory_facts, memory_states
@@ -59,7 +58,7 @@ SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     update_plans.plan_update,
     "guarded=True",
     "guarded=step.end is None",
-    51,
+    64,
 )
 
 PLANTED = (
@@ -71,6 +70,20 @@ PLANTED = (
         0,
     ),
     SLEEP_WITHOUT_WAKE_SEQ,
+    PlantedBug(
+        "sleep is granted on known facts without asking whether the queue is quiet",
+        update_plans.plan_update,
+        "if_quiet=if_quiet",
+        "if_quiet=False",
+        0,
+    ),
+    PlantedBug(
+        "a notification during the end of a run leaves the known facts valid",
+        Registry._handle_signals,
+        "signals <= WITHOUT_NEWS or",
+        "not signals <= {Signal.CLEARED, Signal.RELOAD} or",
+        0,
+    ),
     PlantedBug(
         "a new message does not extend a hold",
         debounce.hold_length,
@@ -135,13 +148,6 @@ PLANTED = (
         "if after.activated_at != before.activated_at:",
         "if before.activated_at is None or after.activated_at is None:",
         0,
-    ),
-    PlantedBug(
-        "a state is computed with a later time whenever it is stored",
-        Supervisor._rest,
-        "transitions.dequeued(seen.state), now=now)",
-        "transitions.dequeued(seen.state))",
-        1139,
     ),
     PlantedBug(
         "a reserved slot is not handed on",

@@ -63,11 +63,14 @@ class RiggedStates(AgentStates):
         self.during_next_read: Callable[[], object] | None = None
         self.after_next_read: Callable[[], Awaitable[object]] | None = None
         self.before_next_update: Callable[[StateUpdate], Awaitable[object]] | None = None
+        self.after_next_update: Callable[[], Awaitable[object]] | None = None
         self.lost_update_answer: Exception | None = None  # the update is committed, and its answer lost
         self.locks = 0  # updates that needed the lock
+        self.reads = 0  # of the facts of an agent, without those under a lock
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         self._require_life()
+        self.reads += 1
         if self.read_errors:
             raise self.read_errors.pop(0)
         during, self.during_next_read = self.during_next_read, None
@@ -85,6 +88,9 @@ class RiggedStates(AgentStates):
         if before is not None:
             await before(update)
         is_made = await super().update(update)
+        after, self.after_next_update = self.after_next_update, None
+        if after is not None:
+            await after()
         error, self.lost_update_answer = self.lost_update_answer, None
         if error is not None:
             raise error

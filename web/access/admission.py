@@ -15,7 +15,7 @@ from web.access.current_callers import authenticate_ticket
 from web.app_keys import CLOCK, RATE_LIMITS
 from web.credentials.rate_limits import RateLimit
 from web.errors import NotAuthenticated, Throttled
-from web.observability.request_id import FURTHER_HEADERS
+from web.observability.request_id import early_headers
 from web.request.client_address import client_network
 
 TICKET_PARAMETER = "ticket"
@@ -58,10 +58,9 @@ def admit_address(request: web.Request) -> None:
 def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
     quota = limit.take(client, request.app[CLOCK].monotonic())
     seconds = max(1, math.ceil(quota.more_in_seconds))
-    request[FURTHER_HEADERS] = {
-        "RateLimit-Policy": limit.policy_header,
-        "RateLimit": f"{limit.policy};r={quota.remaining};t={seconds}",
-    }
+    headers = early_headers(request)
+    headers["RateLimit-Policy"] = limit.policy_header
+    headers["RateLimit"] = f"{limit.policy};r={quota.remaining};t={seconds}"
     if not quota.is_granted:
         allowed = f"{limit.buckets.size} for each {limit.clients}"
         raise Throttled(seconds, f"limits.{limit.name} is {allowed}.")

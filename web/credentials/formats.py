@@ -7,12 +7,14 @@ import secrets
 import string
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from types import NoneType
 from typing import Any
 from uuid import UUID
 
 import jwt
 
+from web.credentials.verified_tokens import Claims, VerifiedTokens
 from web.fields import parse_uuid
 
 KEY_BYTES = 32
@@ -78,14 +80,16 @@ class UserTokens:
 
     secret: str = field(repr=False)
     lifetime: timedelta
+    verified: VerifiedTokens = field(default_factory=VerifiedTokens, compare=False, repr=False)
 
     def issue(self, user_id: UUID, version: int, now: datetime) -> str:
         return _sign(self.secret, FOR_USERS, user_id, now, self.lifetime, version=version)
 
     def read(self, text: str, now: datetime) -> tuple[UUID, int] | None:
         """Return the user and the token's version, or None if the token is not ours or has expired."""
-        claims = _read(text, self.secret, FOR_USERS, now, "version")
-        return None if claims is None else (UUID(claims["sub"]), claims["version"])
+        verify = partial(_verify, self.secret, FOR_USERS, [*CLAIMS, "version"])
+        claims = self.verified.read(text, verify, now.timestamp())
+        return (claims.subject, claims.version) if claims and _is_in_force(claims, now) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class RunTokens:
     """The tokens of runs. A token does not say whether its run is still going; the run's row does."""
 
     secret: str = field(repr=False)
+    verified: VerifiedTokens = field(default_factory=VerifiedTokens, compare=False, repr=False)
 
     def issue(self, run_id: UUID, now: datetime, lifetime: timedelta) -> str:
         """Sign a token; `lifetime` is the maximum duration of the run."""
@@ -100,8 +105,9 @@ class RunTokens:
 
     def read(self, text: str, now: datetime) -> UUID | None:
         """Return the run, or None if the token is not ours or has expired."""
-        claims = _read(text, self.secret, FOR_RUNS, now)
-        return None if claims is None else UUID(claims["sub"])
+        verify = partial(_verify, self.secret, FOR_RUNS, CLAIMS)
+        claims = self.verified.read(text, verify, now.timestamp())
+        return claims.subject if claims and _is_in_force(claims, now) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +132,12 @@ class StreamTickets:
 
     def read(self, text: str, now: datetime) -> TicketHolder | None:
         """Return what the ticket stands for, or None if it is not ours or has expired."""
-        claims = _read(text, self.secret, FOR_STREAMS, now, leeway=NO_LEEWAY)
-        if claims is None or type(claims.get("version", "")) not in {int, NoneType}:
+        claims = _verify(self.secret, FOR_STREAMS, CLAIMS, text)
+        if claims is None or not _is_in_force(claims, now, NO_LEEWAY):
             return None
-        return TicketHolder(UUID(claims["sub"]), claims["version"])
+        if type(claims.version) not in {int, NoneType}:
+            return None
+        return TicketHolder(claims.subject, claims.version)
 
 
 def _sign(
@@ -146,10 +154,8 @@ def _sign(
     return jwt.encode({**claims, **further}, secret, ALGORITHM)
 
 
-def _read(
-    text: str, secret: str, audience: str, now: datetime, *further: str, leeway: timedelta = LEEWAY
-) -> dict[str, Any] | None:
-    """Return the claims of a valid token for this audience, or None."""
+def _verify(secret: str, audience: str, required: list[str], text: str) -> Claims | None:
+    """Return the claims of a token that we signed for this audience, in force or not; otherwise None."""
     try:
         claims: dict[str, Any] = jwt.decode(
             text,
@@ -158,7 +164,7 @@ def _read(
             audience=audience,
             issuer=ISSUER,
             options={
-                "require": [*CLAIMS, *further],
+                "require": required,
                 "verify_exp": False,
                 "verify_iat": False,
                 "verify_nbf": False,
@@ -166,16 +172,16 @@ def _read(
         )
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
-    is_valid = parse_uuid(claims["sub"]) is not None and _is_in_force(claims, now, leeway)
-    return claims if is_valid else None
+    subject, issued_at, expires_at = parse_uuid(claims["sub"]), claims["iat"], claims["exp"]
+    if subject is None or type(issued_at) is not int or type(expires_at) is not int:
+        return None
+    return Claims(subject, issued_at, expires_at, claims.get("version", ""))
 
 
-def _is_in_force(claims: dict[str, Any], now: datetime, leeway: timedelta) -> bool:
+def _is_in_force(claims: Claims, now: datetime, leeway: timedelta = LEEWAY) -> bool:
     """Return whether the token is valid now, with leeway after its end, and before its start.
 
     The leeway before the start is always the same, for a clock that was set back.
     """
-    if not all(type(claims[name]) is int for name in ("iat", "exp")):
-        return False
-    moment, later = now.timestamp(), leeway.total_seconds()
-    return bool(claims["iat"] - LEEWAY.total_seconds() <= moment < claims["exp"] + later)
+    moment = now.timestamp()
+    return claims.issued_at - LEEWAY.total_seconds() <= moment < claims.expires_at + leeway.total_seconds()

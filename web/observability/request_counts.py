@@ -4,8 +4,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from aiohttp import web
-from aiohttp.web_urldispatcher import AbstractRoute
+from aiohttp.web import AbstractRoute
 
 BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # upper bounds
 
@@ -25,9 +24,8 @@ class RequestCounts:
         # Counts by bucket, one more for longer ones, and last the sum of seconds.
         self._counts: dict[tuple[AbstractRoute | None, int], list[float]] = {}
 
-    def add(self, request: web.Request, status: int, seconds: float) -> None:
-        """Count a request that was answered after `seconds`."""
-        route = request.match_info.route
+    def add(self, route: AbstractRoute, status: int, seconds: float) -> None:
+        """Count a request of this route that was answered after `seconds`."""
         # aiohttp makes a new route object for each request that no route fits; as keys they would pile up.
         key = (route if route.resource is not None else None, status)
         counts = self._counts.get(key)

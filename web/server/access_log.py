@@ -1,7 +1,6 @@
 """The access log: one line for each request that was answered, or whose client has gone."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from time import perf_counter
@@ -14,6 +13,7 @@ from aiohttp.abc import AbstractAccessLogger
 from web.access.auth import CALLER, IS_OPERATOR, Caller
 from web.observability.request_id import HEADER
 from web.request.client_address import FORWARDED, client_address
+from web.server.framework import RequestHandler
 
 log = structlog.get_logger("access")
 
@@ -21,7 +21,6 @@ MAX_PATH = 500  # characters of a line; a path may be several thousand long
 BEGAN = web.RequestKey("began", float)
 
 Network = IPv4Network | IPv6Network
-RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class AccessLog(AbstractAccessLogger):

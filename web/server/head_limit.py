@@ -10,11 +10,9 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import LineTooLong
 from aiohttp.http_parser import RawRequestMessage
-from aiohttp.streams import EMPTY_PAYLOAD
-from aiohttp.web_protocol import _ErrInfo
 
+from web.server.framework import Connection
 from web.server.raw_answers import raw_answer
 from web.server.settings import ConnectionSettings
 
@@ -22,7 +20,7 @@ MAX_HEAD_BYTES = 16_384
 HEAD_TOO_LONG = f"The request head is longer than {MAX_HEAD_BYTES} bytes."
 
 
-class HeadLimit(web.RequestHandler):
+class HeadLimit(Connection):
     """A connection whose request heads must each arrive within `head_seconds`, and have a maximum length.
 
     The time of the first head begins with the connection, that of each further one with its first byte.
@@ -55,10 +53,9 @@ class HeadLimit(web.RequestHandler):
 
     def is_waiting(self) -> bool:
         """Return whether nothing is in progress: neither a request nor the sending of an answer."""
-        transport, waiter = self.transport, self._waiter
-        if transport is None or waiter is None or waiter.done():
+        if self.transport is None or not self.awaits_request():
             return False
-        return cast(asyncio.WriteTransport, transport).get_write_buffer_size() == 0
+        return cast(asyncio.WriteTransport, self.transport).get_write_buffer_size() == 0
 
     def order_of_ending(self) -> tuple[int, float] | None:
         """Return a key by which connections are ordered that may end to make room; None if this one may not.
@@ -67,10 +64,9 @@ class HeadLimit(web.RequestHandler):
         complete because its body is still arriving. Within each of these, the oldest come first.
         """
         if self.is_waiting():
-            return (1 if self._request_count else 0, self._next_keepalive_close_time)
-        request = self._current_request
-        if request is not None and not request.content.is_eof():
-            return (2, self._next_keepalive_close_time)
+            return (1 if self.heads else 0, self.idle_until)
+        if self.request is not None and not self.request.content.is_eof():
+            return (2, self.idle_until)
         return None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -82,15 +78,15 @@ class HeadLimit(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        heads, may_begin_head = self._request_count, self._may_begin_head()
+        heads, may_begin_head = self.heads, self.may_begin_head()
         super().data_received(data)
         if may_begin_head:
             self._head_bytes += len(data)
-        if self._request_count != heads:
+        if self.heads != heads:
             if (
                 self._head_bytes > MAX_HEAD_BYTES or not data
             ):  # without data, the framework parses what waited
-                self._refuse_long_heads()
+                self.refuse_waiting(_is_too_long, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LONG)
             self._head_bytes = 0
             if self._head_deadline is not None:
                 self._stop_limit()
@@ -101,16 +97,9 @@ class HeadLimit(web.RequestHandler):
             elif self._head_deadline is None:
                 self._limit_head()
 
-    def _may_begin_head(self) -> bool:
-        """Return whether the next byte belongs to a request head, not to a body."""
-        if (waiter := self._waiter) is not None:
-            return not waiter.done()
-        request = self._current_request
-        return request is not None and request.content.is_eof()
-
     def _limit_head(self) -> None:
-        self._heads_before = self._request_count
-        self._head_deadline = self._loop.call_later(self._head_seconds, self._end_late_head)
+        self._heads_before = self.heads
+        self._head_deadline = self.loop.call_later(self._head_seconds, self._end_late_head)
 
     def _stop_limit(self) -> None:
         self._is_silent = True
@@ -120,7 +109,7 @@ class HeadLimit(web.RequestHandler):
 
     def _end_late_head(self) -> None:
         self._head_deadline = None
-        if self._request_count == self._heads_before:
+        if self.heads == self._heads_before:
             detail = f"The request head did not arrive within {self._head_seconds:g} seconds."
             self._end_head(HTTPStatus.REQUEST_TIMEOUT, detail)
 
@@ -135,14 +124,7 @@ class HeadLimit(web.RequestHandler):
             self.transport.write(raw_answer(status, detail, self._answer_headers))
         self.force_close()
 
-    def _refuse_long_heads(self) -> None:
-        """Replace the requests that wait to be handled by a refusal, those whose head is too long."""
-        for place, (message, _) in enumerate(self._messages):
-            if isinstance(message, RawRequestMessage) and _length(message) > MAX_HEAD_BYTES:
-                status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-                refusal = _ErrInfo(status=status, exc=LineTooLong(b""), message=HEAD_TOO_LONG)
-                self._messages[place] = (refusal, EMPTY_PAYLOAD)
 
-
-def _length(message: RawRequestMessage) -> int:
-    return len(message.path) + sum(len(name) + len(value) for name, value in message.raw_headers)
+def _is_too_long(message: RawRequestMessage) -> bool:
+    length = len(message.path) + sum(len(name) + len(value) for name, value in message.raw_headers)
+    return length > MAX_HEAD_BYTES

@@ -11,16 +11,18 @@ import structlog
 from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import BadHttpMethod, InvalidURLError, LineTooLong, PayloadEncodingError
 
+from web.app_keys import ANSWER
 from web.errors import framework_error_response
 from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, id_of
 from web.server.acceptor import Acceptor
-from web.server.access_log import RequestHandler, access_log_options, answer_timed
+from web.server.access_log import access_log_options, answer_timed
 from web.server.connections import Connections, Place
+from web.server.framework import EndOfHead, Finished, RequestHandler, SecuredResponse
 from web.server.head_limit import HEAD_TOO_LONG
 from web.server.line_limit import LineLimit
 from web.server.operator_places import answer_operator_only
-from web.server.security_headers import SecuredResponse, headers_for, secure
+from web.server.security_headers import headers_for, secure
 from web.server.settings import ConnectionSettings
 from web.server.slow_readers import ReaderWatch
 from web.server.unread_body import announce_close, discard_rest
@@ -59,17 +61,17 @@ class Protocol(ReaderWatch):
     def __init__(self, manager: web.Server, connections: Connections, place: Place, **options: Any) -> None:
         super().__init__(manager, **options)
         handler: RequestHandler = manager.request_handler
-        if self._logging_enabled:
+        if self.has_log:
             handler = partial(answer_timed, handler)
-            self._request_handler = handler
         self._connections = connections
         self._discarded: StreamReader | None = None  # the body whose rest is being dropped
         if place is Place.OPERATORS_REQUEST:
-            self._request_handler = partial(answer_operator_only, handler, self._answer_headers)
+            handler = partial(answer_operator_only, handler, self._answer_headers)
+        self.answer_by(handler)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._handling = self._task_handler
+        self._handling = self.handling
         cast("asyncio.Task[None]", self._handling).add_done_callback(self._end_handling)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -113,11 +115,10 @@ class Protocol(ReaderWatch):
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Send refusals that no middleware sees, such as that of an unknown `Expect`, in JSON as well.
+    ) -> Finished:
+        """Send refusals of the framework itself in JSON as well.
 
-        Afterwards drop the rest of the request's body, within limits. Forget body and answer, which the
-        framework would keep until the next request of the connection.
+        Afterwards drop the rest of the request's body, within limits.
         """
         if isinstance(resp, web.HTTPException) and resp.status >= 400:
             resp = framework_error_response(resp)
@@ -127,9 +128,6 @@ class Protocol(ReaderWatch):
             self._discarded = request.content
             await discard_rest(request.content)
             self._discarded = None
-        request._read_bytes = None
-        if isinstance(resp, web.Response):
-            resp.body = None
         return result
 
     async def shutdown(self, timeout: float | None = None) -> None:
@@ -150,8 +148,10 @@ async def serving(
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     connections, manager = Connections(settings), cast(web.Server, runner.server)
+    if ANSWER in app:
+        manager.request_handler = cast(RequestHandler, app[ANSWER])
 
-    unsent, lines = UnsentBytes(settings.trusted_proxies), LineLimit()
+    unsent, lines, end_of_head = UnsentBytes(settings.trusted_proxies), LineLimit(), EndOfHead(headers)
     access_log = access_log_options(settings.trusted_proxies) if settings.has_access_log else NO_ACCESS_LOG
 
     def connect(place: Place, peer: str) -> Protocol:
@@ -164,6 +164,7 @@ async def serving(
             unsent=unsent,
             lines=lines,
             answer_headers=headers,
+            end_of_head=end_of_head,
             loop=asyncio.get_running_loop(),
             **access_log,
             **OPTIONS,

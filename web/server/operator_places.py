@@ -1,19 +1,17 @@
 """The connections beyond the maximum: only for the requests by which operators and load balancers look on."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from aiohttp import web
 
 from web.errors import Unavailable
 from web.json import json_response
 from web.observability.request_id import HEADER, id_of
+from web.server.framework import RequestHandler, SecuredResponse
 from web.server.raw_answers import RETRY_SECONDS
-from web.server.security_headers import SecuredResponse
 
 PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 STATUS = "/status/"
-
-RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 async def answer_operator_only(

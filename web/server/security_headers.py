@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, MutableMapping
 
-from aiohttp import web
 from multidict import istr
 
 SERVER = istr("Server")
@@ -27,15 +26,3 @@ def secure(answer: MutableMapping[str, str], headers: Mapping[str, str]) -> None
     answer.pop(SERVER, None)
     for name, value in headers.items():
         answer.setdefault(name, value)
-
-
-class SecuredResponse(web.Response):
-    """An answer to a request that no application has seen, so that no hook secures it."""
-
-    def __init__(self, answer: web.Response, headers: Mapping[str, str]) -> None:
-        super().__init__(body=answer.body, status=answer.status, headers=answer.headers)
-        self._secured_by = headers
-
-    async def _prepare_headers(self) -> None:
-        await super()._prepare_headers()
-        secure(self.headers, self._secured_by)

@@ -78,7 +78,7 @@ class ReaderWatch(HeadLimit):
 
     def _watch(self) -> None:
         self._untaken_bytes = self._count_untaken()
-        self._deadline = self._loop.call_later(self._reader_seconds, self._judge)
+        self._deadline = self.loop.call_later(self._reader_seconds, self._judge)
 
     def _stop_watching(self) -> None:
         if self._deadline is not None:

@@ -83,6 +83,15 @@ async def test_record_inserted_again_counts_once(usage: Usage) -> None:
     assert (await usage.sum_by_model(AGENT, NOW, NOW + HOUR)).total.calls == 1
 
 
+async def test_records_of_one_insert_are_stored_together(usage: Usage) -> None:
+    known = record()
+    await usage.insert(known)
+
+    await usage.insert_all([known, record(), record("builtin/inbox", cost_usd=Decimal(0))])
+
+    assert (await usage.sum_by_model(AGENT, NOW, NOW + HOUR)).total.calls == 3
+
+
 async def test_record_without_cost_leaves_no_sum(pool: Pool, usage: Usage) -> None:
     await usage.insert(record(cost_usd=Decimal(0)))
 

@@ -378,6 +378,16 @@ async def test_agents_of_all_organizations_are_found_by_indexed_name(explain: An
     require_few(pool)
 
 
+async def test_agents_of_budgets_are_found_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_AGENTS, FILL_DUE, FILL_SPENDING)
+    put = "UPDATE agent_state SET phase = 'over_budget' WHERE agent_id = $1"
+    await pool.execute(put, scout.id)
+    states = AgentStates(pool)
+    assert await states.list_within_budget(NOW, NOW + HOUR, None, 1000) == [scout.id]
+    assert await states.list_newly_over_budget(NOW, None, 1000) == []
+    require_few(pool)
+
+
 @pytest.mark.parametrize("of_template", [False, True])
 async def test_secrets_are_read_along_an_index(
     explain: Callable[[str], Awaitable[ExplainingPool]], pool: Pool, scout: Agent, *, of_template: bool

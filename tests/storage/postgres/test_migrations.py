@@ -196,6 +196,34 @@ SELECT d.address, c.name FROM contact_address d JOIN contact c ON c.id = d.conta
 """
 
 
+OLD_USAGE = """
+INSERT INTO usage_record (
+    id, organization_id, agent_id, model, input_tokens, output_tokens, cost_usd, priced, occurred_at)
+SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000000', '00000000-0000-4000-8000-000000000001',
+       'm', n, 1, 0.5, n > 1, timestamptz '2026-01-02T00:30Z' + n * interval '30 min'
+FROM generate_series(1, 4) AS n
+"""
+
+
+async def test_upgrade_sums_up_older_usage(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [migration.name for migration in read_migrations()]
+    before = read_migrations()[: names.index("0026_usage_sums.sql")]
+    with monkeypatch.context() as older_version:
+        older_version.setattr(migrations, "read_migrations", lambda: before)
+        await migrate(empty_database_url)
+    await run(empty_database_url, OLD_USAGE)
+
+    await migrate(empty_database_url)
+
+    async with aiopg.connect(empty_database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(
+            "SELECT calls, unpriced_calls, input_tokens, cost_usd FROM usage_hour ORDER BY hour"
+        )
+        assert await cursor.fetchall() == [(2, 1, 3, 1), (2, 0, 7, 1)]
+        await cursor.execute("SELECT day::text, calls, input_tokens FROM usage_day")
+        assert await cursor.fetchall() == [("2026-01-02", 4, 10)]
+
+
 async def test_upgrade_gives_each_address_to_the_oldest_contact(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
 MANY = 3_000
+SOME = 200  # may be read as a whole, but not once for each of those concerned
 TOGETHER = 12
 FEW = 20 * TOGETHER
 STATEMENTS = ("insert", "facts", "start", "agent", "recent", "queue", "clear")
@@ -46,12 +47,12 @@ WHERE id = $2
 """
 
 
-@pytest.fixture
-async def crowded(pool: Pool) -> tuple[ExplainingPool, list[Agent]]:
-    """Return a few of the thousands of agents that were inserted at once."""
+@pytest.fixture(params=[SOME, MANY])
+async def crowded(pool: Pool, request: pytest.FixtureRequest) -> tuple[ExplainingPool, list[Agent]]:
+    """Return a few of the hundreds or thousands of agents that were inserted at once."""
     first = await stored_agent(pool)
     others = [await stored_agent(pool, first.organization_id) for _ in range(TOGETHER - 1)]
-    await pool.execute(COPY_AGENT, MANY, first.id)
+    await pool.execute(COPY_AGENT, request.param, first.id)
     await pool.execute(COPY_STATE, first.id)
     return ExplainingPool(pool), [first, *others]
 

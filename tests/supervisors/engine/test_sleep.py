@@ -1,6 +1,7 @@
 """Sleep: granted only with nothing active, never beyond the cap, and safe from races with notifications."""
 
 import asyncio
+from decimal import Decimal
 from random import Random
 
 import asyncpg
@@ -20,6 +21,11 @@ from supervisors.timestamps import format_timestamp
 from supervisors.tools.errors import ToolError
 from tests.storage.factories import new_notification
 from tests.supervisors.world import Puppet, World, open_world
+
+# Another program writes these, and nobody hears the doorbell.
+ARRIVE = "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Now', 'high')"
+REMIND = "INSERT INTO notification (agent_id, title, priority, scheduled_for) VALUES ($1, 'Then', 'high', $2)"
+CLEAR_ALL = "UPDATE notification SET cleared = true WHERE agent_id = $1"
 
 
 async def test_sleep_without_a_time_lasts_until_something_wakes_the_agent(world: World) -> None:
@@ -278,6 +284,7 @@ async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     run = await world.start(agent)
 
     async def insert_and_clear(_: StateUpdate) -> None:
+        world.states.before_next_update = insert_and_clear
         new = new_notification(agent.id, created_at=world.clock.now())
         await world.storage.notifications.insert(new, {agent.organization_id})
         await world.storage.notifications.clear(agent.id, new.id, world.clock.now())
@@ -285,8 +292,125 @@ async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     world.states.before_next_update = insert_and_clear
     await run.sleeps()
 
-    assert world.states.locks == 1  # the guard failed once; under lock nothing can interfere
+    assert world.states.locks == 1  # the guard failed each time; under lock nothing can interfere
     assert await world.phase(agent) is Phase.ASLEEP
+
+
+async def test_run_that_clears_its_queue_costs_one_read(world: World) -> None:
+    agent = await world.agent()
+    notification = await world.notify(agent)
+    run = world.puppets[agent.id]
+    assert world.states.reads == 1
+
+    await run.clears(notification)
+    assert await run.sleeps(hours=1) == {
+        "sleep_until": format_timestamp(world.at(3600)),
+        "clamped": False,
+    }
+
+    assert (world.states.reads, world.states.locks) == (1, 0)
+    assert await world.phase(agent) is Phase.ASLEEP
+    await world.go_to(3600)
+    assert (await world.wakes(agent))[1:] == [(3600, "sleep_elapsed")]
+
+
+async def test_notification_that_nobody_told_refuses_sleep(world: World, database_url: str) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    other_program = await asyncpg.connect(database_url)
+    await other_program.execute(ARRIVE, agent.id)
+
+    with pytest.raises(ToolError, match="uncleared"):
+        await run.call("sleep")
+
+    await other_program.execute(CLEAR_ALL, agent.id)
+    await other_program.close()
+    await run.sleeps()
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+
+
+async def test_notification_told_after_sleep_wakes_at_the_end_of_the_run(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await run.call("sleep")
+    await world.notify(agent)
+
+    await run.end(Outcome.SLEPT)
+
+    assert [reason for _, reason in await world.wakes(agent)] == ["run_requested", "notification:api"]
+
+
+async def test_notification_told_while_sleep_is_stored_is_not_lost(world: World) -> None:
+    """The update is committed before the notification, and answered after the message about it."""
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    async def arrive() -> None:
+        new = new_notification(agent.id, created_at=world.clock.now(), source=Source.API)
+        await world.storage.notifications.insert(new, {agent.organization_id})
+
+    world.states.after_next_update = arrive
+    await run.sleeps()
+
+    assert [reason for _, reason in await world.wakes(agent)] == ["run_requested", "notification:api"]
+
+
+async def test_agent_changed_after_sleep_is_read_again(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await run.call("sleep", hours=1)
+    await world.change(agent, max_cost_usd_per_day=Decimal(0))
+
+    await run.end(Outcome.SLEPT)
+
+    assert (await world.state(agent)).phase == "over_budget"
+    await world.go_to(3600)
+    assert len(await world.wakes(agent)) == 1
+
+
+async def test_reminder_that_falls_due_after_sleep_starts_the_next_run(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.remind(agent, 10)
+    await run.call("sleep")
+
+    await world.go_to(20)
+    await run.end(Outcome.SLEPT)
+
+    assert (await world.wakes(agent))[1:] == [(20, "reminder")]
+
+
+async def test_reminder_seen_under_the_lock_is_in_time(world: World, database_url: str) -> None:
+    """Another program writes a reminder before each update, so that sleep is granted under the lock."""
+    agent = await world.agent()
+    run = await world.start(agent)
+    other_program = await asyncpg.connect(database_url)
+    seconds = [10, 30]
+
+    async def remind(_: StateUpdate) -> None:
+        await other_program.execute(REMIND, agent.id, world.at(seconds.pop()))
+        world.states.before_next_update = remind if seconds else None
+
+    world.states.before_next_update = remind
+    await run.sleeps()
+    await other_program.close()
+
+    assert world.states.locks == 1
+    await world.go_to(10)
+    assert (await world.wakes(agent))[1:] == [(10, "reminder")]
+
+
+async def test_facts_are_read_again_when_the_clock_was_set(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.clock.step(-3600)
+    reads = world.states.reads
+
+    await run.call("sleep")
+
+    assert world.states.reads == reads + 1
+    await run.end(Outcome.SLEPT)
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -43,8 +43,9 @@ def writing(*, followed: bool = True) -> Iterator[Writing]:
     start = RunStart(new_id(), "run_requested", datetime.now(UTC), None, clock.now(), "invoke_agent")
     run = ActiveRun(ada.id, start, active_at_start=0, clock=clock)
     run.turns = 1
-    with LiveText(run, ada, live, clock).of_answer() as add:
-        yield Writing(add, run, clock, live)
+    live_text = LiveText(run, ada, live, clock)
+    with live_text.of_answer():
+        yield Writing(live_text.add, run, clock, live)
 
 
 def test_first_piece_is_shown_at_once() -> None:

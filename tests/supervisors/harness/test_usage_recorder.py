@@ -1,9 +1,8 @@
 """The usage recorder: usage of the built-in harness, also if a run ends right after a model call."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -57,11 +56,11 @@ class UnavailableStore:
         self._inner = inner
         self._failures = failures
 
-    async def insert(self, record: UsageRecord) -> None:
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
         if self._failures:
             self._failures -= 1
             raise DatabaseUnavailable("unavailable")
-        await self._inner.insert(record)
+        await self._inner.insert_all(records)
 
 
 class CancellingStore:
@@ -71,10 +70,10 @@ class CancellingStore:
         self._inner = inner
         self._cancel = cancel
 
-    async def insert(self, record: UsageRecord) -> None:
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
         self._cancel()
         await asyncio.sleep(0)
-        await self._inner.insert(record)
+        await self._inner.insert_all(records)
 
 
 class NoOutbound:
@@ -154,9 +153,9 @@ async def test_calls_without_tokens_are_stored_in_batches(pool: Pool) -> None:
     batch_sizes: list[int] = []
 
     class CountingStore(Usage):
-        async def _insert_many(self, items: Any) -> list[None]:
-            batch_sizes.append(len(items))
-            return await super()._insert_many(items)
+        async def insert_all(self, records: Sequence[UsageRecord]) -> None:
+            batch_sizes.append(len(records))
+            await super().insert_all(records)
 
     class FreeParrot(Parrot):
         async def complete(self, request: ModelRequest) -> ModelResponse:

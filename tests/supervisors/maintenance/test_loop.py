@@ -43,6 +43,19 @@ async def test_loop_logs_errors_and_calls_again_after_the_interval() -> None:
     ]
 
 
+async def test_counting_pauses_longer_the_longer_it_takes() -> None:
+    clock, called_at = JumpingClock(), list[float]()
+
+    async def run_once() -> None:
+        called_at.append(clock.monotonic())
+        clock.advance([0.001, 0.05, 2][len(called_at) - 1])
+
+    with pytest.raises(EndOfTest):
+        await repeat("counter", run_once, 5, clock, counts=True)
+
+    assert [*called_at, clock.monotonic()] == pytest.approx([1000, 1005.001, 1030.051, 1092.051])
+
+
 async def test_error_that_repeats_is_logged_once() -> None:
     errors: list[Exception] = [StorageError("odd"), StorageError("odd"), StorageError("odder")]
 

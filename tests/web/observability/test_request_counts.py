@@ -10,17 +10,15 @@ async def answer(request: web.Request) -> web.Response:
     return web.Response()
 
 
-async def request_to(app: web.Application, path: str) -> web.Request:
-    request = make_mocked_request("GET", path, app=app)
-    request._match_info = await app.router.resolve(request)
-    return request
+async def route_of(app: web.Application, path: str) -> web.AbstractRoute:
+    return (await app.router.resolve(make_mocked_request("GET", path, app=app))).route
 
 
 async def test_requests_of_one_route_share_counts() -> None:
     app, counts = web.Application(), RequestCounts()
     app.router.add_get("/things/{id}/", answer)
-    counts.add(await request_to(app, "/things/1/"), 200, BUCKET_SECONDS[0])
-    counts.add(await request_to(app, "/things/2/"), 200, BUCKET_SECONDS[-1] + 1)
+    counts.add(await route_of(app, "/things/1/"), 200, BUCKET_SECONDS[0])
+    counts.add(await route_of(app, "/things/2/"), 200, BUCKET_SECONDS[-1] + 1)
     [(kind, numbers)] = counts.snapshot().items()
     assert kind == Answered("GET", "/things/{id}/", 200)
     assert numbers == [1, *[0] * (len(BUCKET_SECONDS) - 1), 1, BUCKET_SECONDS[0] + BUCKET_SECONDS[-1] + 1]
@@ -29,5 +27,5 @@ async def test_requests_of_one_route_share_counts() -> None:
 async def test_unknown_paths_share_counts() -> None:
     app, counts = web.Application(), RequestCounts()
     for path in ("/1/", "/2/"):
-        counts.add(await request_to(app, path), 404, 0.0)
+        counts.add(await route_of(app, path), 404, 0.0)
     assert list(counts.snapshot()) == [Answered("*", "*", 404)]
