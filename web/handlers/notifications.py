@@ -19,11 +19,12 @@ from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.paging import answer_json_list, period
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.notifications import (
+    LISTED_NOTIFICATION,
     ClearBody,
     ClearedResponse,
     NewNotificationBody,
@@ -94,8 +95,8 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         period(query, "created"),
         period(query, "scheduled"),
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, notifications, filters, serialize_notification
+    return await answer_json_list(
+        request, query, reach.organization_ids, notifications, filters, LISTED_NOTIFICATION
     )
 
 
