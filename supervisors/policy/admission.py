@@ -11,19 +11,19 @@ less time for runs.
 """
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 
 SAMPLE_SECONDS = 0.05  # between two applications of the rule
 SMOOTHING = 0.2  # the weight of the latest sample in the mean lag
 
-MIN_STARTS = 8
-START_LAG_SECONDS = 0.010  # of the mean: from here on fewer runs start
-START_RELIEF_SECONDS = 0.005  # below it more do
+LEAST_SHARE = 3  # starts keep a third of their maximum: with fewer, each would gain little and all lose much
+START_LAG_SECONDS = 0.02  # of the mean: from here on fewer runs start
+START_RELIEF_SECONDS = 0.01  # below it more do
 
 MIN_ARRIVALS = 8
 MAX_ARRIVALS = 1000
-ARRIVAL_LAG_SECONDS = 0.03  # of the mean
-ARRIVAL_RELIEF_SECONDS = 0.015
+ARRIVAL_LAG_SECONDS = 0.04  # of the mean
+ARRIVAL_RELIEF_SECONDS = 0.02
 
 BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
 STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
@@ -81,7 +81,7 @@ def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
         last,
         starts=_moved(
             last.starts,
-            min(MIN_STARTS, max_starts),
+            min_starts(max_starts),
             max_starts,
             is_high=lag > START_LAG_SECONDS,
             is_low=lag < START_RELIEF_SECONDS,
@@ -96,6 +96,11 @@ def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
         lag=lag,
         backlog_for=min(STANDING_SECONDS, max(0.0, last.backlog_for + step)),
     )
+
+
+def min_starts(max_starts: int) -> int:
+    """Return how many runs may be starting however high the load is."""
+    return ceil(max_starts / LEAST_SHARE)
 
 
 def _moved(limit: float, minimum: float, maximum: float, *, is_high: bool, is_low: bool) -> float:

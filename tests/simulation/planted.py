@@ -162,14 +162,14 @@ PLANTED = (
         RunSlots.set_pace,
         "self._reserve_free_slots()",
         "pass",
-        1,
+        21,
     ),
     PlantedBug(
         "a due agent is forgotten while the service is busy",
         SupervisorContext.wait_briefly,
         "slots.wait(agent_id, organization_id, is_brief=True)",
         "slots.leave(agent_id)",
-        1,
+        21,
     ),
     PlantedBug(
         "a start ignores the budget",

@@ -13,7 +13,7 @@ from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
 from supervisors.errors import ServiceBusy
 from supervisors.maintenance.admission_control import QUIET_SECONDS, REPORT_SECONDS, AdmissionControl
 from supervisors.maintenance.loop_lag import LoopLagProbe
-from supervisors.policy.admission import MAX_ARRIVALS, MIN_ARRIVALS, MIN_STARTS, SAMPLE_SECONDS
+from supervisors.policy.admission import MAX_ARRIVALS, MIN_ARRIVALS, SAMPLE_SECONDS, min_starts
 from tests.supervisors.held_clock import HeldClock
 
 US = UUID(int=1)
@@ -42,7 +42,7 @@ class Service:
 def test_limits_shrink_under_lag_and_recover() -> None:
     service = Service()
     service.let_pass(2, HIGH_LAG)
-    assert service.slots.starting_limit == MIN_STARTS
+    assert service.slots.starting_limit == min_starts(36)
     assert service.arrivals.limit < MAX_ARRIVALS / 10
 
     service.let_pass(5)
