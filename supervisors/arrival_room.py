@@ -9,7 +9,8 @@ from uuid import UUID
 from supervisors.counts import decrement
 from supervisors.errors import ServiceBusy
 
-BURST_SECONDS = 0.5  # what may come at once, by the rate
+MIN_BURST = 250  # so many may come at once whatever the rate is: about as many runs may end at once
+BURST_SECONDS = 1.0
 
 
 class ArrivalRoom:
@@ -43,7 +44,7 @@ class ArrivalRoom:
         """Set how many places there are, and how many may be taken a second."""
         now, is_new = self._monotonic(), self.per_second == inf
         refill = inf if is_new else self.per_second * (now - self._refilled_at)
-        self._tokens = min(per_second * BURST_SECONDS, self._tokens + refill)
+        self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
         self._refilled_at, self.limit, self.per_second = now, limit, per_second
 
     def require(self, organization_id: UUID) -> None:

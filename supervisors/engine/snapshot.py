@@ -239,7 +239,7 @@ class AdmissionResponse:
     starting_limit: int
     """How many may be: `runs.max_concurrent`, fewer while the service is busy."""
     starts_per_second: float
-    """How many runs have started a second, over the last five."""
+    """How many runs have started in the last second."""
     arrivals_limit: int
     """How many requests that bring something new may wait for their commit."""
     arrivals_per_second: float | None

@@ -13,7 +13,7 @@ from supervisors.policy.admission import SAMPLE_SECONDS, Admission, Load, next_a
 log = structlog.get_logger()
 
 SHARE_KEPT_FREE = 10  # a tenth of the slots
-RATE_SECONDS = 5.0  # the rate of starts is their mean over this time
+RATE_SECONDS = 1.0  # the rate of starts is their mean over about this time
 QUIET_SECONDS = 10.0  # an overload is over when nothing has been held back or refused for so long
 REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
 
@@ -26,7 +26,8 @@ class AdmissionControl:
         self._arrivals = arrivals
         self._probe = probe
         self._admission = Admission(slots.limit)
-        self._starts: deque[int] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
+        self._clock = clock
+        self._starts: deque[tuple[float, int]] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
         self._overload = OverloadLog(slots, arrivals, clock)
 
     async def run_once(self) -> None:
@@ -46,9 +47,10 @@ class AdmissionControl:
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:
-        self._starts.append(self._slots.started)
-        intervals = max(1, len(self._starts) - 1)
-        return (self._starts[-1] - self._starts[0]) / (SAMPLE_SECONDS * intervals)
+        now, started = self._clock.monotonic(), self._slots.started
+        self._starts.append((now, started))
+        since, started_before = self._starts[0]
+        return (started - started_before) / (now - since) if now > since else 0.0
 
 
 class OverloadLog:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from supervisors.arrival_room import BURST_SECONDS, ArrivalRoom
+from supervisors.arrival_room import MIN_BURST, ArrivalRoom
 from supervisors.errors import ServiceBusy
 
 FLOOD, MODEST, THIRD = (UUID(int=number) for number in (1, 2, 3))
@@ -75,16 +75,16 @@ def test_early_check_takes_no_place() -> None:
 
 
 def test_rate_limits_what_is_taken_a_second() -> None:
-    room = Room(1000)
-    room.set_pace(1000, 20.0)
-    assert room.enter(FLOOD, 100) == 20 * BURST_SECONDS
+    room = Room(10_000)
+    room.set_pace(10_000, 20.0)
+    assert room.enter(FLOOD, 2 * MIN_BURST) == MIN_BURST
     assert room.enter(MODEST, 2) == 1, "the first place needs no turn"
 
-    room.now = 0.2
-    room.set_pace(1000, 20.0)
-    assert room.enter(FLOOD, 100) == 3
+    room.now = 1.0
+    room.set_pace(10_000, 20.0)
+    assert room.enter(FLOOD, 100) == 19
 
-    room.set_pace(1000, inf)
+    room.set_pace(10_000, inf)
     assert room.enter(FLOOD, 100) == 100
 
 
