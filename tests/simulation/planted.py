@@ -59,7 +59,7 @@ SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     update_plans.plan_update,
     "guarded=True",
     "guarded=step.end is None",
-    64,
+    154,
 )
 
 PLANTED = (
