@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.agents.agent_filters import AgentFilters, add_filters
+from storage.agents.agent_filters import AgentFilters, page_conditions
 from storage.agents.bulk_tags import TagChange, add_tags_to_many, remove_tags_from_many
 from storage.agents.deletion import delete_agent
 from storage.agents.tags import add_tags, remove_tags
@@ -20,9 +20,10 @@ from storage.events.model import BY_SERVICE, Announce, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
+from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import to_json
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.page_conditions import fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -77,11 +78,11 @@ SELECT a.*,
        s.last_wake_interrupted_sleep_until,
        t.name AS template_name, coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
-FROM unnest($1::uuid[]) AS o (id)
+FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT a.* FROM agent a JOIN agent_state s ON s.agent_id = a.id
     WHERE a.organization_id = o.id AND a.deleted_at IS NULL /* and */
-    ORDER BY a.created_at DESC, a.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY a.created_at DESC, a.id DESC LIMIT /* rows */
 ) a
 JOIN agent_state s ON s.agent_id = a.id
 LEFT JOIN template t ON t.id = a.template_id
@@ -240,13 +241,12 @@ class Agents:
         return organization_id
 
     async def list_page(self, filters: AgentFilters, page: Page) -> Chunk[Agent]:
-        """List one page of the agents, newest first.
+        """List one page of the agents, newest first."""
+        return await fetch_page(self._pool, Agent, PAGE, page_conditions(filters, page))
 
-        Archived agents are left out unless `include_archived` or `status` asks for them.
-        """
-        conditions = PageConditions(filters.organization_ids, page, "a.created_at, a.id")
-        add_filters(conditions, filters)
-        return await fetch_page(self._pool, Agent, PAGE, conditions)
+    async def list_json(self, filters: AgentFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        return await fetch_json(self._pool, item, PAGE, page_conditions(filters, page.with_next()))
 
     async def update(
         self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE

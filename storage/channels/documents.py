@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Self
+from typing import Any, LiteralString, Self
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
@@ -12,8 +12,9 @@ from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.json_pages import JsonItem, fetch_json
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row
@@ -40,14 +41,14 @@ WHERE d.id = ANY((SELECT $1::uuid[])::uuid[])
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
 # subquery: for a join the planner expects few rows, and would sort all documents for each page.
 PAGE = """
-SELECT d.* FROM unnest($1::uuid[]) AS o (id)
+SELECT d.* FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
     FROM document d
     WHERE d.organization_id = o.id
       AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
-    ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY d.created_at DESC, d.id DESC LIMIT /* rows */
 ) d
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
 """
@@ -178,16 +179,13 @@ class Documents:
 
     async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""
-        if filters.visible_to is None:
-            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
-        else:
-            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
-        conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
-        conditions.add_optional("d.agent_id = $", filters.agent_id)
-        conditions.add_optional("d.project_id = $", filters.project_id)
-        conditions.add_period("d.created_at", filters.created)
-        conditions.add_optional("d.path = $", filters.path)
+        statement, conditions = _listing(filters, page)
         return await fetch_page(self._pool, Document, statement, conditions)
+
+    async def list_json(self, filters: DocumentFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        statement, conditions = _listing(filters, page.with_next())
+        return await fetch_json(self._pool, item, statement, conditions)
 
     async def update(
         self,
@@ -247,3 +245,18 @@ def _row(document: Document) -> tuple[Any, ...]:
         document.author,
         document.run_id,
     )
+
+
+def _listing(filters: DocumentFilters, page: Page) -> tuple[LiteralString, PageConditions]:
+    """Return the statement that lists the page, with its conditions."""
+    conditions: PageConditions
+    if filters.visible_to is None:
+        conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
+    else:
+        conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
+    conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
+    conditions.add_optional("d.agent_id = $", filters.agent_id)
+    conditions.add_optional("d.project_id = $", filters.project_id)
+    conditions.add_period("d.created_at", filters.created)
+    conditions.add_optional("d.path = $", filters.path)
+    return statement, conditions

@@ -33,9 +33,10 @@ from storage.notifications.inserts import (
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.leadership import Sleep
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
 from storage.postgres.rows import fetch_all, from_row
@@ -50,12 +51,12 @@ WHERE n.id = ANY((SELECT $1::uuid[])::uuid[])
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
 # subquery: for a join the planner expects few rows, and would sort all notifications for each page.
 PAGE = """
-SELECT n.* FROM unnest($1::uuid[]) AS o (id)
+SELECT n.* FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT n.* FROM notification n
     WHERE n.organization_id = o.id
       AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
-    ORDER BY n.created_at DESC, n.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY n.created_at DESC, n.id DESC LIMIT /* rows */
 ) n
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
 """
@@ -194,16 +195,11 @@ class Notifications:
 
     async def list_page(self, filters: NotificationFilters, page: Page) -> Chunk[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
-        conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
-        conditions.add_optional("n.agent_id = $", filters.agent_id)
-        conditions.add_optional("n.cleared = $", filters.cleared)
-        conditions.add_optional("n.priority = $", filters.priority)
-        conditions.add_optional("n.source = $", filters.source)
-        conditions.add_period("n.created_at", filters.created)
-        if filters.scheduled != ALWAYS:
-            conditions.add("n.scheduled_for IS NOT NULL")  # all that their index contains
-            conditions.add_period("n.scheduled_for", filters.scheduled)
-        return await fetch_page(self._pool, Notification, PAGE, conditions)
+        return await fetch_page(self._pool, Notification, PAGE, _conditions(filters, page))
+
+    async def list_json(self, filters: NotificationFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        return await fetch_json(self._pool, item, PAGE, _conditions(filters, page.with_next()))
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
@@ -379,3 +375,16 @@ class Notifications:
         if row is not None and row["activated_at"] is not None:
             self._on_clear([row["agent_id"]])
         return row is not None
+
+
+def _conditions(filters: NotificationFilters, page: Page) -> PageConditions:
+    conditions = OrganizationsPage(filters.organization_ids, page, "n.created_at, n.id")
+    conditions.add_optional("n.agent_id = $", filters.agent_id)
+    conditions.add_optional("n.cleared = $", filters.cleared)
+    conditions.add_optional("n.priority = $", filters.priority)
+    conditions.add_optional("n.source = $", filters.source)
+    conditions.add_period("n.created_at", filters.created)
+    if filters.scheduled != ALWAYS:
+        conditions.add("n.scheduled_for IS NOT NULL")  # all that their index contains
+        conditions.add_period("n.scheduled_for", filters.scheduled)
+    return conditions
