@@ -3,8 +3,8 @@
 The text of an item follows from its fields: the name of each in the answer, and the column that it shows.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -63,10 +63,14 @@ BY_TYPE: Mapping[Any, str] = {
 
 @dataclass(frozen=True)
 class JsonItem:
-    """The JSON object that shows a row: the column of each field, whose type is that in `model`."""
+    """The JSON object that shows a row: the column of each field, whose type is that in `model`.
+
+    `rewrite` returns the text that shows a marked value.
+    """
 
     model: type["DataclassInstance"]
     columns: Mapping[str, str]
+    rewrite: Callable[[bytes], bytes] = rewritten
 
     @cached_property
     def sql(self) -> str:
@@ -89,25 +93,27 @@ async def fetch_json(
     [row] = await pool.fetch(sql, *conditions.parameters, conditions.max_bytes)
     if not row["count"]:
         return JsonChunk(b"", 0, None, has_more=False)
-    last = row["last_at"], row["last_id"]
-    return JsonChunk(_rewrite(row["items"]), row["count"], last, has_more=row["followed"] == row["count"])
+    items, last = _rewrite(row["items"], item.rewrite), (row["last_at"], row["last_id"])
+    return JsonChunk(items, row["count"], last, has_more=row["followed"] == row["count"])
 
 
 def _writer(hint: Any) -> str:
     """Return the SQL that writes a value of this type, or null, with `{}` for the column."""
     options = [option for option in get_args(hint) if option is not NoneType]
     kind = options[0] if isinstance(hint, UnionType) and len(options) == 1 else hint
+    if get_origin(kind) is tuple and is_dataclass(get_args(kind)[0]):
+        return MARKED  # an array of objects
     kind = get_origin(kind) or kind
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         kind = StrEnum
     return BY_TYPE[kind]
 
 
-def _rewrite(items: bytes) -> bytes:
-    """Return the items with their marked values as Python writes them."""
+def _rewrite(items: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
+    """Return the items with their marked values as `rewrite` writes them."""
     mark = MARK.encode()
     if mark not in items:
         return items
     pieces = items.split(mark)
-    pieces[1::2] = map(rewritten, pieces[1::2])
+    pieces[1::2] = map(rewrite, pieces[1::2])
     return b"".join(pieces)

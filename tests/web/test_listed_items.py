@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from storage.channels.messages import Attachment, Message, message_of
 from storage.postgres.json_pages import JsonItem, fetch_json
+from storage.postgres.json_values import to_json as stored_json
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
@@ -23,6 +25,7 @@ from web.json import to_json
 from web.schemas.agents import LISTED_AGENT, serialize_agent
 from web.schemas.contacts import LISTED_CONTACT, serialize_contact
 from web.schemas.documents import LISTED_DOCUMENT, serialize_document
+from web.schemas.messages import LISTED_MESSAGE, serialize_message
 from web.schemas.notifications import LISTED_NOTIFICATION, serialize_notification
 from web.schemas.runs import LISTED_RUN, serialize_run
 
@@ -32,6 +35,7 @@ LISTED: dict[str, tuple[JsonItem, Serialize]] = {
     "agent": (LISTED_AGENT, serialize_agent),
     "contact": (LISTED_CONTACT, serialize_contact),
     "document": (LISTED_DOCUMENT, serialize_document),
+    "message": (LISTED_MESSAGE, serialize_message),
     "notification": (LISTED_NOTIFICATION, serialize_notification),
     "run": (LISTED_RUN, serialize_run),
 }
@@ -61,6 +65,10 @@ json_texts = st.sampled_from(STORED_JSON) | st.builds(
     json.dumps, json_values, ensure_ascii=st.booleans(), indent=st.sampled_from([None, 1])
 )
 
+links = st.builds(Attachment, texts, texts, texts)
+uploads = st.builds(Attachment, texts, texts, texts, st.uuids(), st.integers(0, 2**31))
+attachments = st.lists(links | uploads, max_size=3).map(lambda files: stored_json(files).decode())
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -76,6 +84,8 @@ def kind_of(hint: Any) -> Kind:
         [option] = [option for option in get_args(hint) if option is not NoneType]
         kind = kind_of(option)
         return Kind(kind.column, st.none() | kind.values)
+    if hint == tuple[Attachment, ...]:
+        return Kind("text::json", attachments)
     if get_origin(hint) is tuple:
         kind = kind_of(get_args(hint)[0])
         return Kind(f"{kind.column}[]", st.lists(kind.values, max_size=3))
@@ -113,7 +123,9 @@ async def require_same_bytes(pool: Pool, item: JsonItem, serialize: Serialize, v
     columns = [f"${number}::{kind_of(hint).column} AS {name}" for number, (name, hint) in parameters]
     statement = ROW.replace("/* columns */", ", ".join(columns))
     rows = await pool.fetch(statement, "", 1, 0, *values)
-    single = [serialize(from_row(item.model, row)) for row in rows]
+    single = [
+        serialize(message_of(row) if item.model is Message else from_row(item.model, row)) for row in rows
+    ]
     moment = "r.created_at" if "created_at" in hints else "r.started_at"
     conditions = PageConditions("", Page().with_next(), f"{moment}, r.id")
     conditions.parameters += values
@@ -147,6 +159,8 @@ def ordinary_value(hint: Any) -> Any:
     option = get_args(hint)[0] if isinstance(hint, UnionType) else hint
     if isinstance(option, type) and issubclass(option, StrEnum):
         return next(iter(option))
+    if option == tuple[Attachment, ...]:
+        return '[{"name": "a",  "url": "x", "content_type": ""}]'
     return ORDINARY[kind_of(option).column]
 
 

@@ -25,12 +25,13 @@ from web.errors import Invalid, TooLarge, Unavailable, require_found
 from web.handlers.attachments import PATH as ATTACHMENT_PATH
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.paging import answer_json_list, period
 from web.request.body import room_for_files
 from web.request.file_parts import BINARY, stored_type
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.messages import (
+    LISTED_MESSAGE,
     MessageChangesBody,
     MessageQuery,
     MessageResponse,
@@ -221,9 +222,7 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
         query["direction"],
         period(query, "created"),
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, messages, filters, serialize_message
-    )
+    return await answer_json_list(request, query, reach.organization_ids, messages, filters, LISTED_MESSAGE)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
