@@ -24,6 +24,9 @@ AGENTS = 1000
 SLOTS = 100
 POST_SECONDS, REFUSAL_SECONDS, RUN_SECONDS = 0.0002, 0.00005, 0.0012  # of the only processor
 CAPACITY = 1 / (POST_SECONDS + RUN_SECONDS)  # cycles a second
+FLOOD = 3 * CAPACITY
+# Cycles a second beside the refusals of all that is too much.
+BEARABLE = (1 - FLOOD * REFUSAL_SECONDS) / (POST_SECONDS + RUN_SECONDS - REFUSAL_SECONDS)
 
 
 def organization_of(agent: UUID) -> UUID:
@@ -125,20 +128,20 @@ def test_bearable_load_is_taken_whole(share: float) -> None:
     assert len(service.due) < SLOTS
 
 
-def test_threefold_load_finishes_nine_tenths_of_the_capacity() -> None:
+def test_threefold_load_finishes_nearly_all_that_is_bearable() -> None:
     service = LimitedService()
-    service.let_pass(5, 3 * CAPACITY)
+    service.let_pass(5, FLOOD)
     before = service.finished
 
-    service.let_pass(20, 3 * CAPACITY)
+    service.let_pass(20, FLOOD)
 
-    assert (service.finished - before) / 20 >= 0.9 * CAPACITY
+    assert (service.finished - before) / 20 >= 0.94 * BEARABLE
     assert service.refused > 0
 
 
 def test_everything_due_has_started_soon_after_a_flood() -> None:
     service = LimitedService()
-    service.let_pass(15, 3 * CAPACITY)
+    service.let_pass(15, FLOOD)
     assert service.due
 
     service.let_pass(5)
