@@ -38,17 +38,14 @@ def known_after(
     it of a start that waits behind MAX_QUEUED others: a long queue would take much memory.
     """
     is_sleep = update.end is not None and update.end.outcome is Outcome.SLEPT
-    if seen.budgets:
-        return None
-    if is_sleep:
-        return KnownFacts(replace(seen, state=update.after, wake_reason=""), clock_steps)
-    is_queued = update.after.queued_at is not None
+    is_queued = update.after.queued_at is not None and queue_length < MAX_QUEUED
     has_reminder = any(group.period is ActivationPeriod.AHEAD for group in seen.pending)
-    if has_reminder or not (is_queued or update.start is not None):
-        return None
-    if is_queued and queue_length >= MAX_QUEUED:
+    is_start = update.start is not None
+    if seen.budgets or not (is_sleep or ((is_queued or is_start) and not has_reminder)):
         return None
     state = replace(update.after, version=update.before.version + 1)
-    if is_queued:
-        return KnownFacts(replace(seen, state=state), clock_steps)
-    return KnownFacts(replace(seen, state=state, pending=(), wake_reason=state.last_wake_reason), clock_steps)
+    wake_reason = state.last_wake_reason if is_start else ""
+    pending = () if is_start else seen.pending
+    # As stored: the times by the present wall clock are computed from these again.
+    facts = replace(seen, state=state, wake_reason=wake_reason, pending=pending, held_between=None)
+    return KnownFacts(facts, clock_steps)
