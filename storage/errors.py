@@ -3,6 +3,7 @@
 StorageError
 ├── DatabaseUnavailable     the database cannot be reached, or a command or an acquire timed out
 │   ├── RowLocked           another session held a row for longer than the lock timeout
+│   ├── DatabaseBusy        too many writes of one kind wait; nothing of this one was done
 │   ├── NoAnswer            a command or a connection took too long; the command may still take effect
 │   ├── DatabaseReadOnly    the server takes no writes; the command had no effect
 │   └── DatabaseFull        the disk of the server is full; the command had no effect
@@ -37,6 +38,10 @@ class DatabaseUnavailable(StorageError):
 
 class RowLocked(DatabaseUnavailable):
     """Another session held a row for longer than the lock timeout; the same write may succeed soon."""
+
+
+class DatabaseBusy(DatabaseUnavailable):
+    """Too many writes of one kind wait for the database; nothing of this one was done."""
 
 
 class NoAnswer(DatabaseUnavailable):

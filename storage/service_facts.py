@@ -20,13 +20,16 @@ SELECT current_setting('server_version') AS postgresql,
         WHERE disabled_at IS NOT NULL OR is_active AND failing_since IS NOT NULL) AS failing_webhooks
 """
 
+# Counted by organization first: to join all agents with their organizations takes several times as long.
 COUNT_PHASES = """
-SELECT o.paused, s.phase, count(*) AS agents
-FROM agent_state s JOIN organization o ON o.id = s.organization_id
-WHERE s.phase <> 'asleep' GROUP BY 1, 2
-UNION ALL
-SELECT o.paused, '', count(*) FROM agent a JOIN organization o ON o.id = a.organization_id
-WHERE a.deleted_at IS NULL GROUP BY 1
+SELECT o.paused, c.phase, sum(c.agents)::bigint AS agents
+FROM (
+    SELECT organization_id, phase, count(*) AS agents FROM agent_state WHERE phase <> 'asleep' GROUP BY 1, 2
+    UNION ALL
+    SELECT organization_id, '', count(*) FROM agent WHERE deleted_at IS NULL GROUP BY 1
+) c
+JOIN organization o ON o.id = c.organization_id
+GROUP BY 1, 2
 """
 
 # Along the index by age. Archived agents and those of deleted organizations are passed over.

@@ -132,8 +132,7 @@ class Storage:
         self.retention = Retention(pool)
 
     async def close(self) -> None:
-        """Finish pending writes and reads, then refuse new ones."""
-        await self.agents.close()
+        """Finish pending writes and reads, then refuse new ones. Reads by id end with the pool."""
         await self.notifications.close()
         await self.recent_notifications.close()
         await self.agent_states.close()

@@ -62,6 +62,6 @@ STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 BODY_ROOM: web.AppKey[BodyRoom] = web.AppKey("body_room")
 BODY_TURN: web.AppKey[FairSlots] = web.AppKey("body_turn")  # to parse a long body
-LOAD_TURNS: web.AppKey[FairSlots] = web.AppKey("load_turns")  # to read what a path names
+LOAD_TURNS: web.AppKey[FairSlots] = web.AppKey("load_turns")  # to read something long that a path names
 ACTION_TURNS: web.AppKey[FairSlots] = web.AppKey("action_turns")  # to act on many agents
 STREAMS: web.AppKey[Streams] = web.AppKey("streams")

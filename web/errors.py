@@ -25,6 +25,7 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage.errors import (
+    DatabaseBusy,
     DatabaseRefused,
     DatabaseUnavailable,
     Forbidden,
@@ -35,7 +36,14 @@ from storage.errors import (
     SecretUnreadable,
     StorageError,
 )
-from supervisors.errors import AgentArchived, AgentGone, ChecksPending, NoStarts, TryAgainLater
+from supervisors.errors import (
+    AgentArchived,
+    AgentGone,
+    ChecksPending,
+    NoStarts,
+    ServiceBusy,
+    TryAgainLater,
+)
 from web.json import json_response
 from web.observability.request_id import request_id
 
@@ -50,6 +58,7 @@ DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
 OPERATOR_RETRY_SECONDS = 60
 FULL_RETRY_SECONDS = 10
+BUSY = "The service is busy; nothing of this request was done."
 UNAVAILABLE = (DatabaseUnavailable, DatabaseRefused, LeadershipLost)
 
 
@@ -216,6 +225,8 @@ def _refusal(error: Exception) -> ApiError | None:
         case ChecksPending():
             detail = "Too many JSON Schemas of your organization are being checked."
             return Unavailable(detail, error.retry_after_seconds)
+        case ServiceBusy():
+            return Unavailable(BUSY, error.retry_after_seconds)
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."
             return Unavailable(detail, error.retry_after_seconds)
@@ -233,6 +244,8 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return _refusal_by_limit(error)
         case RowLocked():
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
+        case DatabaseBusy():
+            return Unavailable(BUSY, BUSY_RETRY_SECONDS)
         case SecretUnreadable():
             log.error("request refused", reason=str(error))
             detail = f"The stored secret {error.place} cannot be decrypted; the operator must look into it."

@@ -15,7 +15,8 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage import ids
-from storage.postgres.paging import Chunk, Cursor, Page
+from storage.postgres.json_pages import JsonItem
+from storage.postgres.paging import Chunk, Cursor, JsonChunk, Page
 from storage.postgres.query import Period
 from web.access.auth import CALLER
 from web.access.path_access import Owned, OwnedResource
@@ -25,7 +26,7 @@ from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
 from web.observability.request_id import early_headers
-from web.page_reader import ALL, Listing, PageReader
+from web.page_reader import ALL, Listing, PageReader, serialized
 from web.request.parsing import Body
 from web.request.unknown_names import UNKNOWN_NAMES
 
@@ -50,6 +51,13 @@ class OwnedStore(Protocol[Filters, Record]):
 
     async def list_page(self, filters: Filters, page: Page, /) -> Chunk[Record]: ...
     async def get(self, resource_id: UUID, /) -> Record | None: ...
+
+
+class JsonStore(Protocol[Filters]):
+    """An `OwnedStore` that lists the resources as JSON."""
+
+    async def list_json(self, filters: Filters, page: Page, /, item: JsonItem) -> JsonChunk: ...
+    async def get(self, resource_id: UUID, /) -> OwnedRecord | None: ...
 
 
 log = structlog.get_logger(__name__)
@@ -96,8 +104,21 @@ async def answer_owned_list(
     serialize: Callable[[Record], Mapping[str, Any]],
 ) -> web.StreamResponse:
     """Answer with what the store lists, newest first. Only items of these organizations serve as `after`."""
-    find = find_owned(organization_ids, store.get)
-    return await answer_list(request, query, Listing(partial(store.list_page, filters), find, serialize))
+    read = serialized(partial(store.list_page, filters), serialize)
+    return await answer_list(request, query, Listing(read, find_owned(organization_ids, store.get)))
+
+
+async def answer_json_list(
+    request: web.Request,
+    query: Mapping[str, Any],
+    organization_ids: Collection[UUID],
+    store: JsonStore[Filters],
+    filters: Filters,
+    item: JsonItem,
+) -> web.StreamResponse:
+    """Answer like `answer_owned_list` with the items as PostgreSQL writes them."""
+    read = partial(store.list_json, filters, item=item)
+    return await answer_list(request, query, Listing(read, find_owned(organization_ids, store.get)))
 
 
 def find_owned(
@@ -121,7 +142,7 @@ async def answer_list(
     """
     after = await _cursor(query["after"], listing)
     page = Page(after=after, limit=query["limit"] or ALL, offset=query["offset"] or 0)
-    reader = PageReader(listing, page)
+    reader = PageReader(listing.read, page)
 
     def link() -> dict[str, str]:
         return next_link(request, reader.next_after, page.limit) if reader.next_after else {}
@@ -131,7 +152,7 @@ async def answer_list(
 
 async def send_page(
     request: web.Request,
-    reader: PageReader[Item],
+    reader: PageReader,
     opening: bytes,
     closing: bytes,
     headers: Callable[[], Mapping[str, str]] = dict,
@@ -163,13 +184,13 @@ async def send_page(
     return response
 
 
-async def _read(request: web.Request, reader: PageReader[Item]) -> bytes:
+async def _read(request: web.Request, reader: PageReader) -> bytes:
     """Read the next chunk when it is the turn of the caller's organization."""
     async with request.app[STREAMS].turn(request[CALLER].accountable):
         return await reader.read()
 
 
-async def _write_next(response: web.StreamResponse, request: web.Request, reader: PageReader[Item]) -> None:
+async def _write_next(response: web.StreamResponse, request: web.Request, reader: PageReader) -> None:
     """Write the next chunk. While a slow reader takes it, it is all that the reader holds."""
     if items := await _read(request, reader):
         await response.write(b",")

@@ -5,6 +5,8 @@ from typing import LiteralString
 from uuid import UUID
 
 from storage.model import AgentStatus, Purpose
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions
+from storage.postgres.paging import Page
 from storage.postgres.query import Conditions
 
 IS_PAUSED = "a.organization_id IN (SELECT id FROM organization WHERE paused)"
@@ -61,3 +63,10 @@ def add_filters(conditions: Conditions, filters: AgentFilters) -> None:
         conditions.add(BY_PHASE.get(filters.phase, OTHER_PHASE), filters.phase)
     if filters.ids:
         conditions.add("a.id = ANY($::uuid[])", filters.ids)
+
+
+def page_conditions(filters: AgentFilters, page: Page) -> PageConditions:
+    """Return the conditions of a list that is newest first."""
+    conditions = OrganizationsPage(filters.organization_ids, page, "a.created_at, a.id")
+    add_filters(conditions, filters)
+    return conditions

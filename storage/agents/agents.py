@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.agents.agent_filters import AgentFilters, add_filters
+from storage.agents.agent_filters import AgentFilters, page_conditions
 from storage.agents.bulk_tags import TagChange, add_tags_to_many, remove_tags_from_many
 from storage.agents.deletion import delete_agent
 from storage.agents.tags import add_tags, remove_tags
@@ -19,13 +20,14 @@ from storage.events.model import BY_SERVICE, Announce, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
-from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import to_json
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.page_conditions import fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO agent (
@@ -56,8 +58,6 @@ SELECT $1, adapter_id, position FROM unnest($2::uuid[]) WITH ORDINALITY AS i (ad
 
 DELETE_ADAPTERS = "DELETE FROM agent_adapter WHERE agent_id = $1"
 
-# The array is the result of a subquery, which hides its length from the planner: with a visible length
-# PostgreSQL would plan the statement again at each execution.
 GET = """
 SELECT a.*,
        s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
@@ -68,7 +68,7 @@ FROM agent a
 JOIN agent_state s ON s.agent_id = a.id
 LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN agent p ON p.id = a.parent_id
-WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL
+WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all.
@@ -78,11 +78,11 @@ SELECT a.*,
        s.last_wake_interrupted_sleep_until,
        t.name AS template_name, coalesce(p.name, '') AS parent_name,
        ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
-FROM unnest($1::uuid[]) AS o (id)
+FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT a.* FROM agent a JOIN agent_state s ON s.agent_id = a.id
     WHERE a.organization_id = o.id AND a.deleted_at IS NULL /* and */
-    ORDER BY a.created_at DESC, a.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY a.created_at DESC, a.id DESC LIMIT /* rows */
 ) a
 JOIN agent_state s ON s.agent_id = a.id
 LEFT JOIN template t ON t.id = a.template_id
@@ -93,7 +93,10 @@ ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
 GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
 
 # Deleted agents, too: their rows stay for as long as other rows refer to them.
-GET_RETAINED = "SELECT organization_id, name, timezone FROM agent WHERE id = $1"
+GET_RETAINED = """
+SELECT id, organization_id, name, timezone FROM agent
+WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
+"""
 
 LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
 
@@ -186,10 +189,12 @@ class Agents:
         self._pool = pool
         self._limits = limits or OrganizationLimits(pool)
         self._on_webhook_stored = on_webhook_stored
-        self._reads = GroupCommit("agents", self._get_many)
-
-    async def close(self) -> None:
-        await self._reads.close()
+        self.get = SharedReads(
+            "agents", pool, GET, partial(from_row, Agent), texts=("a.system_prompt",), documents=("a.tags",)
+        )
+        self.get_retained = SharedReads(
+            "retained agents", pool, GET_RETAINED, partial(from_row, RetainedAgent)
+        )
 
     async def insert(
         self,
@@ -231,26 +236,17 @@ class Agents:
         if has_webhook:
             self._on_webhook_stored()
 
-    async def get(self, agent_id: UUID) -> Agent | None:
-        """Return the agent; None if there is no such agent. Concurrent reads share a statement."""
-        return await self._reads.add(agent_id)
-
     async def get_organization_id(self, agent_id: UUID) -> UUID | None:
         organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION_ID, agent_id)
         return organization_id
 
-    async def get_retained(self, agent_id: UUID) -> RetainedAgent | None:
-        """Return what is retained of the agent, deleted or not; None if nothing is."""
-        return await fetch_one(self._pool, RetainedAgent, GET_RETAINED, agent_id)
-
     async def list_page(self, filters: AgentFilters, page: Page) -> Chunk[Agent]:
-        """List one page of the agents, newest first.
+        """List one page of the agents, newest first."""
+        return await fetch_page(self._pool, Agent, PAGE, page_conditions(filters, page))
 
-        Archived agents are left out unless `include_archived` or `status` asks for them.
-        """
-        conditions = PageConditions(filters.organization_ids, page, "a.created_at, a.id")
-        add_filters(conditions, filters)
-        return await fetch_page(self._pool, Agent, PAGE, conditions)
+    async def list_json(self, filters: AgentFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        return await fetch_json(self._pool, item, PAGE, page_conditions(filters, page.with_next()))
 
     async def update(
         self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
@@ -358,10 +354,6 @@ class Agents:
         """List the models of the agents to which the template's cap and its rule about prices apply."""
         rows = await self._pool.fetch(LIST_MODELS_OF_TEMPLATE, template_id, MAX_MODELS)
         return [row["model"] for row in rows]
-
-    async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
-        agents = {row["id"]: from_row(Agent, row) for row in await self._pool.fetch(GET, agent_ids)}
-        return [agents.get(agent_id) for agent_id in agent_ids]
 
 
 def _creation_events(agent: Agent, notice: Notification | None, actor: str) -> list[NewEvent]:

@@ -6,6 +6,7 @@ Only `get_values` reads values, for those who use them. Nothing else returns one
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from storage.delivery.receipts import insert_once
@@ -14,7 +15,8 @@ from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO secret (id, organization_id, template_id, name, value, created_at, updated_at)
@@ -22,7 +24,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 
 GET = """
-SELECT id, organization_id, template_id, name, created_at, updated_at FROM secret WHERE id = $1
+SELECT id, organization_id, template_id, name, created_at, updated_at
+FROM secret WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all.
@@ -77,6 +80,7 @@ class Secrets:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
+        self.get = SharedReads("secrets", pool, GET, partial(from_row, Secret))
 
     async def insert(self, secret: Secret, value: str, receipt: Receipt | None = None) -> None:
         """Store the secret.
@@ -87,9 +91,6 @@ class Secrets:
         stored = self._cipher.encrypt(value, value_of_secret(secret.id))
         row = to_row(INSERT, secret, value=stored)
         await insert_once(self._pool, receipt, secret.organization_id, INSERT, *row)
-
-    async def get(self, secret_id: UUID) -> Secret | None:
-        return await fetch_one(self._pool, Secret, GET, secret_id)
 
     async def list_page(self, filters: SecretFilters, page: Page) -> Chunk[Secret]:
         """List one page of the secrets, newest first."""

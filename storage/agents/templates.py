@@ -18,6 +18,7 @@ from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO template (
@@ -29,7 +30,7 @@ VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 """
 
-GET = "SELECT * FROM template WHERE id = $1"
+GET = "SELECT * FROM template WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 UPDATE = "UPDATE template SET /* set */ WHERE id = $1 RETURNING *"
 
@@ -113,16 +114,20 @@ class Templates:
         self._pool = pool
         self._announce = announce
         self._cipher = cipher
+        self.get = SharedReads(
+            "templates",
+            pool,
+            GET,
+            self._template,
+            texts=("description", "system_prompt"),
+            documents=("environment_secrets",),
+        )
 
     async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
         """Store the template. Raise AnsweredBefore if the receipt exists already."""
         secret = self._cipher.encrypt(template.tool_call_secret or "", tool_call_secret_of(template.id))
         row = to_row(INSERT, template, tool_call_secret=secret)
         await insert_once(self._pool, receipt, template.organization_id, INSERT, *row)
-
-    async def get(self, template_id: UUID) -> Template | None:
-        row = await self._pool.fetchrow(GET, template_id)
-        return None if row is None else self._template(row)
 
     async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
         """Set the columns in `changes` and return the template; None if there is no such template."""

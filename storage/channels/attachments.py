@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import fetch_one
+from storage.postgres.rows import from_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO attachment (id, organization_id, agent_id, message_id, name, content_type, size)
@@ -15,7 +17,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 INSERT_CHUNK = "INSERT INTO attachment_chunk (attachment_id, position, content) VALUES ($1, $2, $3)"
 
 GET = """
-SELECT t.* FROM attachment t JOIN agent a ON a.id = t.agent_id AND a.deleted_at IS NULL WHERE t.id = $1
+SELECT t.* FROM attachment t
+WHERE t.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = t.agent_id) /* and */
 """
 
 GET_CHUNK = "SELECT content FROM attachment_chunk WHERE attachment_id = $1 AND position = $2"
@@ -55,9 +59,7 @@ class Attachments:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-
-    async def get(self, attachment_id: UUID) -> StoredAttachment | None:
-        return await fetch_one(self._pool, StoredAttachment, GET, attachment_id)
+        self.get = SharedReads("attachments", pool, GET, partial(from_row, StoredAttachment))
 
     async def get_chunk(self, attachment_id: UUID, position: int) -> bytes | None:
         """Return a piece of the file, counted from 0; None after the last one."""

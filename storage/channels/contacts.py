@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, LiteralString
 from uuid import UUID
 
 from storage.channels.addresses import needs_region, normalize, phone_addresses
@@ -15,11 +16,13 @@ from storage.channels.contact_addresses import (
 )
 from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.json_pages import JsonItem, fetch_json
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO contact (
@@ -28,7 +31,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 
 GET = """
-SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id WHERE c.id = $1 AND a.deleted_at IS NULL
+SELECT c.* FROM contact c
+WHERE c.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
 """
 
 FIND = """
@@ -63,12 +68,12 @@ UNION ALL (
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
 # subquery: for a join the planner expects few rows, and would sort all contacts for each page.
 PAGE = """
-SELECT c.* FROM unnest($1::uuid[]) AS o (id)
+SELECT c.* FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT c.* FROM contact c
     WHERE c.organization_id = o.id
       AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
-    ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY c.created_at DESC, c.id DESC LIMIT /* rows */
 ) c
 ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
 """
@@ -138,6 +143,8 @@ class Contacts:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        documents = ("c.metadata", "c.other_addresses")
+        self.get = SharedReads("contacts", pool, GET, partial(from_row, Contact), documents=documents)
 
     async def normalized(self, contact: Contact) -> Contact:
         """Return the contact with its addresses in their stored form. Raise BadAddress."""
@@ -166,23 +173,15 @@ class Contacts:
         """Return the contact of the organization that has this address; None if none has it."""
         return await fetch_one(self._pool, Contact, FIND, organization_id, address)
 
-    async def get(self, contact_id: UUID) -> Contact | None:
-        return await fetch_one(self._pool, Contact, GET, contact_id)
-
     async def list_page(self, filters: ContactFilters, page: Page) -> Chunk[Contact]:
         """List one page of the contacts, newest first."""
-        if filters.visible_to is None or filters.email or filters.phone:
-            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
-            conditions.add_optional("(c.agent_id = $ OR c.agent_id IS NULL)", filters.visible_to)
-        else:
-            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
-        conditions.add_optional("c.agent_id = $", filters.agent_id)
-        if filters.email is not None:
-            conditions.add("c.id = ANY($::uuid[])", await self._list_of_email(filters))
-        if filters.phone is not None:
-            conditions.add("c.id = ANY($::uuid[])", await self._list_of_phone(filters))
-        conditions.add_period("c.created_at", filters.created)
+        statement, conditions = await self._listing(filters, page)
         return await fetch_page(self._pool, Contact, statement, conditions)
+
+    async def list_json(self, filters: ContactFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        statement, conditions = await self._listing(filters, page.with_next())
+        return await fetch_json(self._pool, item, statement, conditions)
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
         """Set the columns in `changes` and return the contact; None if there is no such contact.
@@ -198,7 +197,7 @@ class Contacts:
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
         async with self._pool.transaction() as connection:
             await connection.execute(sql, contact_id, *changes.values())
-            changed = await fetch_one(connection, Contact, GET, contact_id)
+            changed = await fetch_one(connection, Contact, GET, [contact_id])
             if changed is not None and changes.keys() & ADDRESS_FIELDS:
                 await _move_addresses(connection, changed, changes)
         return changed
@@ -206,6 +205,22 @@ class Contacts:
     async def delete(self, contact_id: UUID) -> bool:
         """Delete the contact; False if there is no such contact. Its messages stay, without a contact."""
         return await self._pool.fetchval(DELETE, contact_id) is not None
+
+    async def _listing(self, filters: ContactFilters, page: Page) -> tuple[LiteralString, PageConditions]:
+        """Return the statement that lists the page, with its conditions."""
+        conditions: PageConditions
+        if filters.visible_to is None or filters.email or filters.phone:
+            conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
+            conditions.add_optional("(c.agent_id = $ OR c.agent_id IS NULL)", filters.visible_to)
+        else:
+            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
+        conditions.add_optional("c.agent_id = $", filters.agent_id)
+        if filters.email is not None:
+            conditions.add("c.id = ANY($::uuid[])", await self._list_of_email(filters))
+        if filters.phone is not None:
+            conditions.add("c.id = ANY($::uuid[])", await self._list_of_phone(filters))
+        conditions.add_period("c.created_at", filters.created)
+        return statement, conditions
 
     async def _list_of_email(self, filters: ContactFilters) -> list[UUID]:
         owners = filters.organization_ids

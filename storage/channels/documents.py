@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Self
+from functools import partial
+from typing import Any, LiteralString, Self
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
@@ -11,11 +12,13 @@ from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.json_pages import JsonItem, fetch_json
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one
+from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.shared_reads import SharedReads
 
 MAX_VERSIONS = 50  # of one document, the current one among them
 
@@ -30,20 +33,22 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 GET = """
 SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
        d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
-FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $1 AND a.deleted_at IS NULL
+FROM document d
+WHERE d.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
 # subquery: for a join the planner expects few rows, and would sort all documents for each page.
 PAGE = """
-SELECT d.* FROM unnest($1::uuid[]) AS o (id)
+SELECT d.* FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
     FROM document d
     WHERE d.organization_id = o.id
       AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
-    ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY d.created_at DESC, d.id DESC LIMIT /* rows */
 ) d
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
 """
@@ -161,6 +166,7 @@ class Documents:
         """Keep to `limits`; without them, organizations may store as much as they like."""
         self._pool = pool
         self._limit = (limits or OrganizationLimits(pool)).document_bytes
+        self.get = SharedReads("documents", pool, GET, partial(from_row, Document), texts=("d.content",))
 
     async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
         """Store the document, in the language of its agent.
@@ -171,21 +177,15 @@ class Documents:
         async with self._limit.reserved(document.organization_id, _bytes_of(document)):
             await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
 
-    async def get(self, document_id: UUID) -> Document | None:
-        return await fetch_one(self._pool, Document, GET, document_id)
-
     async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""
-        if filters.visible_to is None:
-            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
-        else:
-            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
-        conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
-        conditions.add_optional("d.agent_id = $", filters.agent_id)
-        conditions.add_optional("d.project_id = $", filters.project_id)
-        conditions.add_period("d.created_at", filters.created)
-        conditions.add_optional("d.path = $", filters.path)
+        statement, conditions = _listing(filters, page)
         return await fetch_page(self._pool, Document, statement, conditions)
+
+    async def list_json(self, filters: DocumentFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        statement, conditions = _listing(filters, page.with_next())
+        return await fetch_json(self._pool, item, statement, conditions)
 
     async def update(
         self,
@@ -245,3 +245,18 @@ def _row(document: Document) -> tuple[Any, ...]:
         document.author,
         document.run_id,
     )
+
+
+def _listing(filters: DocumentFilters, page: Page) -> tuple[LiteralString, PageConditions]:
+    """Return the statement that lists the page, with its conditions."""
+    conditions: PageConditions
+    if filters.visible_to is None:
+        conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
+    else:
+        conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
+    conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
+    conditions.add_optional("d.agent_id = $", filters.agent_id)
+    conditions.add_optional("d.project_id = $", filters.project_id)
+    conditions.add_period("d.created_at", filters.created)
+    conditions.add_optional("d.path = $", filters.path)
+    return statement, conditions

@@ -16,12 +16,14 @@ from storage.events.model import BY_SERVICE, Announce
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification, lock_state
 from storage.notifications.notifications import Notifications
+from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import decoded
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO message (
@@ -41,18 +43,20 @@ FROM message WHERE id = $1 AND (direction = 'inbound' OR status IN ('sent', 'fai
 """
 
 GET = """
-SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS NULL WHERE m.id = $1
+SELECT m.* FROM message m
+WHERE m.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
 # subquery: for a join the planner expects few rows, and would sort all messages for each page.
 PAGE = """
-SELECT m.* FROM unnest($1::uuid[]) AS o (id)
+SELECT m.* FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT m.* FROM message m
     WHERE m.organization_id = o.id
       AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
-    ORDER BY m.created_at DESC, m.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY m.created_at DESC, m.id DESC LIMIT /* rows */
 ) m
 ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
 """
@@ -199,6 +203,9 @@ class Messages:
         self._pool = pool
         self._notifications = notifications
         self._announce = announce
+        self.get = SharedReads(
+            "messages", pool, GET, message_of, texts=("m.subject", "m.body"), documents=("m.attachments",)
+        )
 
     async def insert(
         self,
@@ -249,19 +256,13 @@ class Messages:
         async with self._notifications.limit.reserved(message.organization_id):
             await self._pool.run_to_completion(store(), f"receipt of message {message.id}")
 
-    async def get(self, message_id: UUID) -> Message | None:
-        row = await self._pool.fetchrow(GET, message_id)
-        return None if row is None else message_of(row)
-
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "m.created_at, m.id")
-        conditions.add_optional("m.agent_id = $", filters.agent_id)
-        conditions.add_optional("m.contact_id = $", filters.contact_id)
-        conditions.add_optional("m.channel = $", filters.channel)
-        conditions.add_optional("m.direction = $", filters.direction)
-        conditions.add_period("m.created_at", filters.created)
-        return await fetch_page(self._pool, Message, PAGE, conditions, message_of)
+        return await fetch_page(self._pool, Message, PAGE, _conditions(filters, page), message_of)
+
+    async def list_json(self, filters: MessageFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        return await fetch_json(self._pool, item, PAGE, _conditions(filters, page.with_next()))
 
     async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None:
         """Return where the contact's last message to the agent came from; None if there is none."""
@@ -279,7 +280,7 @@ class Messages:
             sql = assign(UPDATE, changes, CHANGEABLE, after=3)
             async with self._pool.transaction() as connection:
                 if "attachments" in changes:
-                    stored = _attachments(await connection.fetchval(LOCK_ATTACHMENTS, message_id))
+                    stored = attachments_of(await connection.fetchval(LOCK_ATTACHMENTS, message_id))
                     uploaded = tuple(item for item in stored if item.id is not None)
                     changes = {**changes, "attachments": uploaded + tuple(changes["attachments"])}
                 await connection.execute(sql, message_id, now, actor, *changes.values())
@@ -316,11 +317,22 @@ async def _insert(
 
 def message_of(row: Record) -> Message:
     """Build a message from its row."""
-    return from_row(Message, row, attachments=_attachments(row["attachments"]))
+    return from_row(Message, row, attachments=attachments_of(row["attachments"]))
 
 
-def _attachments(value: Any) -> tuple[Attachment, ...]:
+def attachments_of(value: Any) -> tuple[Attachment, ...]:
+    """Build the attachments of a message from the value of their column."""
     return tuple(
         Attachment(**{**attachment, "id": UUID(attachment["id"]) if attachment.get("id") else None})
         for attachment in decoded(value or [])
     )
+
+
+def _conditions(filters: MessageFilters, page: Page) -> OrganizationsPage:
+    conditions = OrganizationsPage(filters.organization_ids, page, "m.created_at, m.id")
+    conditions.add_optional("m.agent_id = $", filters.agent_id)
+    conditions.add_optional("m.contact_id = $", filters.contact_id)
+    conditions.add_optional("m.channel = $", filters.channel)
+    conditions.add_optional("m.direction = $", filters.direction)
+    conditions.add_period("m.created_at", filters.created)
+    return conditions

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,8 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO project (id, organization_id, agent_id, name, description, status, created_at, updated_at)
@@ -21,7 +23,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
 GET = """
-SELECT p.* FROM project p LEFT JOIN agent a ON a.id = p.agent_id WHERE p.id = $1 AND a.deleted_at IS NULL
+SELECT p.* FROM project p
+WHERE p.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = p.agent_id), true) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
@@ -102,6 +106,7 @@ class Projects:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self.get = SharedReads("projects", pool, GET, partial(from_row, Project), texts=("p.description",))
 
     async def insert(self, project: Project, receipt: Receipt | None = None) -> None:
         """Store the project.
@@ -110,9 +115,6 @@ class Projects:
         """
         row = to_row(INSERT, project)
         await insert_once(self._pool, receipt, project.organization_id, INSERT, *row)
-
-    async def get(self, project_id: UUID) -> Project | None:
-        return await fetch_one(self._pool, Project, GET, project_id)
 
     async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]:
         """List one page of the projects, newest first."""

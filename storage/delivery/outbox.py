@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.shared_reads import SharedReads
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
 INSERT_AGENT_CREATED = """
@@ -132,7 +134,10 @@ WHERE id = $1
 RETURNING *, payload ->> 'type' AS type
 """
 
-GET = "SELECT *, payload ->> 'type' AS type FROM webhook_delivery WHERE id = $1"
+GET = """
+SELECT d.*, d.payload ->> 'type' AS type FROM webhook_delivery d
+WHERE d.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
+"""
 
 # Read a page of each organization along its index, then take the newest of all.
 PAGE = """
@@ -279,6 +284,8 @@ class Outbox:
         self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
         self.stored = asyncio.Event()
+        build = partial(from_row, WebhookDelivery)
+        self.get = SharedReads("webhook deliveries", pool, GET, build, documents=("d.payload",))
 
     async def refresh_size(self) -> None:
         """Count the deliveries into `last_size`, which the status shows without waiting for the database."""
@@ -341,9 +348,6 @@ class Outbox:
         row = await self._pool.fetchrow(REDELIVER, delivery_id, now)
         self.stored.set()
         return None if row is None else from_row(WebhookDelivery, row)
-
-    async def get(self, delivery_id: UUID) -> WebhookDelivery | None:
-        return await fetch_one(self._pool, WebhookDelivery, GET, delivery_id)
 
     async def list_page(self, filters: DeliveryFilters, page: Page) -> Chunk[WebhookDelivery]:
         """List one page of the deliveries, newest first."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,8 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_one
+from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.shared_reads import SharedReads
 
 OLD_SECRET_LIFETIME = timedelta(days=1)  # after a rotation
 MAX_OLD_SECRETS = 5  # that are valid at the same time
@@ -30,7 +32,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, (SELECT coalesce(max(id), 
 
 INSERT_SECRET = "INSERT INTO webhook_secret (id, webhook_id, value) VALUES ($1, $2, $3)"  # noqa: S105
 
-GET = "SELECT * FROM webhook WHERE id = $1"
+GET = "SELECT * FROM webhook WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 # Read a page of each organization along its index, then take the newest of all.
 PAGE = """
@@ -111,6 +113,7 @@ class Webhooks:
         self.changed = asyncio.Event()
         self._pool = pool
         self._cipher = cipher
+        self.get = SharedReads("webhooks", pool, GET, partial(from_row, Webhook))
 
     async def insert(self, webhook: Webhook, secret: str, receipt: Receipt | None = None) -> None:
         """Store the webhook, which gets events from now on. Raise AnsweredBefore if the receipt exists."""
@@ -131,9 +134,6 @@ class Webhooks:
             )
             await connection.execute(INSERT_SECRET, *self._secret_row(webhook.id, secret))
         self.changed.set()
-
-    async def get(self, webhook_id: UUID) -> Webhook | None:
-        return await fetch_one(self._pool, Webhook, GET, webhook_id)
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Webhook]:
         """List one page of the organizations' webhooks, newest first."""

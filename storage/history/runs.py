@@ -1,18 +1,24 @@
 """Runs: one row for each, written in the same statement as the state of its agent."""
 
 from dataclasses import dataclass
+from functools import partial
+from typing import LiteralString
 from uuid import UUID
 
 from storage.model import Outcome, Run
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.json_pages import JsonItem, fetch_json
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period
-from storage.postgres.rows import fetch_one
+from storage.postgres.rows import from_row
+from storage.postgres.shared_reads import SharedReads
 
 GET = """
 SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count
-FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
+FROM run r
+WHERE r.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = r.agent_id) /* and */
 """
 
 PAGE_OF_AGENT = """
@@ -26,12 +32,12 @@ ORDER BY r.started_at DESC, r.id DESC LIMIT $2 OFFSET $3
 # subquery: for a join the planner expects few rows, and would sort all runs for each page.
 PAGE = """
 SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count
-FROM unnest($1::uuid[]) AS o (id)
+FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT r.* FROM run r
     WHERE r.organization_id = o.id
       AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = r.agent_id) /* and */
-    ORDER BY r.started_at DESC, r.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY r.started_at DESC, r.id DESC LIMIT /* rows */
 ) r
 ORDER BY r.started_at DESC, r.id DESC LIMIT $2 OFFSET $3
 """
@@ -59,21 +65,32 @@ class Runs:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-
-    async def get(self, run_id: UUID) -> Run | None:
-        return await fetch_one(self._pool, Run, GET, run_id)
+        self.get = SharedReads(
+            "runs",
+            pool,
+            GET,
+            partial(from_row, Run),
+            texts=("r.error", "r.stop_reason", "r.output"),
+            documents=("r.notifications", "r.journal"),
+        )
 
     async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]:
         """List one page of the runs, last started first."""
-        if filters.agent_id is not None:
-            conditions, statement = PageConditions(filters.agent_id, page, ORDER), PAGE_OF_AGENT
-        else:
-            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
-        _add_filters(conditions, filters)
+        statement, conditions = _listing(filters, page)
         return await fetch_page(self._pool, Run, statement, conditions)
 
+    async def list_json(self, filters: RunFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        statement, conditions = _listing(filters, page.with_next())
+        return await fetch_json(self._pool, item, statement, conditions)
 
-def _add_filters(conditions: PageConditions, filters: RunFilters) -> None:
+
+def _listing(filters: RunFilters, page: Page) -> tuple[LiteralString, PageConditions]:
+    """Return the statement that lists the page, with its conditions."""
+    if filters.agent_id is not None:
+        conditions, statement = PageConditions(filters.agent_id, page, ORDER), PAGE_OF_AGENT
+    else:
+        conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
     conditions.add_optional("r.outcome = $", filters.outcome)
     if len(filters.wake_reasons) == 1:
         conditions.add("r.wake_reason = $", *filters.wake_reasons)
@@ -83,3 +100,4 @@ def _add_filters(conditions: PageConditions, filters: RunFilters) -> None:
         # Not by `ended_at`, which the indexes do not hold; a run has an outcome once it has ended.
         conditions.add("r.outcome IS NULL" if filters.is_active else "r.outcome IS NOT NULL")
     conditions.add_period("r.started_at", filters.started)
+    return statement, conditions

@@ -22,17 +22,11 @@ MAX_SHARED_ITEMS = 100  # fewer than elsewhere: a long statement delays everyone
 NO_TEMPLATE = UUID(int=0)  # whose retention is that of the configuration
 
 # The metadata travels as text: asyncpg would read a list inside a json[] as another dimension of the array.
+# Arrays become rows in lists of SELECT: PostgreSQL would first collect all rows of a function in FROM.
 # Sizes are locked in the order of the traces, so that two inserts cannot deadlock. The spans of a trace that
 # would have too many are left out; the other traces are returned.
 INSERT_SHARED = """
-WITH item AS (
-    SELECT * FROM unnest(
-        $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::float8[],
-        $13::text[], $14::text[], $15::bytea[], $16::bytea[]
-    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
-            input_tokens, output_tokens, cached_tokens, cost_usd, metadata, content, instructions, tools)
-), counted AS (
+WITH counted AS (
     INSERT INTO trace_size AS size (trace_id, span_count, content_at, content_template)
     SELECT * FROM unnest($17::uuid[], $18::bigint[], $19::timestamptz[], $20::uuid[])
         AS i (trace_id, span_count, content_at, content_template)
@@ -45,14 +39,22 @@ WITH item AS (
     RETURNING trace_id
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
-    SELECT id, metadata::json, content::json, instructions, tools FROM item
+    SELECT id, metadata::json, content::json, instructions, tools
+    FROM (
+        SELECT unnest($1::uuid[]) AS id, unnest($2::uuid[]) AS trace_id,
+               unnest($13::text[]) AS metadata, unnest($14::text[]) AS content,
+               unnest($15::bytea[]) AS instructions, unnest($16::bytea[]) AS tools
+    ) item
     WHERE (metadata <> '{}' OR content IS NOT NULL) AND trace_id IN (SELECT trace_id FROM counted)
 ), span AS (
     INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
                       input_tokens, output_tokens, cached_tokens, cost_usd)
-    SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
-           input_tokens, output_tokens, cached_tokens, cost_usd
-    FROM item WHERE trace_id IN (SELECT trace_id FROM counted)
+    SELECT * FROM (
+        SELECT unnest($1::uuid[]), unnest($2::uuid[]) AS trace_id, unnest($3::uuid[]), unnest($4::text[]),
+               unnest($5::text[]), unnest($6::timestamptz[]), unnest($7::timestamptz[]), unnest($8::text[]),
+               unnest($9::bigint[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::float8[])
+    ) item
+    WHERE trace_id IN (SELECT trace_id FROM counted)
 )
 SELECT trace_id FROM counted
 """

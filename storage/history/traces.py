@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -21,10 +22,11 @@ from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Conditions, Period
 from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 ERROR_CHARACTERS = 1000  # of an error on a page of spans
 
-GET = "SELECT * FROM trace WHERE id = $1"
+GET = "SELECT * FROM trace WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 # SQL's NULL means JSON's null here: metadata that was left out arrives as {}.
 INSERT = """
@@ -48,11 +50,11 @@ SELECT s.*, t.organization_id, t.agent_id,
        CASE WHEN m.span_id IS NULL THEN '{}' ELSE m.metadata END AS metadata, m.content,
        i.content AS instructions, d.content AS tools
 FROM span s
-JOIN trace t ON t.id = s.trace_id
+CROSS JOIN LATERAL (SELECT organization_id, agent_id FROM trace WHERE id = s.trace_id OFFSET 0) t
 LEFT JOIN span_metadata m ON m.span_id = s.id
 LEFT JOIN shared_content i ON i.organization_id = t.organization_id AND i.digest = m.instructions
 LEFT JOIN shared_content d ON d.organization_id = t.organization_id AND d.digest = m.tools
-WHERE s.id = $1
+WHERE s.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 """
 
 END_SPAN = """
@@ -259,12 +261,20 @@ class Traces:
         self._pool = pool
         self.max_spans = max_spans
         self._inserts = SpanInserts(pool, sleep, max_spans)
+        self.get = SharedReads(
+            "traces", pool, GET, partial(from_row, Trace), texts=("error",), documents=("metadata",)
+        )
+        self.get_span = SharedReads(
+            "spans",
+            pool,
+            GET_SPAN,
+            _span_with_metadata,
+            texts=("s.error",),
+            documents=("m.metadata", "m.content", "i.content", "d.content"),
+        )
 
     async def close(self) -> None:
         await self._inserts.close()
-
-    async def get(self, trace_id: UUID) -> Trace | None:
-        return await fetch_one(self._pool, Trace, GET, trace_id)
 
     async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
         """Store the trace. Raise NotUnique if the `id` is taken, AnsweredBefore if the receipt exists."""
@@ -280,12 +290,6 @@ class Traces:
         """Return the owners of the traces by id, without ids that name no trace."""
         rows = await self._pool.fetch(LIST_OWNERS, trace_ids)
         return {row["id"]: from_row(TraceOwner, row) for row in rows}
-
-    async def get_span(self, span_id: UUID) -> SpanWithMetadata | None:
-        row = await self._pool.fetchrow(GET_SPAN, span_id)
-        if row is None:
-            return None
-        return from_row(SpanWithMetadata, row, span=from_row(Span, row), metadata=full_metadata(row))
 
     async def end_span(self, span_id: UUID, ending: Ending) -> None:
         """End the span, which keeps its name; nothing happens if there is no such span."""
@@ -365,6 +369,10 @@ class Traces:
     async def insert_note(self, note: NewSpan) -> None:
         """Store the span that tells why a trace has no further ones, also in a trace that is full."""
         await self._inserts.insert_note(note)
+
+
+def _span_with_metadata(row: Record) -> SpanWithMetadata:
+    return from_row(SpanWithMetadata, row, span=from_row(Span, row), metadata=full_metadata(row))
 
 
 def _summary(row: Record) -> TraceSummary:

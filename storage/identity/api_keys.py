@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 from storage.postgres.ttl_cache import TtlCache
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
@@ -22,7 +24,7 @@ INSERT INTO api_key (id, organization_id, name, prefix, key_hash, is_active, las
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
-LIST_BY_ID = "SELECT * FROM api_key WHERE id = ANY($1::uuid[])"
+GET = "SELECT * FROM api_key WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 UPDATE = "UPDATE api_key SET /* set */ WHERE id = $1 RETURNING *"
 
@@ -51,13 +53,12 @@ class ApiKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._reads = GroupCommit("API keys", self._get_many)
-        self._reads_by_id = GroupCommit("API keys by id", self._get_many_by_id)
+        self.get = SharedReads("API keys by id", pool, GET, partial(from_row, ApiKey))
         self._cache = TtlCache(self._reads.add)
         self._last_used_at: dict[UUID, datetime] = {}
 
     async def close(self) -> None:
         await self._reads.close()
-        await self._reads_by_id.close()
 
     async def insert(self, key: ApiKey, key_hash: bytes, receipt: Receipt | None = None) -> None:
         """Store the key.
@@ -66,10 +67,6 @@ class ApiKeys:
         """
         row = to_row(INSERT, key, key_hash=key_hash)
         await insert_once(self._pool, receipt, key.organization_id, INSERT, *row)
-
-    async def get(self, key_id: UUID) -> ApiKey | None:
-        """Return the key; None if there is no such key. Concurrent reads share a statement."""
-        return await self._reads_by_id.add(key_id)
 
     async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
         """Set the columns in `changes` and return the key; None if there is no such key.
@@ -103,11 +100,6 @@ class ApiKeys:
         rows = await self._pool.fetch(LIST_BY_PREFIX, list(set(prefixes)))
         keys = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
         return [keys.get(prefix) for prefix in prefixes]
-
-    async def _get_many_by_id(self, key_ids: list[UUID]) -> list[ApiKey | None]:
-        rows = await self._pool.fetch(LIST_BY_ID, list(set(key_ids)))
-        keys = {row["id"]: from_row(ApiKey, row) for row in rows}
-        return [keys.get(key_id) for key_id in key_ids]
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[ApiKey]:
         """List one page of the organizations' keys, newest first."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from storage.delivery.receipts import insert_once
@@ -13,14 +14,15 @@ from storage.model import Receipt, Role, User
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO invite (id, organization_id, email, role, code_hash, expires_at, accepted_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
-GET = "SELECT * FROM invite WHERE id = $1"
+GET = "SELECT * FROM invite WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 PAGE = """
 SELECT * FROM invite
@@ -67,14 +69,12 @@ class Invites:
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
         self._token_holders = token_holders
+        self.get = SharedReads("invites", pool, GET, partial(from_row, Invite))
 
     async def insert(self, invite: Invite, receipt: Receipt | None = None) -> None:
         """Store the invitation. Raise AnsweredBefore if the receipt exists already."""
         row = to_row(INSERT, invite)
         await insert_once(self._pool, receipt, invite.organization_id, INSERT, *row)
-
-    async def get(self, invite_id: UUID) -> Invite | None:
-        return await fetch_one(self._pool, Invite, GET, invite_id)
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[Invite]:
         """List one page of the organizations' invitations, newest first."""

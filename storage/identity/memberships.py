@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from storage.errors import Forbidden, LastOwner
@@ -13,11 +14,12 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.shared_reads import SharedReads
 
 GET = """
 SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
-FROM membership m JOIN user_account u ON u.id = m.user_id
-WHERE m.id = $1
+FROM membership m CROSS JOIN LATERAL (SELECT email, name FROM user_account WHERE id = m.user_id OFFSET 0) u
+WHERE m.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 """
 
 PAGE = """
@@ -61,9 +63,7 @@ class Memberships:
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
         self._token_holders = token_holders
-
-    async def get(self, membership_id: UUID) -> Member | None:
-        return await fetch_one(self._pool, Member, GET, membership_id)
+        self.get = SharedReads("memberships", pool, GET, partial(from_row, Member))
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[Member]:
         """List one page of the organizations' members, newest first."""
@@ -85,7 +85,7 @@ class Memberships:
             if role is not Role.OWNER:
                 await _require_other_owner(connection, member)
             await connection.execute(UPDATE_ROLE, membership_id, role)
-            return await fetch_one(connection, Member, GET, membership_id)
+            return await fetch_one(connection, Member, GET, [membership_id])
 
     async def delete(self, membership_id: UUID, by: Role) -> bool:
         """Delete the membership; return False if there is no such membership.
@@ -112,7 +112,7 @@ class Memberships:
 async def _lock(connection: Connection, membership_id: UUID, by: Role) -> Member | None:
     """Return the member and lock the roles of the organization until the transaction ends."""
     await connection.execute(LOCK_ORGANIZATION, membership_id)
-    row = await connection.fetchrow(GET, membership_id)
+    row = await connection.fetchrow(GET, [membership_id])
     if row is None:
         return None
     member = from_row(Member, row)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,10 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one
+from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.shared_reads import SharedReads
 
-GET = "SELECT * FROM organization WHERE id = $1"
+GET = "SELECT * FROM organization WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 LIST_BY_NAME = "SELECT * FROM organization WHERE name = $1 ORDER BY created_at, id"
 
@@ -51,9 +53,7 @@ class Organizations:
     def __init__(self, pool: Pool, announce: Announce = lambda: None) -> None:
         self._pool = pool
         self._announce = announce
-
-    async def get(self, organization_id: UUID) -> Organization | None:
-        return await fetch_one(self._pool, Organization, GET, organization_id)
+        self.get = SharedReads("organizations", pool, GET, partial(from_row, Organization))
 
     async def list_by_name(self, name: str) -> list[Organization]:
         """List the organizations with exactly this name, oldest first."""

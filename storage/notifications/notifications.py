@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -32,26 +33,30 @@ from storage.notifications.inserts import (
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.leadership import Sleep
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_all, from_row
+from storage.postgres.shared_reads import SharedReads
 
 GET = """
-SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
+SELECT n.* FROM notification n
+WHERE n.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
 """
 
 # Read a page of each organization along its index, then take the newest of all. The agent is checked by a
 # subquery: for a join the planner expects few rows, and would sort all notifications for each page.
 PAGE = """
-SELECT n.* FROM unnest($1::uuid[]) AS o (id)
+SELECT n.* FROM unnest(/* organizations */) AS o (id)
 CROSS JOIN LATERAL (
     SELECT n.* FROM notification n
     WHERE n.organization_id = o.id
       AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
-    ORDER BY n.created_at DESC, n.id DESC LIMIT $2::bigint + $3::bigint
+    ORDER BY n.created_at DESC, n.id DESC LIMIT /* rows */
 ) n
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
 """
@@ -130,6 +135,13 @@ class Notifications:
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
         self._clears = GroupCommit("clears", self._clear_each, sleep=sleep)
         self._queues = Queues(pool, sleep)
+        self.get = SharedReads(
+            "notifications",
+            pool,
+            GET,
+            partial(from_row, Notification),
+            texts=("n.source_id", "n.title", "n.body"),
+        )
 
     async def close(self) -> None:
         await self._inserts.close()
@@ -181,21 +193,13 @@ class Notifications:
         if agent_ids:
             self._on_commit(list(agent_ids))
 
-    async def get(self, notification_id: UUID) -> Notification | None:
-        return await fetch_one(self._pool, Notification, GET, notification_id)
-
     async def list_page(self, filters: NotificationFilters, page: Page) -> Chunk[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
-        conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
-        conditions.add_optional("n.agent_id = $", filters.agent_id)
-        conditions.add_optional("n.cleared = $", filters.cleared)
-        conditions.add_optional("n.priority = $", filters.priority)
-        conditions.add_optional("n.source = $", filters.source)
-        conditions.add_period("n.created_at", filters.created)
-        if filters.scheduled != ALWAYS:
-            conditions.add("n.scheduled_for IS NOT NULL")  # all that their index contains
-            conditions.add_period("n.scheduled_for", filters.scheduled)
-        return await fetch_page(self._pool, Notification, PAGE, conditions)
+        return await fetch_page(self._pool, Notification, PAGE, _conditions(filters, page))
+
+    async def list_json(self, filters: NotificationFilters, page: Page, item: JsonItem) -> JsonChunk:
+        """List the same page as JSON."""
+        return await fetch_json(self._pool, item, PAGE, _conditions(filters, page.with_next()))
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
@@ -371,3 +375,16 @@ class Notifications:
         if row is not None and row["activated_at"] is not None:
             self._on_clear([row["agent_id"]])
         return row is not None
+
+
+def _conditions(filters: NotificationFilters, page: Page) -> PageConditions:
+    conditions = OrganizationsPage(filters.organization_ids, page, "n.created_at, n.id")
+    conditions.add_optional("n.agent_id = $", filters.agent_id)
+    conditions.add_optional("n.cleared = $", filters.cleared)
+    conditions.add_optional("n.priority = $", filters.priority)
+    conditions.add_optional("n.source = $", filters.source)
+    conditions.add_period("n.created_at", filters.created)
+    if filters.scheduled != ALWAYS:
+        conditions.add("n.scheduled_for IS NOT NULL")  # all that their index contains
+        conditions.add_period("n.scheduled_for", filters.scheduled)
+    return conditions

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from storage.errors import ConstraintError, DatabaseUnavailable, NoAnswer, RowLocked
+from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
 from storage.postgres.leadership import Sleep
 
 # For flushes that only runs wait for. The pause lets the next group grow: in a larger group each item costs
@@ -52,12 +52,12 @@ class GroupCommit(Generic[Item, Result]):
         """Add the item to the next flush and return its result, or raise the error of the flush.
 
         The item is flushed even if its caller is cancelled. Raise DatabaseUnavailable if the group is
-        closed or too many items are pending.
+        closed, DatabaseBusy if too many items are pending.
         """
         if self._closed:
             raise DatabaseUnavailable(f"{self._name}: closed")
         if len(self._pending) >= self._max_pending:
-            raise DatabaseUnavailable(f"{self._name}: too many requests are waiting for the database")
+            raise DatabaseBusy(f"{self._name}: too many requests are waiting for the database")
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, answer))
         if self._worker is None:

@@ -1,6 +1,6 @@
 """Statements that list one page, newest first, bounded in bytes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import is_dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -33,6 +33,9 @@ SELECT * FROM (
 WHERE place = 1 OR total_bytes <= /* max_bytes */
 """
 
+# The pages that clients ask for most, and one row more: statements are kept for few numbers of rows.
+USUAL_ROWS = frozenset(rows + more for rows in (10, 20, 25, 50, 100) for more in (0, 1))
+
 SHORT_TYPES = (UUID, datetime, Decimal, bool, int, float, StrEnum, type(None))
 
 
@@ -50,10 +53,36 @@ class PageConditions(OrderedConditions):
 
     def __init__(self, owners: object, page: Page, order: LiteralString) -> None:
         """Start after the page's cursor, a pair of values for `order`: the time column and the id column."""
-        by = ", ".join(f"p.{column.rpartition('.')[2]} DESC" for column in order.split(", "))
+        columns = [f"p.{column.rpartition('.')[2]}" for column in order.split(", ")]
+        by = ", ".join(f"{column} DESC" for column in columns)
         super().__init__(owners, page.limit, page.offset, max_bytes=page.max_bytes, order=by)
+        self.moment = columns[0]
         if page.after is not None:
             self.add(f"({order}) < ($, $)", *page.after)
+        if page.until is not None:
+            self.add(f"({order}) >= ($, $)", *page.until)
+
+
+class OrganizationsPage(PageConditions):
+    """Conditions for a statement that reads a page of each of several organizations, then merges them.
+
+    It has `/* organizations */` for their ids, and `/* rows */` for the number of rows of each. PostgreSQL
+    plans a statement again at each execution if its parameters promise fewer rows than it expects of others,
+    which takes as long as reading a hundred rows. So the numbers of frequent pages stand in the statement.
+    """
+
+    def __init__(self, organization_ids: Collection[UUID], page: Page, order: LiteralString) -> None:
+        super().__init__(organization_ids, page, order)
+        self._organizations, self._rows = "$1::uuid[]", "$2::bigint + $3::bigint"
+        if len(organization_ids) == 1:
+            [self.parameters[0]] = organization_ids
+            self._organizations = "ARRAY[$1::uuid]"
+        if page.limit in USUAL_ROWS and page.offset == 0:
+            self._rows = str(page.limit)
+
+    def into(self, statement: LiteralString) -> str:
+        sql = fill_in(super().into(statement), "/* organizations */", self._organizations)
+        return fill_in(sql, "/* rows */", self._rows)
 
 
 async def fetch_page(
@@ -67,13 +96,18 @@ async def fetch_page(
 
     The columns of `model` that hold text, json or arrays count with their length.
     """
-    sql = fill_in(FITTING, "/* page */", conditions.into(statement))
-    sql = fill_in(sql, "/* bytes */", _bytes_of_row(model))
-    sql = fill_in(sql, "/* order */", conditions.order)
-    sql = fill_in(sql, "/* max_bytes */", f"${len(conditions.parameters) + 1}")
+    sql = fitting(model, statement, conditions)
     rows = await pool.fetch(sql, *conditions.parameters, conditions.max_bytes)
     items = [build(row) if build else from_row(model, row) for row in rows]
     return Chunk(items, is_cut=bool(rows) and rows[-1]["next_id"] is not None)
+
+
+def fitting(model: type["DataclassInstance"], statement: LiteralString, conditions: OrderedConditions) -> str:
+    """Return the statement that reads the rows of the page that fit the bytes of its last parameter."""
+    sql = fill_in(FITTING, "/* page */", conditions.into(statement))
+    sql = fill_in(sql, "/* bytes */", _bytes_of_row(model))
+    sql = fill_in(sql, "/* order */", conditions.order)
+    return fill_in(sql, "/* max_bytes */", f"${len(conditions.parameters) + 1}")
 
 
 @cache

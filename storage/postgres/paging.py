@@ -4,7 +4,7 @@ Lists are newest first. With a cursor a deep page costs as much as the first one
 are read and discarded.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
@@ -22,13 +22,18 @@ ROW_BYTES = 500  # counted for the short columns of a row: about what they take 
 class Page:
     """At most `limit` items after the cursor, once `offset` of them have been skipped.
 
-    Only as many of them are read as fit `max_bytes`, but at least one.
+    Only as many of them are read as fit `max_bytes`, but at least one. No item follows the one at `until`.
     """
 
     after: Cursor | None = None
     limit: int = 1000
     offset: int = 0
     max_bytes: int = CHUNK_BYTES
+    until: Cursor | None = None
+
+    def with_next(self) -> "Page":
+        """Return the page with one more item, which only tells whether the list goes on."""
+        return replace(self, limit=self.limit + 1)
 
 
 class Chunk(list[Item]):
@@ -40,3 +45,16 @@ class Chunk(list[Item]):
         """Set `is_cut` if the page contains more items after these."""
         super().__init__(items)
         self.is_cut = is_cut
+
+
+@dataclass(frozen=True, slots=True)
+class JsonChunk:
+    """The first items of a page as JSON, as many as fit its `max_bytes`, without brackets.
+
+    `last` is the cursor of the last of them, None if there are none. The list `has_more` if items follow.
+    """
+
+    items: bytes
+    count: int
+    last: Cursor | None
+    has_more: bool

@@ -16,6 +16,7 @@ from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at, secret_headers)
@@ -23,7 +24,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 
 GET = """
-SELECT c.*, t.organization_id FROM adapter_config c JOIN template t ON t.id = c.template_id WHERE c.id = $1
+SELECT c.*, (SELECT t.organization_id FROM template t WHERE t.id = c.template_id) AS organization_id
+FROM adapter_config c WHERE c.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 """
 
 PAGE = """
@@ -66,6 +68,8 @@ class AdapterConfigs:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
+        documents = ("c.config", "c.secret_headers")
+        self.get = SharedReads("adapter configs", pool, GET, self._config, documents=documents)
 
     async def insert(self, config: AdapterConfig, receipt: Receipt | None = None) -> None:
         """Store the config.
@@ -76,9 +80,6 @@ class AdapterConfigs:
         stored = self._cipher.encrypt_json(config.config, config_of(config.id))
         row = to_row(INSERT, config, config=stored)
         await insert_once(self._pool, receipt, config.organization_id, INSERT, *row)
-
-    async def get(self, config_id: UUID) -> AdapterConfig | None:
-        return self._found(await self._pool.fetchrow(GET, config_id))
 
     async def list_page(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,8 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO adapter (
@@ -20,7 +22,7 @@ INSERT INTO adapter (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
-GET = "SELECT * FROM adapter WHERE id = $1"
+GET = "SELECT * FROM adapter WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 # Read a page of each organization, and one of the public adapters of others, each along its index; then take
 # the newest of all.
@@ -69,14 +71,19 @@ class Adapters:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self.get = SharedReads(
+            "adapters",
+            pool,
+            GET,
+            partial(from_row, Adapter),
+            texts=("description",),
+            documents=("config_schema",),
+        )
 
     async def insert(self, adapter: Adapter, receipt: Receipt | None = None) -> None:
         """Store the adapter. Raise AnsweredBefore if the receipt exists already."""
         row = to_row(INSERT, adapter)
         await insert_once(self._pool, receipt, adapter.organization_id, INSERT, *row)
-
-    async def get(self, adapter_id: UUID) -> Adapter | None:
-        return await fetch_one(self._pool, Adapter, GET, adapter_id)
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], visibility: Visibility | None, page: Page

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,8 @@ from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_one, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
+from storage.postgres.shared_reads import SharedReads
 
 INSERT = """
 INSERT INTO tool (
@@ -23,7 +25,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 GET_ORGANIZATION = "SELECT organization_id FROM adapter WHERE id = $1"
 
-GET = "SELECT * FROM tool WHERE id = $1"
+GET = "SELECT * FROM tool WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 # Select by the adapters, of which an organization sees few, so that other organizations' tools are not read.
 PAGE = """
@@ -65,6 +67,9 @@ class Tools:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self.get = SharedReads(
+            "tools", pool, GET, partial(from_row, Tool), texts=("description",), documents=("parameters",)
+        )
 
     async def insert(self, tool: Tool, receipt: Receipt | None = None) -> None:
         """Store the tool. A receipt belongs to the organization of the adapter.
@@ -79,9 +84,6 @@ class Tools:
                     raise ReferenceMissing("adapter")
                 await insert_receipt(connection, receipt, organization_id)
             await connection.execute(INSERT, *to_row(INSERT, tool))
-
-    async def get(self, tool_id: UUID) -> Tool | None:
-        return await fetch_one(self._pool, Tool, GET, tool_id)
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page

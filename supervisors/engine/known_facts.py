@@ -33,19 +33,33 @@ def known_after(
     """Return what is known after an update that started a run, queued a start or granted sleep, else None.
 
     After a start, the facts leave out what is pending: they are for a sleep that is granted only if nothing
-    is. With a reminder ahead it would be refused, and a queued start could have another reason once the
-    reminder is due. Nothing is known where spending is capped: the spending changes without a message. Nor is
-    it of a start that waits behind MAX_QUEUED others: a long queue would take much memory.
+    is. With a reminder ahead it would be refused. Nothing is known where spending is capped: the spending
+    changes without a message.
     """
     is_sleep = update.end is not None and update.end.outcome is Outcome.SLEPT
-    is_queued = update.after.queued_at is not None and queue_length < MAX_QUEUED
-    has_reminder = any(group.period is ActivationPeriod.AHEAD for group in seen.pending)
-    is_start = update.start is not None
-    if seen.budgets or not (is_sleep or ((is_queued or is_start) and not has_reminder)):
+    if seen.budgets:
         return None
+    if is_sleep:
+        return KnownFacts(replace(seen, state=update.after, wake_reason=""), clock_steps)
     state = replace(update.after, version=update.before.version + 1)
-    wake_reason = state.last_wake_reason if is_start else ""
-    pending = () if is_start else seen.pending
-    # As stored: the times by the present wall clock are computed from these again.
-    facts = replace(seen, state=state, wake_reason=wake_reason, pending=pending, held_between=None)
-    return KnownFacts(facts, clock_steps)
+    if update.after.queued_at is not None:
+        return known_while_waiting(replace(seen, state=state), clock_steps, queue_length)
+    if update.start is None or _has_reminder(seen):
+        return None
+    return KnownFacts(replace(seen, state=state, pending=(), wake_reason=state.last_wake_reason), clock_steps)
+
+
+def known_while_waiting(facts: AgentFacts, clock_steps: int, queue_length: int) -> KnownFacts | None:
+    """Return what is known of an agent that waits for a run slot.
+
+    Nothing is known behind MAX_QUEUED others, as a long queue would take much memory; with a reminder ahead,
+    because the start could have another reason once it is due; and where spending is capped.
+    """
+    if facts.budgets or queue_length >= MAX_QUEUED or _has_reminder(facts):
+        return None
+    # As stored: the times of a hold by the present wall clock are computed from the stored ones again.
+    return KnownFacts(replace(facts, held_between=None), clock_steps)
+
+
+def _has_reminder(facts: AgentFacts) -> bool:
+    return any(group.period is ActivationPeriod.AHEAD for group in facts.pending)

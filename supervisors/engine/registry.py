@@ -25,6 +25,7 @@ import aiojobs
 import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
+from supervisors.arrival_room import ArrivalRoom
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
@@ -40,6 +41,7 @@ from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, SupervisorError
+from supervisors.policy.admission import MAX_ARRIVALS
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase
 from supervisors.ports import KnownPrices, StateStore
@@ -52,6 +54,7 @@ FINISHING_SECONDS = 1.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
 UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
+DUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.DUE})
 WITHOUT_NEWS = frozenset({Signal.RUN_OVER, Signal.SLOT_FREE})  # what is known of the agent remains true
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
@@ -92,13 +95,17 @@ class Registry:
             clock_history=ClockHistory(clock),
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
-            slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
+            slots=RunSlots(
+                run_settings.max_concurrent, self._offer_slot, clock.monotonic, max_runs_per_organization
+            ),
+            arrivals=ArrivalRoom(MAX_ARRIVALS, clock.monotonic),
             launch=self._launch,
             count_quarantine=self._count_quarantine,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
             runs={},
         )
+        self.slots, self.arrivals = self._context.slots, self._context.arrivals
         self._told_steps = 0  # of the wall clock
         self.statistics = Statistics()
         self.pause_log = PauseLog()
@@ -130,6 +137,9 @@ class Registry:
             supervisor.hold_clock.note_notification()
             if supervisor.run is not None:
                 supervisor.run.is_notified = True
+        if signal in DUE_SIGNALS and self.slots.waits_briefly(agent_id):
+            supervisor.known = None if signal is Signal.NOTIFIED else supervisor.known
+            return  # it is due already, and reconciles when it gets a slot
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 
@@ -380,7 +390,7 @@ class Registry:
         finally:
             if run.result is not None:
                 self.statistics.ended_runs[run.result.outcome] += 1
-            self._context.slots.release(organization_id)
+            self._context.slots.release(run.agent_id, organization_id)
             self.tell(run.agent_id, Signal.RUN_OVER)
 
 

@@ -12,7 +12,7 @@ from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
-from supervisors.engine.known_facts import KnownFacts, known_after
+from supervisors.engine.known_facts import KnownFacts, known_after, known_while_waiting
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
@@ -30,17 +30,13 @@ from supervisors.engine.wake_timers import set_timer
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
-    QUARANTINE_ATTEMPT_INTERVAL,
-    Decision,
-    Wake,
-    decide,
-    phase_after_failure,
+    QUARANTINE_ATTEMPT_INTERVAL as MAX_CRASH_BACKOFF,
 )
+from supervisors.policy.decisions import Decision, Wake, decide, phase_after_failure
 from supervisors.policy.phases import Phase
 from supervisors.policy.record import Step
 
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
-MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
 
 CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
 
@@ -178,10 +174,10 @@ class Supervisor:
             claim = plan_start(facts, after, context.policy, step, stored_receipt)
             is_claimed = await context.store.update(claim)
         except BaseException:
-            context.slots.release(facts.organization_id)
+            context.slots.release(self.agent_id, facts.organization_id)
             raise
         if not is_claimed:
-            context.slots.release(facts.organization_id)
+            context.slots.release(self.agent_id, facts.organization_id)
             return None
         self._on_stored(facts, claim, cause)
         run = context.runs[self.agent_id] = begun_run(facts, start, context.clock)
@@ -326,7 +322,11 @@ class Supervisor:
             return f"started: {wake.reason}"
         if self.context.slots.has_room(facts.organization_id):
             return None
-        await self.queue(facts, lambda seen: seen.state)
+        if facts.state.queued_at is None and self.context.wait_briefly(self.agent_id, facts.organization_id):
+            self.phase, steps = Phase.QUEUED, self.context.clock_history.steps
+            self.known = known_while_waiting(facts, steps, self.context.slots.waiting)
+        else:
+            await self.queue(facts, lambda seen: seen.state)
         return f"queued: {wake.reason}"
 
     async def _rest(self, facts: AgentFacts, decision: Decision, now: datetime) -> str | None:
@@ -346,7 +346,7 @@ class Supervisor:
             return None
         decision = self.decide(facts, now)
         wake = decision.due_wake(now)
-        if facts.state.queued_at is not None and wake is not None and self.context.may_start:
+        if self.phase is Phase.QUEUED and wake is not None and self.context.may_start:
             return await self._start_or_queue(facts, wake)
         if wake is not None or facts.state.run_id is not None or run is None or run.result is None:
             return None

@@ -2,8 +2,7 @@
 
 from supervisors.clock import Clock
 from supervisors.engine.inspection import Statistics
-
-PROBE_SECONDS = 0.05
+from supervisors.policy.admission import SAMPLE_SECONDS
 
 
 class LoopLagProbe:
@@ -13,7 +12,10 @@ class LoopLagProbe:
         self._statistics = statistics
         self._clock = clock
 
-    async def run_once(self) -> None:
-        expected = self._clock.monotonic() + PROBE_SECONDS
-        await self._clock.sleep(PROBE_SECONDS)
-        self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))
+    async def run_once(self) -> float:
+        """Return the lag in seconds."""
+        expected = self._clock.monotonic() + SAMPLE_SECONDS
+        await self._clock.sleep(SAMPLE_SECONDS)
+        lag = max(0.0, self._clock.monotonic() - expected)
+        self._statistics.loop_lag_seconds.append(lag)
+        return lag

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from storage.errors import DatabaseFull, LeadershipLost, RowLocked, StorageError
+from storage.errors import DatabaseBusy, DatabaseFull, LeadershipLost, RowLocked, StorageError
 from supervisors.clock import Clock, wait_for_event
 from supervisors.maintenance.database_watch import DatabaseWatch, Part
 
@@ -59,7 +59,7 @@ class WriteProbe:
         """Count a request that was refused with this error, for the report."""
         if isinstance(error, RowLocked):
             self._locked += 1
-        elif not isinstance(error, LeadershipLost):  # that is no outage, and this process ends
+        elif not isinstance(error, LeadershipLost | DatabaseBusy):  # these are no outages
             self._watch.note_failure(Part.STATEMENTS, str(error), refused=1)
             self.probe_soon()
 

@@ -5,6 +5,7 @@ from tests.attack.big_answers import big_lists, long_trace, many_tags, stalled_r
 from tests.attack.bodies import compressed_bombs, endless_chunks, hostile_json, slow_schemas
 from tests.attack.connections import half_open_connections, slow_heads
 from tests.attack.findings import Attack
+from tests.attack.floods import notification_flood
 from tests.attack.forgery import forged_tokens, mass_assignment
 from tests.attack.framing import endless_heads, odd_methods, odd_paths, smuggled_requests
 from tests.attack.logins import log_in_flood, rate_limits, sign_up_flood
@@ -30,6 +31,7 @@ ATTACKS = (
     Attack(many_tags, is_sized=True),
     Attack(big_lists, is_sized=True),
     Attack(stalled_readers, waits_seconds=40),
+    Attack(notification_flood, is_sized=True),
     Attack(log_in_flood, is_sized=True),
     Attack(rate_limits),
     Attack(sign_up_flood, is_sized=True),

@@ -18,6 +18,7 @@ class Sizes:
     connections: int
     chunked_bytes: int
     slow_schemas: int
+    flood: int
     patience: float
     max_wait_seconds: float  # attacks that wait longer for a time limit are left out
 
@@ -34,6 +35,7 @@ SMALL = Sizes(
     connections=50,
     chunked_bytes=24 << 20,
     slow_schemas=2,
+    flood=1_500,
     patience=10,
     max_wait_seconds=0,
 )
@@ -49,6 +51,7 @@ LONG = Sizes(
     connections=200,
     chunked_bytes=64 << 20,
     slow_schemas=4,
+    flood=3_000,
     patience=10,
     max_wait_seconds=20,
 )
@@ -64,6 +67,7 @@ FULL = Sizes(
     connections=1_500,
     chunked_bytes=320 << 20,
     slow_schemas=20,
+    flood=4_000,
     patience=1,
     max_wait_seconds=60,
 )

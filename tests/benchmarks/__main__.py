@@ -8,11 +8,13 @@ Exit 1 if a bar is missed. Without names all rows are measured.
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 from tests.benchmarks.baseline import machine, read_baseline, remarks, write_baseline
 from tests.benchmarks.bench import Bench
@@ -30,6 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    signal.signal(signal.SIGTERM, _end)
     baseline, results = read_baseline(), list[Result]()
     with other_tree(options.against) if options.against else nullcontext() as against:
         for name in options.rows or ROWS:
@@ -39,6 +42,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.write_baseline:
         write_baseline(results)
     return 0 if all(result.met for result in results) else 1
+
+
+def _end(*_: object) -> NoReturn:
+    """End like after Ctrl-C, so that no server is left behind."""
+    sys.exit(1)
 
 
 def _measure(name: str, is_quick: bool, against: Tree | None) -> Result:

@@ -30,6 +30,8 @@ from tests.simulation.due import (
     quarantine,
 )
 from tests.simulation.history import History
+from tests.simulation.judge_texts import OWNED, change_text, moment
+from tests.simulation.pace import Waits
 from tests.simulation.process import SUPERVISORS
 from tests.simulation.tables import Nobody, Tables
 
@@ -38,8 +40,6 @@ REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
 # The reasons of a start by a hold, or by taking its messages for older ones.
 BY_MESSAGE = frozenset({*(f"notification:{source}" for source in CONVERSATIONAL), "uncleared_notifications"})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
-# The fields that only the engine writes; a new notification changes the other two.
-OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
 
 
 class Violation(Exception):
@@ -56,7 +56,7 @@ class Judge(Nobody):
         self.wall = wall
         self.loop = loop
         self.history = history
-        self.slots = slots
+        self.waits = Waits(slots, REPAIR_SECONDS)
         self.verdict: Violation | None = None
         self.is_up = False
         self._led_until: float | None = None  # when the lead was lost
@@ -112,6 +112,7 @@ class Judge(Nobody):
 
     def begins(self) -> None:
         """Take note that a process begins, which knows only the stored times of messages."""
+        self.waits.begins()
         for agent_id in self.tables.states:
             self._arrivals.forgotten(self.tables.queue(agent_id), self.wall.now(), self.wall.monotonic())
 
@@ -146,7 +147,7 @@ class Judge(Nobody):
     def sleep_granted(self, run: ActiveRun, granted: SleepGranted) -> None:
         cap, until = run.max_sleep_until, granted.sleep_until
         if cap is not None and (until is None or until > cap):
-            self.condemn("I4", run.agent_id, f"is granted sleep until {_time(until)}, beyond its cap")
+            self.condemn("I4", run.agent_id, f"is granted sleep until {moment(until)}, beyond its cap")
         ended = self.tables.runs.get(run.id)
         if ended is not None and ended.outcome is None:
             self.condemn("I3", run.agent_id, "is granted sleep, and its run has not ended")
@@ -162,8 +163,9 @@ class Judge(Nobody):
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         self._unchecked.add(after.agent_id)
+        self.waits.forget(after.agent_id)
         self._moved_at[after.agent_id] = self.loop.time()
-        self.history.note(f"{self.history.name(after.agent_id)} {_shown(before, after, update)}")
+        self.history.note(f"{self.history.name(after.agent_id)} {change_text(before, after, update)}")
         if update.start or update.end or after.stopped_at != before.stopped_at:
             self._accounts[after.agent_id] += 1
         overwritten = [name for name in OWNED if getattr(before, name) != getattr(update.before, name)]
@@ -212,17 +214,24 @@ class Judge(Nobody):
             return
         if state.queued_at is not None:
             is_calm = self.loop.time() >= max(self._calm_at, self._stepped_until)
-            if len(self._running) < self.slots and is_calm:
+            if self.waits.is_slot_free(len(self._running)) and is_calm:
                 self.condemn("I2", state.agent_id, "is queued though there is a free slot")
             self._unchecked.add(state.agent_id)
             return
         due = self._due_of(state, now)
         if due is None:
+            self.waits.forget(state.agent_id)
             return
         queue = self.tables.queue(state.agent_id)
         if due.invariant == "I5" and any(self._arrivals.is_vague(one, now) for one in queue):
             self._unchecked.add(state.agent_id)
             return
+        if due.at <= now and self.waits.may_wait(state.agent_id, len(self._running), self.loop.time()):
+            self._unchecked.add(state.agent_id)
+            return
+        self._check_due(state, due, queue, now)
+
+    def _check_due(self, state: AgentState, due: Due, queue: list[Notification], now: datetime) -> None:
         # After the clock is set back, a scan finds what lies ahead once it is due: also a message whose
         # signal came while no run might start.
         if any(one.title == due.why and one.activated_at and one.activated_at > now for one in queue):
@@ -232,13 +241,15 @@ class Judge(Nobody):
         slack = timedelta(seconds=REPAIR_SECONDS) if is_ahead_again else ROUNDING
         self._due[state.agent_id] = due.at + slack
         if due.at + slack <= now:
-            self.condemn(due.invariant, state.agent_id, f"sleeps though {due.why} was due at {_time(due.at)}")
+            self.condemn(
+                due.invariant, state.agent_id, f"sleeps though {due.why} was due at {moment(due.at)}"
+            )
         elif not is_ahead_again and (state.next_due_at is None or state.next_due_at > due.at + ROUNDING):
-            moment = _time(state.next_due_at)
             self.condemn(
                 due.invariant,
                 state.agent_id,
-                f"is looked at next at {moment}, though {due.why} is due at {_time(due.at)}",
+                f"is looked at next at {moment(state.next_due_at)}, "
+                f"though {due.why} is due at {moment(due.at)}",
             )
 
     def _check_start(self, before: AgentState, after: AgentState, start: RunStart) -> None:
@@ -286,7 +297,9 @@ class Judge(Nobody):
         if due is None:
             self.condemn("I6", after.agent_id, f"starts by {start.wake_reason}, and nothing is there")
         elif due.at > by_present_clock(start.started_at, self.wall.now()) + ROUNDING:
-            self.condemn(due.invariant, after.agent_id, f"starts before {due.why} is due, at {_time(due.at)}")
+            self.condemn(
+                due.invariant, after.agent_id, f"starts before {due.why} is due, at {moment(due.at)}"
+            )
 
     def _check_end(self, before: AgentState, after: AgentState, end: RunEnd) -> None:
         self._require(
@@ -314,7 +327,7 @@ class Judge(Nobody):
             after.sleep_until == until,
             "I4",
             after,
-            f"sleeps until {_time(after.sleep_until)}, not {_time(until)}",
+            f"sleeps until {moment(after.sleep_until)}, not {moment(until)}",
         )
         expected = failures_after(before, after, end.outcome, made_progress=self._made_progress(end))
         self._require(
@@ -332,7 +345,7 @@ class Judge(Nobody):
             retry_at <= after.retry_at <= latest,
             "I2",
             after,
-            f"is tried again at {_time(after.retry_at)}, not at {_time(retry_at)}",
+            f"is tried again at {moment(after.retry_at)}, not at {moment(retry_at)}",
         )
 
     def _interrupted_sleep(self, end: RunEnd) -> datetime | None:
@@ -372,28 +385,3 @@ class Judge(Nobody):
     def _was_touched(self, agent_id: UUID) -> bool:
         """Return whether it was changed at this very moment, which the supervisor need not have seen."""
         return self._touched_at.get(agent_id) == self.loop.time()
-
-
-def _time(moment: datetime | None) -> str:
-    return "no time" if moment is None else f"{moment:%H:%M:%S.%f}"
-
-
-def _shown(before: AgentState, after: AgentState, update: StateUpdate) -> str:
-    changes = [
-        f"{name} {_value(getattr(after, name))}"
-        for name in (*OWNED, "next_due_at")
-        if getattr(after, name) != getattr(before, name)
-    ]
-    begun = f"starts #{update.start.run_id.int} by {update.start.wake_reason}; " if update.start else ""
-    ended = f"ends #{update.end.run_id.int}: {update.end.outcome} {update.end.error}; " if update.end else ""
-    return f"{begun}{ended}{', '.join(changes)}"
-
-
-def _value(value: object) -> str:
-    match value:
-        case datetime():
-            return _time(value)
-        case UUID():
-            return f"#{value.int}"
-        case _:
-            return str(value)

@@ -14,6 +14,7 @@ from typing import Any
 
 from storage.events import reader
 from supervisors.engine import known_facts, requests, update_plans
+from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
@@ -58,7 +59,7 @@ SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     update_plans.plan_update,
     "guarded=True",
     "guarded=step.end is None",
-    64,
+    154,
 )
 
 PLANTED = (
@@ -86,9 +87,9 @@ PLANTED = (
     ),
     PlantedBug(
         "the known times of a hold are taken for the stored ones",
-        known_facts.known_after,
-        "held_between=None",
-        "held_between=seen.held_between",
+        known_facts.known_while_waiting,
+        "replace(facts, held_between=None)",
+        "facts",
         790,
     ),
     PlantedBug(
@@ -138,7 +139,7 @@ PLANTED = (
         requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        154,
+        27,
     ),
     PlantedBug(
         "recovery skips agents with a hold",
@@ -159,9 +160,23 @@ PLANTED = (
     PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
-        "self._give_back(organization_id)\n        self._reserve_free_slots()",
-        "self._give_back(organization_id)",
+        "self._give_back(agent_id, organization_id)\n        self._reserve_free_slots()",
+        "self._give_back(agent_id, organization_id)",
         339,
+    ),
+    PlantedBug(
+        "a limit of starts that grows again is not offered",
+        RunSlots.set_pace,
+        "self._reserve_free_slots()",
+        "pass",
+        21,
+    ),
+    PlantedBug(
+        "a due agent is forgotten while the service is busy",
+        SupervisorContext.wait_briefly,
+        "slots.wait(agent_id, organization_id, is_brief=True)",
+        "slots.leave(agent_id)",
+        21,
     ),
     PlantedBug(
         "a start ignores the budget",

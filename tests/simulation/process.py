@@ -21,6 +21,7 @@ from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.memory_store import build_memory_storage
+from tests.simulation.pace import Pace, Waits
 from tests.simulation.tables import Tables
 from tests.simulation.virtual_loop import VirtualLoop
 
@@ -52,8 +53,8 @@ class Process:
         self.registry: Registry
         self._scan: DueScan
 
-    async def begin(self, harness: Harness) -> None:
-        """Recover all agents and start the maintenance services."""
+    async def begin(self, harness: Harness, waits: Waits | None = None) -> None:
+        """Recover all agents and start the maintenance services; with `waits`, also a changing pace."""
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
@@ -78,6 +79,9 @@ class Process:
             ("event feed", self.feed.run_once, 0),
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
+        if waits is not None:
+            pace = Pace(registry, waits, self._random, self.clock, self._runs.max_concurrent)
+            await services.spawn(repeat("pace", pace.run_once, QUANTUM_SECONDS, self.clock), name="pace")
 
     def lose_lead(self) -> None:
         self.registry.allow_starts(False)

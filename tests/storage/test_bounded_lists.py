@@ -134,35 +134,35 @@ class Lists:
     async def traces(self, page: Page) -> Chunk[Any]:
         return await self.storage.traces.list_page(self.owners, TraceFilters(), page)
 
-    async def fill(self) -> None:
-        """Store a long row in each list."""
+    async def fill(self, text: str = LONG) -> None:
+        """Store a row with this text in each list."""
         storage, owner, scout = self.storage, self.owner, self.agent
-        weather, desk = adapter(owner, config_schema={"title": LONG}), template(owner, system_prompt=LONG)
-        config = AdapterConfig(new_id(), owner, desk.id, weather.id, {"title": LONG}, NOW, NOW)
-        await stored_agent(self.pool, name=LONG)
-        await stored_member(self.pool, owner, Role.MEMBER, name=LONG)
-        await storage.invites.insert(open_invite(owner, email=LONG))
-        await storage.api_keys.insert(api_key(owner, name=LONG), b"hash")
+        weather, desk = adapter(owner, config_schema={"title": text}), template(owner, system_prompt=text)
+        config = AdapterConfig(new_id(), owner, desk.id, weather.id, {"title": text}, NOW, NOW)
+        await stored_agent(self.pool, name=text)
+        await stored_member(self.pool, owner, Role.MEMBER, name=text)
+        await storage.invites.insert(open_invite(owner, email=text))
+        await storage.api_keys.insert(api_key(owner, name=text), b"hash")
         await storage.templates.insert(desk)
-        await storage.webhooks.insert(webhook(owner, description=LONG), "x")
-        await storage.secrets.insert(Secret(new_id(), owner, None, f"{LONG}{new_id()}", NOW, NOW), "x")
+        await storage.webhooks.insert(webhook(owner, description=text), "x")
+        await storage.secrets.insert(Secret(new_id(), owner, None, f"{text}{new_id()}", NOW, NOW), "x")
         await storage.adapters.insert(weather)
-        await storage.tools.insert(tool(weather.id, parameters={"title": LONG}))
+        await storage.tools.insert(tool(weather.id, parameters={"title": text}))
         await storage.adapter_configs.insert(config)
-        await stored_agent(self.pool, owner, system_prompt=LONG, tags=(LONG,))
-        await storage.notifications.insert(new_notification(scout.id, body=LONG), {owner})
-        await storage.contacts.insert(contact(scout, metadata={"title": LONG}))
-        await storage.messages.insert(message(scout, body=LONG))
-        await storage.documents.insert(document(scout, content=LONG))
-        await storage.projects.insert(project(scout, description=LONG))
-        await storage.traces.insert(Trace(new_id(), owner, scout.id, "x", NOW, None, "", {"title": LONG}))
+        await stored_agent(self.pool, owner, system_prompt=text, tags=(text,))
+        await storage.notifications.insert(new_notification(scout.id, body=text), {owner})
+        await storage.contacts.insert(contact(scout, metadata={"title": text}))
+        await storage.messages.insert(message(scout, body=text))
+        await storage.documents.insert(document(scout, content=text))
+        await storage.projects.insert(project(scout, description=text))
+        await storage.traces.insert(Trace(new_id(), owner, scout.id, "x", NOW, None, "", {"title": text}))
         turn = TranscriptTurn(
-            new_id(), scout.id, new_id(), TurnKind.TURN, [LONG], 1, carried=True, created_at=NOW
+            new_id(), scout.id, new_id(), TurnKind.TURN, [text], 1, carried=True, created_at=NOW
         )
         await storage.transcripts.insert(turn)
-        await self.pool.execute(INSERT_RUN, new_id(), scout.id, owner, NOW, LONG)
-        await self.pool.execute(INSERT_DELIVERY, new_id(), owner, scout.id, {"type": LONG}, NOW + HOUR)
-        await self.pool.execute("UPDATE organization SET name = $1", LONG)
+        await self.pool.execute(INSERT_RUN, new_id(), scout.id, owner, NOW, text)
+        await self.pool.execute(INSERT_DELIVERY, new_id(), owner, scout.id, {"type": text}, NOW + HOUR)
+        await self.pool.execute("UPDATE organization SET name = $1", text)
 
 
 async def test_every_list_is_read_in_bounded_chunks(pool: Pool) -> None:

@@ -44,7 +44,6 @@ async def test_closed_storage_refuses_shared_writes_and_reads(pool: Pool) -> Non
     for refused in (
         storage.usage.insert(usage_record(scout)),
         storage.notifications.insert(new_notification(scout.id), {scout.organization_id}),
-        storage.agents.get(scout.id),
         storage.agent_states.get_facts(scout.id, NOW),
     ):
         with pytest.raises(DatabaseUnavailable, match="closed"):

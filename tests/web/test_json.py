@@ -1,17 +1,36 @@
 """Responses in JSON."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from web.json import fit, json_response, to_json
+from supervisors.timestamps import format_timestamp
+from web.json import EXACT, _plain, fit, json_response, to_json
 
 
 class DriverUuid(UUID):
     """An id as the database's driver returns it."""
+
+
+TEXTS = st.sampled_from(
+    ["", "Z", 'Z"', "09:00:00Z", "2026-11-21T09:00:00Z", ".000000Z", '.1234567Z"', "é\u2028"]
+)
+MOMENTS = st.datetimes(timezones=st.just(UTC)) | st.builds(
+    lambda moment: moment.replace(microsecond=0), st.datetimes(timezones=st.just(UTC))
+)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXTS | MOMENTS | st.uuids()
+VALUES = st.recursive(
+    SCALARS | st.decimals(0, 10**6, places=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS | st.integers(0, 9), inner, max_size=4),
+    max_leaves=12,
+)
 
 
 @dataclass
@@ -20,12 +39,26 @@ class Point:
 
 
 def test_values_of_the_interface_are_written() -> None:
-    eastward = datetime(2026, 11, 21, 10, tzinfo=timezone(timedelta(hours=1)))
+    midnight = datetime(2026, 11, 21, tzinfo=UTC)
     text = "01890a5d-ac96-774b-bcce-b302099a8057"
-    value = [Point(1), UUID(text), DriverUuid(text), Decimal("0.1"), eastward, {1: "ü"}]
+    value = [Point(1), UUID(text), DriverUuid(text), Decimal("0.1"), midnight, {1: "ü"}]
     assert to_json(value).decode() == (
-        f'[{{"x":1}},"{text}","{text}",0.1,"2026-11-21T09:00:00.000000Z",{{"1":"ü"}}]'
+        f'[{{"x":1}},"{text}","{text}",0.1,"2026-11-21T00:00:00.000000Z",{{"1":"ü"}}]'
     )
+
+
+@given(VALUES)
+def test_fast_writing_yields_the_same_bytes(value: Any) -> None:
+    reference = orjson.dumps(value, default=_plain, option=EXACT)
+    assert to_json(value) == reference
+    assert to_json([value, value]) == b"[%b,%b]" % (reference, reference)
+
+
+def test_datetimes_have_microseconds_even_if_they_are_zero() -> None:
+    moments = [datetime(2026, 11, 21, 9, 0, 0, microsecond, UTC) for microsecond in (1, 0, 120_000)]
+    texts = [format_timestamp(moment) for moment in moments]
+    assert to_json(moments) == to_json(texts)
+    assert [to_json(moment) for moment in moments] == [to_json(text) for text in texts]
 
 
 def test_other_types_are_refused() -> None:

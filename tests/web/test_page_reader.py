@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from storage.postgres.paging import Chunk, Page
-from web.page_reader import ALL, FIRST_ROWS, Listing, PageReader
+from web.page_reader import ALL, FIRST_ROWS, PageReader, serialized
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,20 @@ class Things:
         things = [Thing(number) for number in self.numbers]
         if page.after is not None:
             things = [thing for thing in things if (thing.created_at, thing.id) < page.after]
+        if page.until is not None:
+            things = [thing for thing in things if (thing.created_at, thing.id) >= page.until]
         wanted = things[page.offset : page.offset + page.limit]
         fitting = wanted[: max(1, min(self.size, page.max_bytes))]
         return Chunk(fitting, is_cut=len(fitting) < len(wanted))
 
-    def reader(self, limit: int = ALL, offset: int = 0) -> PageReader[Thing]:
+    def reader(self, limit: int = ALL, offset: int = 0) -> PageReader:
         def serialize(thing: Thing) -> dict[str, Any]:
             return {"n": thing.number}
 
-        return PageReader(Listing(self.list_page, None, serialize), Page(limit=limit, offset=offset))
+        return PageReader(serialized(self.list_page, serialize), Page(limit=limit, offset=offset))
 
 
-async def read_rest(reader: PageReader[Thing]) -> list[int]:
+async def read_rest(reader: PageReader) -> list[int]:
     numbers = []
     while not reader.is_over:
         numbers += [item["n"] for item in json.loads(b"[%b]" % await reader.read())]
@@ -82,7 +84,7 @@ async def test_short_page_needs_one_read() -> None:
 async def test_next_read_looks_at_few_rows_after_short_chunk() -> None:
     things = Things(100, size=3)
     await read_rest(things.reader())
-    assert set(things.limits[1:]) == {12}
+    assert set(things.limits[1:]) == {12 + 1}
 
 
 async def test_page_ends_where_its_link_begins_despite_deletions() -> None:

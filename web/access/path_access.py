@@ -38,6 +38,17 @@ class OfAgent(Owned, Protocol):
     def agent_id(self) -> UUID | None: ...
 
 
+Loaded = TypeVar("Loaded", covariant=True)
+
+
+class GetById(Protocol[Loaded]):
+    """The two steps of reading a resource by its id: see `storage.postgres.shared_reads`."""
+
+    async def get_short(self, resource_id: UUID) -> Loaded | None: ...
+
+    async def get_alone(self, resource_id: UUID) -> Loaded | None: ...
+
+
 OwnedResource = TypeVar("OwnedResource", bound=Owned)
 ResourceOfAgent = TypeVar("ResourceOfAgent", bound=OfAgent)
 
@@ -47,15 +58,23 @@ def path_id(request: web.Request, name: str = "id") -> UUID:
     return require_found(parse_uuid(request.match_info[name]))
 
 
-async def load(
-    request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]], name: str = "id"
-) -> Resource:
+async def load(request: web.Request, get: GetById[Resource], name: str = "id") -> Resource:
     """Return the resource whose id is in the path, of any organization. Raise NotFound if it does not exist.
 
-    For resources that have an access rule of their own, which the handler must check. Organizations read in
-    turn.
+    For resources that have an access rule of their own, which the handler must check. Short resources are
+    read together; for a long one organizations wait for their turn.
     """
     resource_id = path_id(request, name)
+    resource = await get.get_short(resource_id)
+    if resource is not None:
+        return resource
+    async with turn_to_read(request):
+        return require_found(await get.get_alone(resource_id))
+
+
+async def load_in_turn(request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]]) -> Resource:
+    """Like `load`, for what takes several statements to read: organizations always wait for their turn."""
+    resource_id = path_id(request)
     async with turn_to_read(request):
         return require_found(await get(resource_id))
 
@@ -82,7 +101,7 @@ async def turn_to_read(request: web.Request) -> AsyncIterator[None]:
 async def load_owned(
     request: web.Request,
     caller: Caller,
-    get: Callable[[UUID], Awaitable[OwnedResource | None]],
+    get: GetById[OwnedResource],
     require: Callable[[Caller, UUID], None] = Caller.require,
 ) -> OwnedResource:
     """Return the resource whose id is in the path.
@@ -95,7 +114,7 @@ async def load_owned(
 
 
 async def load_of_agent(
-    request: web.Request, caller: Caller, get: Callable[[UUID], Awaitable[ResourceOfAgent | None]]
+    request: web.Request, caller: Caller, get: GetById[ResourceOfAgent]
 ) -> ResourceOfAgent:
     """Return the resource whose id is in the path; a run reaches those of its agent and of all agents.
 

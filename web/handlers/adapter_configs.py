@@ -1,5 +1,6 @@
 """Adapter configs: the settings with which a template's agents use an adapter."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.page_reader import Listing
+from web.page_reader import Listing, serialized
 from web.paging import answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -81,12 +82,9 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_adapter(request, caller, query["adapter"])
     configs = request.app[STORAGE].adapter_configs
-    listing = Listing(
-        lambda page: configs.list_page(caller.organizations, query["template"], query["adapter"], page),
-        find_owned(caller.organizations, configs.get),
-        serialize_adapter_config,
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(configs.list_page, caller.organizations, query["template"], query["adapter"])
+    find = find_owned(caller.organizations, configs.get)
+    return await answer_list(request, query, Listing(serialized(fetch, serialize_adapter_config), find))
 
 
 async def get_config(request: web.Request, caller: Caller) -> web.Response:

@@ -1,5 +1,6 @@
 """Adapters: packages of tools. An organization changes its own; everybody reads the public ones."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
+from web.page_reader import Listing, serialized
 from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -55,12 +56,8 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
         adapter = await adapters.get(adapter_id)
         return adapter if adapter and may_see(caller, adapter) else None
 
-    listing = Listing(
-        lambda page: adapters.list_page(caller.organizations, query["visibility"], page),
-        find,
-        serialize_adapter,
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(adapters.list_page, caller.organizations, query["visibility"])
+    return await answer_list(request, query, Listing(serialized(fetch, serialize_adapter), find))
 
 
 async def get_adapter(request: web.Request, caller: Caller) -> web.Response:

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import load
+from web.access.path_access import load_in_turn
 from web.app_keys import WAKES
 from web.json import json_response
 from web.routes import CallerRoute
@@ -16,7 +16,7 @@ async def get_context(request: web.Request, caller: Caller) -> web.Response:
     During a run it is what the run would be told now; reading it changes nothing. `system` and `text` are the
     two messages that the built-in loop sends to the model.
     """
-    context = await load(request, request.app[WAKES].get)
+    context = await load_in_turn(request, request.app[WAKES].get)
     agent = context.facts.agent
     caller.require_agent(agent.id, agent.organization_id)
     return json_response(serialize_context(context))

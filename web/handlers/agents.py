@@ -27,12 +27,13 @@ from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, to_json
-from web.paging import answer_owned_list
+from web.paging import answer_json_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.agents import (
     DATETIME_FIELDS,
+    LISTED_AGENT,
     AgentBody,
     AgentQuery,
     AgentResponse,
@@ -170,7 +171,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
     query = read_query(request, QUERY)
     filters = await read_agent_filters(request, caller, query)
     agents = request.app[STORAGE].agents
-    return await answer_owned_list(request, query, caller.organizations, agents, filters, serialize_agent)
+    return await answer_json_list(request, query, caller.organizations, agents, filters, LISTED_AGENT)
 
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:

@@ -13,10 +13,16 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.paging import answer_json_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
-from web.schemas.contacts import ContactBody, ContactQuery, ContactResponse, serialize_contact
+from web.schemas.contacts import (
+    LISTED_CONTACT,
+    ContactBody,
+    ContactQuery,
+    ContactResponse,
+    serialize_contact,
+)
 
 BODY = ContactBody()
 QUERY = ContactQuery()
@@ -56,9 +62,7 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
         period(query, "created"),
         visible_to=reach.agent_id,
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, contacts, filters, serialize_contact
-    )
+    return await answer_json_list(request, query, reach.organization_ids, contacts, filters, LISTED_CONTACT)
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:

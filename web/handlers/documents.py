@@ -19,10 +19,11 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Conflict, Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.paging import answer_json_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.documents import (
+    LISTED_DOCUMENT,
     DocumentBody,
     DocumentHitResponse,
     DocumentQuery,
@@ -83,9 +84,7 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
         query["deleted"],
         visible_to=reach.agent_id,
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, documents, filters, serialize_document
-    )
+    return await answer_json_list(request, query, reach.organization_ids, documents, filters, LISTED_DOCUMENT)
 
 
 async def search_documents(request: web.Request, caller: Caller) -> web.Response:

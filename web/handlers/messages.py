@@ -19,18 +19,19 @@ from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
-from web.app_keys import CLOCK, SETTINGS, STORAGE
+from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.constraint_errors import refusal, refusing_constraint_errors
 from web.errors import Invalid, TooLarge, Unavailable, require_found
 from web.handlers.attachments import PATH as ATTACHMENT_PATH
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.paging import answer_json_list, period
 from web.request.body import room_for_files
 from web.request.file_parts import BINARY, stored_type
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.messages import (
+    LISTED_MESSAGE,
     MessageChangesBody,
     MessageQuery,
     MessageResponse,
@@ -64,10 +65,10 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
         organization_id = await organization_for_new(request, caller, body)
         uploads = _build_uploads(request, body)
         size = attachment_bytes(len(upload.content) for upload in uploads)
-        async with request.app[STORAGE].limits.document_bytes.reserved(organization_id, size):
-            if body["sender"] is None:
-                return await _store_message(request, caller, organization_id, body, uploads)
-            return await _receive_from_sender(request, caller, organization_id, body, uploads)
+        store = _store_message if body["sender"] is None else _receive_from_sender
+        with request.app[REGISTRY].arrivals.take(caller.accountable):
+            async with request.app[STORAGE].limits.document_bytes.reserved(organization_id, size):
+                return await store(request, caller, organization_id, body, uploads)
 
 
 async def _store_message(
@@ -221,9 +222,7 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
         query["direction"],
         period(query, "created"),
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, messages, filters, serialize_message
-    )
+    return await answer_json_list(request, query, reach.organization_ids, messages, filters, LISTED_MESSAGE)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
@@ -275,6 +274,7 @@ ROUTES = (
         status=201,
         answer=MessageResponse,
         body=NEW,
+        is_arrival=True,
         idempotent=True,
         takes_files=True,
     ),

@@ -14,16 +14,17 @@ from storage.notifications.notifications import NotificationFilters, Notificatio
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
 from web.access.path_access import load, load_of_agent, load_owned, require_agent
-from web.app_keys import CLOCK, STORAGE
+from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.paging import answer_json_list, period
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.notifications import (
+    LISTED_NOTIFICATION,
     ClearBody,
     ClearedResponse,
     NewNotificationBody,
@@ -61,7 +62,8 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     answer = json_response(serialize_notification(new), status=201)
     try:
         allowed, receipt = caller.reach.organization_ids, receipt_of(request, answer)
-        await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
+        with request.app[REGISTRY].arrivals.take(caller.accountable):
+            await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
     except ReferenceMissing as error:
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
     except Forbidden as error:
@@ -93,8 +95,8 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         period(query, "created"),
         period(query, "scheduled"),
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, notifications, filters, serialize_notification
+    return await answer_json_list(
+        request, query, reach.organization_ids, notifications, filters, LISTED_NOTIFICATION
     )
 
 
@@ -191,6 +193,7 @@ ROUTES = (
         status=201,
         answer=NotificationResponse,
         body=NEW,
+        is_arrival=True,
         idempotent=True,
         run_access=RunAccess.RUNNING,
     ),

@@ -1,5 +1,6 @@
 """The caller's organizations: new ones, and their names, spending caps and pauses."""
 
+from functools import partial
 from uuid import UUID
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import PermissionDenied, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
+from web.page_reader import Listing, serialized
 from web.paging import PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -61,12 +62,8 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
     async def find(organization_id: UUID) -> Organization | None:
         return await organizations.get(organization_id) if organization_id in caller.roles else None
 
-    listing = Listing(
-        lambda page: organizations.list_page(caller.organizations, page),
-        find,
-        serialize_whole_organization,
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(organizations.list_page, caller.organizations)
+    return await answer_list(request, query, Listing(serialized(fetch, serialize_whole_organization), find))
 
 
 async def get_organization(request: web.Request, caller: Caller) -> web.Response:

@@ -18,7 +18,7 @@ from supervisors.preview.paths import Event
 from supervisors.preview.preview import Preview, preview
 from web.access.agent_references import resolve
 from web.access.auth import Caller
-from web.access.path_access import load, load_agent
+from web.access.path_access import load_agent, load_in_turn
 from web.app_keys import STATUS, STORAGE
 from web.errors import Invalid
 from web.json import json_response
@@ -72,7 +72,7 @@ def _refused_inside(name: str) -> Iterator[None]:
 
 async def _read_present(request: web.Request) -> Present:
     """Read what the rules need, with each reminder ahead by itself."""
-    present = await load(request, request.app[STATUS].present)
+    present = await load_in_turn(request, request.app[STATUS].present)
     ahead = [group for group in present.facts.pending if group.period is ActivationPeriod.AHEAD]
     if sum(group.count for group in ahead) == len(ahead):
         return present

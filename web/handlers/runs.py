@@ -23,6 +23,7 @@ from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.runs import (
+    LISTED_RUN,
     AllRunQuery,
     RunAnsweredResponse,
     RunBody,
@@ -100,8 +101,8 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
         run = await runs.get(run_id)
         return run if run and run.agent_id == agent_id else None
 
-    fetch = partial(runs.list_page, _filters(query, (), agent_id))
-    return await answer_list(request, query, Listing(fetch, find, serialize_run, _cursor))
+    read = partial(runs.list_json, _filters(query, (), agent_id), item=LISTED_RUN)
+    return await answer_list(request, query, Listing(read, find, _cursor))
 
 
 async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -112,9 +113,10 @@ async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamRespo
     query = read_query(request, ALL_QUERY)
     await require_agent(request, caller, query["agent"])
     runs = request.app[STORAGE].runs
-    fetch = partial(runs.list_page, _filters(query, caller.organizations, query["agent"]))
+    filters = _filters(query, caller.organizations, query["agent"])
     find = find_owned(caller.organizations, runs.get)
-    return await answer_list(request, query, Listing(fetch, find, serialize_run, _cursor))
+    read = partial(runs.list_json, filters, item=LISTED_RUN)
+    return await answer_list(request, query, Listing(read, find, _cursor))
 
 
 def _filters(

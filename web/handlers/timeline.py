@@ -9,7 +9,7 @@ from aiohttp import web
 
 from supervisors.timeline.timelines import MAX_PAUSES, TooManyPauses
 from web.access.auth import Caller
-from web.access.path_access import load, load_agent
+from web.access.path_access import load_agent, load_in_turn
 from web.app_keys import CLOCK, TIMELINES
 from web.errors import Invalid
 from web.json import json_response
@@ -44,7 +44,7 @@ async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
     start, end = _period(query, request.app[CLOCK].now())
     read = partial(request.app[TIMELINES].timeline, start=start, end=end)
     try:
-        timeline = await load(request, read)
+        timeline = await load_in_turn(request, read)
     except TooManyPauses:
         raise Invalid({"start": [TOO_MANY_PAUSES]}) from None
     return json_response(serialize_timeline(agent.id, start, end, timeline))

@@ -1,5 +1,6 @@
 """Tools of adapters. Those who see an adapter see its tools; only the adapter's owner changes them."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
+from web.page_reader import Listing, serialized
 from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -73,12 +74,8 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
         adapter = tool and await storage.adapters.get(tool.adapter_id)
         return tool if adapter and may_see(caller, adapter) else None
 
-    listing = Listing(
-        lambda page: storage.tools.list_page(caller.organizations, query["adapter"], page),
-        find,
-        serialize_tool,
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(storage.tools.list_page, caller.organizations, query["adapter"])
+    return await answer_list(request, query, Listing(serialized(fetch, serialize_tool), find))
 
 
 async def get_tool(request: web.Request, caller: Caller) -> web.Response:

@@ -20,7 +20,7 @@ from web.errors import Invalid, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
-from web.page_reader import Listing, PageReader
+from web.page_reader import PageReader, serialized
 from web.paging import next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
@@ -159,9 +159,8 @@ async def _answer_page(
         has_error=query["has_error"],
         started=period(query, "started"),
     )
-    listing = Listing(
+    read = serialized(
         partial(traces.list_page, reach.organization_ids, filters),
-        None,  # traces page by offset only
         serialize_trace_summary,
         lambda summary: (summary.started_at, summary.id),
     )
@@ -174,7 +173,7 @@ async def _answer_page(
         "offset": offset,
         "has_more": offset + limit < total,
     }
-    reader = PageReader(listing, Page(limit=limit, offset=offset))
+    reader = PageReader(read, Page(limit=limit, offset=offset))
     closing = b'],"pagination":' + to_json(pagination) + closing
     return await send_page(request, reader, opening + b'"results":[', closing)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from marshmallow import ValidationError
 
 from storage.model import Agent, AgentStatus, Language, Purpose, ReasoningEffort, Unpriced
+from storage.postgres.json_pages import JsonItem
 from web.fields import (
     MAX_INT32,
     MIN_INT32,
@@ -25,6 +26,7 @@ from web.fields import (
     Timezone,
     Uuid,
 )
+from web.listed_items import columns_of
 from web.paging import PageQuery
 from web.request.parsing import Body
 
@@ -247,3 +249,9 @@ def serialize_agent(agent: Agent) -> AgentResponse:
         "language": agent.language,
         "unpriced": agent.unpriced,
     }
+
+
+LISTED_AGENT = JsonItem(
+    Agent,
+    columns_of(AgentResponse, organization="organization_id", template="template_id", parent="parent_id"),
+)

@@ -7,8 +7,10 @@ from uuid import UUID
 
 from storage.channels.addresses import MAX_ADDRESS_LENGTH
 from storage.channels.contacts import Contact
+from storage.postgres.json_pages import JsonItem
 from web.fields import Email, JsonValue, Line, ListOf, Uuid
 from web.filter_fields import EmailFilter, PhoneFilter
+from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
@@ -78,3 +80,8 @@ def serialize_contact(contact: Contact) -> ContactResponse:
         "other_addresses": contact.other_addresses,
         "created_at": contact.created_at,
     }
+
+
+LISTED_CONTACT = JsonItem(
+    Contact, columns_of(ContactResponse, organization="organization_id", agent="agent_id")
+)

@@ -9,7 +9,9 @@ from marshmallow import ValidationError
 from storage.channels.document_search import MAX_HITS, DocumentHit
 from storage.channels.documents import Document
 from storage.channels.memory_paths import MAX_PATH_CHARACTERS, ROOT, InvalidPath, normalized
+from storage.postgres.json_pages import JsonItem
 from web.fields import Boolean, Integer, Line, Text, Uuid
+from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
@@ -116,6 +118,11 @@ def serialize_document(document: Document) -> DocumentResponse:
         "run": document.run_id,
         "deleted_at": document.deleted_at,
     }
+
+
+LISTED_DOCUMENT = JsonItem(
+    Document, columns_of(DocumentResponse, agent="agent_id", project="project_id", run="run_id")
+)
 
 
 class DocumentHitResponse(TypedDict):

@@ -9,9 +9,19 @@ from uuid import UUID
 from marshmallow import ValidationError
 
 from storage.channels.addresses import MAX_ADDRESS_LENGTH
-from storage.channels.messages import Attachment, Channel, Direction, Message, MessageStatus
+from storage.channels.messages import (
+    Attachment,
+    Channel,
+    Direction,
+    Message,
+    MessageStatus,
+    attachments_of,
+)
+from storage.postgres.json_pages import JsonItem
+from storage.postgres.json_values import from_json
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.json import to_json
+from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.file_fields import Files
 from web.request.parsing import Body
@@ -173,6 +183,10 @@ def serialize_message(message: Message) -> MessageResponse:
     }
 
 
+def _rewrite_attachments(text: bytes) -> bytes:
+    return to_json([_serialize_attachment(attachment) for attachment in attachments_of(from_json(text))])
+
+
 def _serialize_attachment(attachment: Attachment) -> AttachmentResponse | UploadedAttachmentResponse:
     link: AttachmentResponse = {
         "name": attachment.name,
@@ -182,3 +196,8 @@ def _serialize_attachment(attachment: Attachment) -> AttachmentResponse | Upload
     if attachment.id is None:
         return link
     return {"id": attachment.id, **link, "size": attachment.size or 0}
+
+
+LISTED_MESSAGE = JsonItem(
+    Message, columns_of(MessageResponse, agent="agent_id", contact="contact_id"), _rewrite_attachments
+)

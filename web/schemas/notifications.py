@@ -6,8 +6,10 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
+from storage.postgres.json_pages import JsonItem
 from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
 from web.filter_fields import UtcDatetime
+from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
@@ -109,3 +111,6 @@ def serialize_notification(notification: Notification | NewNotification) -> Noti
         "cleared": notification.cleared,
         "cleared_at": notification.cleared_at,
     }
+
+
+LISTED_NOTIFICATION = JsonItem(Notification, columns_of(NotificationResponse, agent="agent_id"))

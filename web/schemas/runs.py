@@ -7,10 +7,12 @@ from uuid import UUID
 
 from storage.channels.messages import Channel, MessageStatus
 from storage.model import Outcome, Run, Source
+from storage.postgres.json_pages import JsonItem
 from supervisors.engine.messages import RunAnswer, StopReply
 from supervisors.policy.decisions import WakeReason
 from web.fields import Boolean, Integer, Text, Uuid
 from web.filter_fields import OneOf, UtcDatetime
+from web.listed_items import columns_of
 from web.paging import PageQuery
 from web.request.parsing import Body
 
@@ -210,3 +212,6 @@ def serialize_run(run: Run) -> RunResponse:
         "journal": run.journal,
         "max_sleep_until": run.max_sleep_until,
     }
+
+
+LISTED_RUN = JsonItem(Run, columns_of(RunResponse, agent="agent_id", trace="id"))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from storage.errors import ConstraintError, DatabaseUnavailable, NoAnswer, NotUnique, RowLocked
+from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, NotUnique, RowLocked
 from storage.postgres.group_commit import PAUSE_SECONDS, GroupCommit
 
 
@@ -166,7 +166,7 @@ async def test_item_beyond_max_pending_is_refused_before_any_effect() -> None:
     await table.entered.wait()
     waiting = asyncio.create_task(add_all(group, "b", "c"))
     await let_others_run()
-    with pytest.raises(DatabaseUnavailable, match="too many requests are waiting"):
+    with pytest.raises(DatabaseBusy, match="too many requests are waiting"):
         await group.add("d")
     table.gate.set()
     await asyncio.gather(first, waiting)

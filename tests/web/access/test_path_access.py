@@ -12,7 +12,7 @@ from storage.ids import new_id
 from storage.model import Role
 from supervisors.fair_slots import FairSlots
 from web.access.auth import CALLER, Caller, RunScope
-from web.access.path_access import load, load_owned, path_id
+from web.access.path_access import load, load_in_turn, load_owned, path_id
 from web.app_keys import LOAD_TURNS
 from web.errors import NotFound, PermissionDenied, Unavailable
 
@@ -29,7 +29,27 @@ class Things:
     def __init__(self, *things: Thing) -> None:
         self.things = {thing.id: thing for thing in things}
 
-    async def get(self, thing_id: UUID) -> Thing | None:
+    async def get_short(self, thing_id: UUID) -> Thing | None:
+        return self.things.get(thing_id)
+
+    async def get_alone(self, thing_id: UUID) -> Thing | None:
+        return self.things.get(thing_id)
+
+
+class LongThings(Things):
+    """A store of long things, which are read alone, once its gate is open."""
+
+    def __init__(self, *things: Thing) -> None:
+        super().__init__(*things)
+        self.reading: list[UUID] = []
+        self.gate = asyncio.Event()
+
+    async def get_short(self, thing_id: UUID) -> Thing | None:
+        return None
+
+    async def get_alone(self, thing_id: UUID) -> Thing | None:
+        self.reading.append(thing_id)
+        await self.gate.wait()
         return self.things.get(thing_id)
 
 
@@ -52,43 +72,43 @@ def test_path_id_that_is_no_uuid_names_nothing() -> None:
 
 async def test_load_returns_resource_of_any_organization() -> None:
     thing = Thing(new_id(), new_id())
-    assert await load(asking_for(thing.id), Things(thing).get) == thing
+    assert await load(asking_for(thing.id), Things(thing)) == thing
 
 
 async def test_load_of_unknown_id_is_not_found() -> None:
     with pytest.raises(NotFound):
-        await load(asking_for(new_id()), Things().get)
+        await load(asking_for(new_id()), Things())
 
 
 async def test_load_owned_returns_resource_of_own_organization() -> None:
     thing = Thing(new_id(), new_id())
-    loaded = await load_owned(asking_for(thing.id), member_of(thing.organization_id), Things(thing).get)
+    loaded = await load_owned(asking_for(thing.id), member_of(thing.organization_id), Things(thing))
     assert loaded == thing
 
 
 async def test_load_owned_of_unknown_id_is_not_found() -> None:
     with pytest.raises(NotFound):
-        await load_owned(asking_for(new_id()), member_of(new_id()), Things().get)
+        await load_owned(asking_for(new_id()), member_of(new_id()), Things())
 
 
 async def test_load_owned_refuses_another_organization() -> None:
     thing = Thing(new_id(), new_id())
     with pytest.raises(PermissionDenied):
-        await load_owned(asking_for(thing.id), member_of(new_id()), Things(thing).get)
+        await load_owned(asking_for(thing.id), member_of(new_id()), Things(thing))
 
 
 async def test_load_owned_refuses_run_token() -> None:
     thing = Thing(new_id(), new_id())
     scope = RunScope(new_id(), new_id(), thing.organization_id, is_over=False)
     with pytest.raises(PermissionDenied):
-        await load_owned(asking_for(thing.id), Caller(scope.run_id, {}, scope), Things(thing).get)
+        await load_owned(asking_for(thing.id), Caller(scope.run_id, {}, scope), Things(thing))
 
 
 @pytest.mark.parametrize("role", Role)
 async def test_load_owned_applies_stricter_rule(role: Role) -> None:
     thing = Thing(new_id(), new_id())
     caller = member_of(thing.organization_id, role)
-    loading = load_owned(asking_for(thing.id), caller, Things(thing).get, Caller.require_admin)
+    loading = load_owned(asking_for(thing.id), caller, Things(thing), Caller.require_admin)
     if role is Role.MEMBER:
         with pytest.raises(PermissionDenied):
             await loading
@@ -96,29 +116,42 @@ async def test_load_owned_applies_stricter_rule(role: Role) -> None:
         assert await loading == thing
 
 
-async def test_reads_of_one_organization_leave_turns_to_others() -> None:
-    thing, turns, gate = Thing(new_id(), new_id()), FairSlots(6), asyncio.Event()
-    ours, theirs = member_of(new_id()), member_of(new_id())
-    reading: list[UUID] = []
-
-    async def get_slowly(thing_id: UUID) -> Thing:
-        reading.append(thing_id)
-        await gate.wait()
-        return thing
-
-    tasks = [asyncio.create_task(load(asking_for(thing.id, turns, ours), get_slowly)) for _ in range(20)]
+async def test_long_reads_of_one_organization_leave_turns_to_others() -> None:
+    thing, turns = Thing(new_id(), new_id()), FairSlots(6)
+    ours, theirs, long_things = member_of(new_id()), member_of(new_id()), LongThings(thing)
+    tasks = [asyncio.create_task(load(asking_for(thing.id, turns, ours), long_things)) for _ in range(20)]
     await asyncio.sleep(0)
-    assert await load(asking_for(thing.id, turns, theirs), Things(thing).get) == thing
-    assert len(reading) == 3
-    gate.set()
-    assert await asyncio.gather(*tasks) == [thing] * 20
+    assert len(long_things.reading) == 3
+    other = asyncio.create_task(load(asking_for(thing.id, turns, theirs), long_things))
+    await asyncio.sleep(0)
+    assert len(long_things.reading) == 4
+    long_things.gate.set()
+    assert await asyncio.gather(*tasks, other) == [thing] * 21
 
 
-async def test_read_without_a_turn_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.access.path_access.TURN_SECONDS", 0.01)
+async def test_short_read_needs_no_turn() -> None:
     thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
     await turns.take(caller.accountable)
+    assert await load(asking_for(thing.id, turns, caller), Things(thing)) == thing
+
+
+async def test_long_read_without_a_turn_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.access.path_access.TURN_SECONDS", 0.01)
+    thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
+    long_things = LongThings(thing)
+    long_things.gate.set()
+    await turns.take(caller.accountable)
     with pytest.raises(Unavailable):
-        await load(asking_for(thing.id, turns, caller), Things(thing).get)
+        await load(asking_for(thing.id, turns, caller), long_things)
     turns.release(caller.accountable)
-    assert await load(asking_for(thing.id, turns, caller), Things(thing).get) == thing
+    assert await load(asking_for(thing.id, turns, caller), long_things) == thing
+
+
+async def test_load_in_turn_waits_for_every_read() -> None:
+    thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
+    await turns.take(caller.accountable)
+    loading = asyncio.create_task(load_in_turn(asking_for(thing.id, turns, caller), Things(thing).get_short))
+    await asyncio.sleep(0)
+    assert not loading.done()
+    turns.release(caller.accountable)
+    assert await loading == thing

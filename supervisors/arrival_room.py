@@ -1,0 +1,72 @@
+"""The room for arrivals: requests whose writes are not yet committed, bounded in number and fair."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from uuid import UUID
+
+from supervisors.counts import decrement
+from supervisors.errors import ServiceBusy
+
+MIN_BURST = 250  # so many may come at once whatever the rate is: about as many runs may end at once
+BURST_SECONDS = 1.0
+
+
+class ArrivalRoom:
+    """Places for requests that bring something new, while they wait for their commit.
+
+    An organization may take a place while it has fewer than are free, and always a first one. So one alone
+    gets half of them, and no flood keeps another out. The number of places and how many may be taken a second
+    move with the load of the service (see `set_pace`).
+    """
+
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
+        self.limit = limit
+        self.per_second = inf
+        self.refused = 0
+        self._monotonic = monotonic
+        self._tokens = 0.0  # places that may be taken now by the rate, if there is one
+        self._refilled_at = 0.0
+        self._taken: Counter[UUID] = Counter()
+        self._total = 0
+        self._moved_at = 0.0  # when a request last left, or entered the empty room
+
+    def __repr__(self) -> str:
+        return f"<ArrivalRoom: {self._total} of {self.limit} places taken>"
+
+    @property
+    def stall_seconds(self) -> float:
+        """Return for how long no request has left although some are there."""
+        return self._monotonic() - self._moved_at if self._total else 0.0
+
+    def set_pace(self, limit: int, per_second: float) -> None:
+        """Set how many places there are, and how many may be taken a second."""
+        now, is_new = self._monotonic(), self.per_second == inf
+        refill = inf if is_new else self.per_second * (now - self._refilled_at)
+        self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
+        self._refilled_at, self.limit, self.per_second = now, limit, per_second
+
+    def require(self, organization_id: UUID) -> None:
+        """Raise ServiceBusy if there is no place for the organization now."""
+        taken = self._taken[organization_id]
+        has_turn = self.per_second == inf or self._tokens >= 1
+        if taken and not (has_turn and taken < self.limit - self._total):
+            self.refused += 1
+            raise ServiceBusy("Too many requests wait for their commit.")
+
+    @contextmanager
+    def take(self, organization_id: UUID) -> Iterator[None]:
+        """Hold a place while the block runs. Raise ServiceBusy if there is none for the organization."""
+        self.require(organization_id)
+        if not self._total:
+            self._moved_at = self._monotonic()
+        self._tokens -= 1
+        self._total += 1
+        self._taken[organization_id] += 1
+        try:
+            yield
+        finally:
+            self._total -= 1
+            decrement(self._taken, organization_id)
+            self._moved_at = self._monotonic()

@@ -1,0 +1,98 @@
+"""The admission control: it measures the load, and lets starts and arrivals give way while it is too high."""
+
+from collections import deque
+
+import structlog
+
+from supervisors.arrival_room import ArrivalRoom
+from supervisors.clock import Clock
+from supervisors.engine.run_slots import RunSlots
+from supervisors.maintenance.loop_lag import LoopLagProbe
+from supervisors.policy.admission import SAMPLE_SECONDS, Admission, Load, next_admission
+
+log = structlog.get_logger()
+
+SHARE_KEPT_FREE = 10  # a tenth of the slots
+RATE_SECONDS = 1.0  # the rate of starts is their mean over about this time
+QUIET_SECONDS = 10.0  # an overload is over when nothing has been held back or refused for so long
+REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
+
+
+class AdmissionControl:
+    """Applies the control rule to the run slots and the room for arrivals after each probe of the loop."""
+
+    def __init__(self, slots: RunSlots, arrivals: ArrivalRoom, probe: LoopLagProbe, clock: Clock) -> None:
+        self._slots = slots
+        self._arrivals = arrivals
+        self._probe = probe
+        self._admission = Admission(slots.limit)
+        self._clock = clock
+        self._starts: deque[tuple[float, int]] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
+        self._overload = OverloadLog(slots, arrivals, clock)
+
+    async def run_once(self) -> None:
+        self.apply(await self._probe.run_once())
+
+    def apply(self, lag_seconds: float) -> None:
+        """Apply the rule to the present load, with this lag of the event loop."""
+        slots, arrivals = self._slots, self._arrivals
+        load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
+        # While all runs are short, some slots stay free for organizations that have none.
+        max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
+        self._admission = next_admission(self._admission, load, max_starts)
+        starts_per_second = self._rate_of_starts()
+        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second)
+        arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
+        slots.set_pace(int(self._admission.starts), starts_per_second)
+        self._overload.note(lag_seconds)
+
+    def _rate_of_starts(self) -> float:
+        now, started = self._clock.monotonic(), self._slots.started
+        self._starts.append((now, started))
+        since, started_before = self._starts[0]
+        return (started - started_before) / (now - since) if now > since else 0.0
+
+
+class OverloadLog:
+    """Logs when an overload begins, every minute while it goes on, and when it is over."""
+
+    def __init__(self, slots: RunSlots, arrivals: ArrivalRoom, clock: Clock) -> None:
+        self._slots = slots
+        self._arrivals = arrivals
+        self._clock = clock
+        self._began_at: float | None = None  # on the monotonic clock, like the next two
+        self._busy_at = 0.0
+        self._reported_at = 0.0
+        self._refused = 0  # by its last note
+        self._refused_before = 0  # by its beginning
+
+    def note(self, lag_seconds: float) -> None:
+        """Take note of the limits that were just set."""
+        slots, refused, now = self._slots, self._arrivals.refused, self._clock.monotonic()
+        if refused > self._refused or (slots.waiting and slots.is_throttled):
+            self._busy_at = now
+            if self._began_at is None:
+                self._began_at = self._reported_at = now
+                self._refused_before = self._refused
+                log.warning("the service is busy", **self._figures(lag_seconds))
+        self._refused = refused
+        if self._began_at is None:
+            return
+        if now - self._busy_at >= QUIET_SECONDS:
+            seconds = round(self._busy_at - self._began_at, 1)
+            log.info("the service is no longer busy", seconds=seconds, refused=refused - self._refused_before)
+            self._began_at = None
+        elif now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            seconds = round(now - self._began_at)
+            log.warning("the service is still busy", seconds=seconds, **self._figures(lag_seconds))
+
+    def _figures(self, lag_seconds: float) -> dict[str, float]:
+        slots, arrivals = self._slots, self._arrivals
+        return {
+            "starting_limit": slots.starting_limit,
+            "queued": slots.waiting,
+            "arrivals_limit": arrivals.limit,
+            "refused": arrivals.refused - self._refused_before,
+            "lag_ms": round(lag_seconds * 1000, 1),
+        }

@@ -1,0 +1,121 @@
+"""The rule for overload: how many runs may be starting, and how many arrivals may be uncommitted. Pure.
+
+Both limits are at their maximum while the service keeps up. When it does not, they shrink by a share of what
+they are, and grow again once the load allows it, so that they settle near the load that the service can bear.
+They follow the lag of the event loop, which delays every answer; that of arrivals also falls while the
+database commits nothing.
+
+While a backlog stands, that is, while starts have been waiting for earlier ones for some time, arrivals have
+a rate, too: no more is taken in than is started. To take in more would only make the wait longer, and leave
+less time for runs.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf
+
+SAMPLE_SECONDS = 0.05  # between two applications of the rule
+SMOOTHING = 0.2  # the weight of the latest sample in the mean lag
+
+LEAST_SHARE = 3  # starts keep a third of their maximum: with fewer, each would gain little and all lose much
+START_LAG_SECONDS = 0.02  # of the mean: from here on fewer runs start
+START_RELIEF_SECONDS = 0.01  # below it more do
+
+MIN_ARRIVALS = 8
+MAX_ARRIVALS = 1000
+ARRIVAL_LAG_SECONDS = 0.04  # of the mean
+ARRIVAL_RELIEF_SECONDS = 0.02
+
+BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
+STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
+ARRIVALS_PER_START = 1.05  # while a backlog stands
+MIN_ARRIVALS_PER_SECOND = 20.0
+STALL_SECONDS = 1.0  # for so long the database may commit nothing
+
+DECREASE = 0.9
+INCREASE = 1.05
+STEP = 1.0
+
+SHORT_WAIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The signals of one sample, in seconds.
+
+    `lag`: how late the event loop is. `backlog`: how long the first start in line has waited, if it waits for
+    runs that start, 0 if for runs that take long. `stall`: for how long the database has committed no arrival
+    although some wait.
+    """
+
+    lag: float
+    backlog: float = 0.0
+    stall: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the rule has decided, and what it remembers of the last samples. Fractions of the limits count.
+
+    `starts`: how many runs may be starting. `arrivals`: how many arrivals may wait for their commit.
+    `lag`: the mean. `backlog_for`: for how long there has been a backlog, less the time without one.
+    """
+
+    starts: float
+    arrivals: float = MAX_ARRIVALS
+    lag: float = 0.0
+    backlog_for: float = 0.0
+
+    def arrivals_per_second(self, starts_per_second: float) -> float:
+        """Return how many arrivals may be taken in a second: no more than start, while a backlog stands."""
+        if self.backlog_for < STANDING_SECONDS:
+            return inf
+        return max(MIN_ARRIVALS_PER_SECOND, ARRIVALS_PER_START * starts_per_second)
+
+
+def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
+    """Return what follows from the last decision and another sample."""
+    lag = last.lag + SMOOTHING * (load.lag - last.lag)
+    is_stalled = load.stall > STALL_SECONDS
+    step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
+    return replace(
+        last,
+        starts=_moved(
+            last.starts,
+            min_starts(max_starts),
+            max_starts,
+            is_high=lag > START_LAG_SECONDS,
+            is_low=lag < START_RELIEF_SECONDS,
+        ),
+        arrivals=_moved(
+            last.arrivals,
+            MIN_ARRIVALS,
+            MAX_ARRIVALS,
+            is_high=lag > ARRIVAL_LAG_SECONDS or is_stalled,
+            is_low=lag < ARRIVAL_RELIEF_SECONDS,
+        ),
+        lag=lag,
+        backlog_for=min(STANDING_SECONDS, max(0.0, last.backlog_for + step)),
+    )
+
+
+def min_starts(max_starts: int) -> int:
+    """Return how many runs may be starting however high the load is."""
+    return ceil(max_starts / LEAST_SHARE)
+
+
+def _moved(limit: float, minimum: float, maximum: float, *, is_high: bool, is_low: bool) -> float:
+    if is_high:
+        limit *= DECREASE
+    elif is_low:
+        limit = limit * INCREASE + STEP
+    return max(minimum, min(maximum, limit))
+
+
+def wait_estimate(ahead: int, starts_per_second: float) -> float | None:
+    """Return in how many seconds a start comes that `ahead` others precede; None if nothing starts."""
+    return (ahead + 1) / starts_per_second if starts_per_second > 0 else None
+
+
+def is_short_wait(estimate: float | None) -> bool:
+    """Return whether a start comes so soon that it need not be stored that it waits."""
+    return estimate is not None and estimate <= SHORT_WAIT_SECONDS

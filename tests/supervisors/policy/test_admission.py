@@ -1,0 +1,139 @@
+"""The rule for overload: bounds, monotony, recovery, and how it settles on a service of limited capacity."""
+
+from collections.abc import Callable
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisors.policy.admission import (
+    ARRIVAL_LAG_SECONDS,
+    ARRIVALS_PER_START,
+    BACKLOG_SECONDS,
+    MAX_ARRIVALS,
+    MIN_ARRIVALS,
+    SAMPLE_SECONDS,
+    STALL_SECONDS,
+    STANDING_SECONDS,
+    START_LAG_SECONDS,
+    Admission,
+    Load,
+    is_short_wait,
+    min_starts,
+    next_admission,
+    wait_estimate,
+)
+
+MAX_STARTS = 100
+MIN_STARTS = min_starts(MAX_STARTS)
+OPEN = Admission(MAX_STARTS)
+CALM = Load(0.0)
+BACKLOG = Load(0.0, backlog=2 * BACKLOG_SECONDS)
+
+seconds = st.floats(0, 30)
+loads = st.builds(Load, seconds, seconds, seconds)
+admissions = st.builds(
+    Admission,
+    st.floats(MIN_STARTS, MAX_STARTS),
+    st.floats(MIN_ARRIVALS, MAX_ARRIVALS),
+    seconds,
+    st.floats(0, STANDING_SECONDS),
+)
+
+
+def after(last: Admission, load: Load, seconds: float) -> Admission:
+    """Return what the rule says after it was applied for so long."""
+    for _ in range(round(seconds / SAMPLE_SECONDS)):
+        last = next_admission(last, load, MAX_STARTS)
+    return last
+
+
+@given(admissions, st.lists(loads, max_size=30))
+def test_limits_stay_within_their_bounds(begin: Admission, course: list[Load]) -> None:
+    admission = begin
+    for load in course:
+        admission = next_admission(admission, load, MAX_STARTS)
+        assert MIN_STARTS <= admission.starts <= MAX_STARTS
+        assert MIN_ARRIVALS <= admission.arrivals <= MAX_ARRIVALS
+        assert admission.arrivals_per_second(10.0) >= 10.0
+
+
+@given(admissions, loads, loads)
+def test_higher_load_never_gives_higher_limits(begin: Admission, one: Load, other: Load) -> None:
+    worse = Load(max(one.lag, other.lag), max(one.backlog, other.backlog), max(one.stall, other.stall))
+
+    under_one, under_worse = (next_admission(begin, load, MAX_STARTS) for load in (one, worse))
+
+    assert under_worse.starts <= under_one.starts
+    assert under_worse.arrivals <= under_one.arrivals
+    assert under_worse.arrivals_per_second(50.0) <= under_one.arrivals_per_second(50.0)
+
+
+@given(admissions.filter(lambda admission: admission.lag <= 1))
+def test_limits_recover_within_five_seconds(begin: Admission) -> None:
+    admission = after(begin, CALM, 5)
+
+    assert (admission.starts, admission.arrivals) == (MAX_STARTS, MAX_ARRIVALS)
+    assert admission.arrivals_per_second(50.0) == inf
+
+
+def test_single_late_moment_changes_little() -> None:
+    admission = next_admission(OPEN, Load(START_LAG_SECONDS * 4), MAX_STARTS)
+
+    assert admission.starts == MAX_STARTS
+
+
+def test_lasting_lag_lowers_both_limits() -> None:
+    admission = after(OPEN, Load(ARRIVAL_LAG_SECONDS * 1.5), 3)
+
+    assert admission.starts < MAX_STARTS / 2
+    assert admission.arrivals < MAX_ARRIVALS / 2
+
+
+def test_standing_backlog_takes_in_no_more_than_starts() -> None:
+    burst = after(OPEN, BACKLOG, STANDING_SECONDS / 2)
+    assert burst.arrivals_per_second(100.0) == inf
+
+    standing = after(OPEN, BACKLOG, STANDING_SECONDS + 1)
+    assert standing.arrivals_per_second(100.0) == 100.0 * ARRIVALS_PER_START
+    assert standing.arrivals_per_second(0.0) > 0
+    assert (standing.starts, standing.arrivals) == (MAX_STARTS, MAX_ARRIVALS), "fewer starts lengthen it"
+
+    assert after(standing, CALM, SAMPLE_SECONDS).arrivals_per_second(100.0) == inf
+
+
+def test_stalled_database_lowers_only_the_limit_of_arrivals() -> None:
+    admission = after(OPEN, Load(0.0, stall=STALL_SECONDS * 2), 3)
+
+    assert admission.arrivals < MAX_ARRIVALS / 2
+    assert admission.starts == MAX_STARTS
+
+
+def test_single_slot_stays() -> None:
+    assert next_admission(Admission(1), Load(10.0), max_starts=1).starts == 1
+
+
+def settle(lag_of: Callable[[float], float], rounds: int = 800) -> list[float]:
+    """Return the limits of starts over time, if the lag follows from the limit."""
+    admission, course = OPEN, []
+    for _ in range(rounds):
+        admission = next_admission(admission, Load(lag_of(admission.starts)), MAX_STARTS)
+        course.append(admission.starts)
+    return course[rounds // 2 :]
+
+
+@pytest.mark.parametrize("bearable", [40, 50, 70])
+def test_limit_settles_near_what_the_service_bears(bearable: float) -> None:
+    course = settle(lambda starts: START_LAG_SECONDS * starts / bearable)
+
+    assert max(course) <= bearable * 1.3
+    assert min(course) >= bearable * 0.4
+
+
+def test_wait_is_estimated_by_the_rate_of_starts() -> None:
+    assert wait_estimate(ahead=23, starts_per_second=2.0) == 12.0
+    assert wait_estimate(ahead=0, starts_per_second=0.0) is None
+    assert is_short_wait(1.0)
+    assert not is_short_wait(60.0)
+    assert not is_short_wait(None)
