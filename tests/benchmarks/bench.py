@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -50,7 +49,6 @@ class Service:
     process: ServiceProcess
     client: Client
     organization: str
-    listening_at: float  # by time.perf_counter()
 
     @property
     def name(self) -> str:
@@ -97,22 +95,29 @@ class Bench:
         self, database: Database, sections: Sections | None = None, tree: Tree = HERE
     ) -> AsyncIterator[Service]:
         """Run a service on this database, with a new organization."""
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+        async with (
+            self.process_on(database, sections, tree) as process,
+            aiohttp.ClientSession(connector=connector) as session,
+        ):
+            client = await sign_up(session, process.url)
+            organizations = await client.get("/api/organizations/organizations/")
+            server = Server(tree.name, process.url, process.pid, database)
+            yield Service(server, process, client, organizations[0]["id"])
+
+    @asynccontextmanager
+    async def process_on(
+        self, database: Database, sections: Sections | None = None, tree: Tree = HERE
+    ) -> AsyncIterator[ServiceProcess]:
+        """Run a service on this database, which has not been used when the block begins."""
         settings: Sections = {
             "server": {"port": 0},
             "database": {"url": database.url},
             **(sections or {}),
         }
         name = f"service{next(self._numbers)}"
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-        async with (
-            serving(self.directory, name, settings, tree.launch) as process,
-            aiohttp.ClientSession(connector=connector) as session,
-        ):
-            listening_at = time.perf_counter()
-            client = await sign_up(session, process.url)
-            organizations = await client.get("/api/organizations/organizations/")
-            server = Server(tree.name, process.url, process.pid, database)
-            yield Service(server, process, client, organizations[0]["id"], listening_at)
+        async with serving(self.directory, name, settings, tree.launch) as process:
+            yield process
 
     @asynccontextmanager
     async def services(self, sections: Sections | None = None) -> AsyncIterator[Sequence[Service]]:

@@ -51,9 +51,11 @@ async def measure(bench: Bench) -> Result:
     async with bench.database() as database, bench.service() as empty:
         await _fill(bench, database)
         began = time.perf_counter()
+        async with bench.process_on(database) as process:
+            started_after = time.perf_counter() - began
+            idle = await _idle_seconds(bench, database)
+            resident = resident_bytes(process.pid)
         async with bench.service_on(database) as full:
-            started_after = full.listening_at - began
-            resident, idle = await _idle(bench, full)
             gets = await _in_turn(bench, full, empty, _gets)
             posts = await _in_turn(bench, full, empty, post_requests)
     figures = [
@@ -81,14 +83,13 @@ async def _fill(bench: Bench, database: Database) -> None:
     await connection.close()
 
 
-async def _idle(bench: Bench, service: Service) -> tuple[int, float]:
-    """Return the resident bytes of the idle service, and PostgreSQL's seconds of a minute."""
+async def _idle_seconds(bench: Bench, database: Database) -> float:
+    """Return PostgreSQL's seconds of processor time in an idle minute."""
     seconds = QUICK_IDLE_SECONDS if bench.is_quick else IDLE_SECONDS
     await asyncio.sleep(SETTLE_SECONDS)
-    before = cpu_seconds(service.server.database.postmaster)
+    before = cpu_seconds(database.postmaster)
     await asyncio.sleep(seconds)
-    used = cpu_seconds(service.server.database.postmaster) - before
-    return resident_bytes(service.server.pid), used * 60 / seconds
+    return (cpu_seconds(database.postmaster) - before) * 60 / seconds
 
 
 async def _in_turn(bench: Bench, full: Service, empty: Service, requests: Requests) -> float:
