@@ -26,7 +26,7 @@ class ArrivalRoom:
         self.per_second = inf
         self.refused = 0
         self._monotonic = monotonic
-        self._tokens = 0.0  # places that may be taken now by the rate, if there is one
+        self._tokens: float = MIN_BURST  # places that may be taken now by the rate, if there is one
         self._refilled_at = 0.0
         self._taken: Counter[UUID] = Counter()
         self._total = 0
@@ -42,10 +42,12 @@ class ArrivalRoom:
 
     def set_pace(self, limit: int, per_second: float) -> None:
         """Set how many places there are, and how many may be taken a second."""
-        now, is_new = self._monotonic(), self.per_second == inf
-        refill = inf if is_new else self.per_second * (now - self._refilled_at)
-        self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
-        self._refilled_at, self.limit, self.per_second = now, limit, per_second
+        if per_second < inf:
+            now = self._monotonic()
+            refill = per_second * (now - self._refilled_at)
+            self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
+            self._refilled_at = now
+        self.limit, self.per_second = limit, per_second
 
     def require(self, organization_id: UUID) -> None:
         """Raise ServiceBusy if there is no place for the organization now."""
@@ -61,7 +63,8 @@ class ArrivalRoom:
         self.require(organization_id)
         if not self._total:
             self._moved_at = self._monotonic()
-        self._tokens -= 1
+        if self.per_second < inf:
+            self._tokens -= 1
         self._total += 1
         self._taken[organization_id] += 1
         try:

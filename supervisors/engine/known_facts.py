@@ -57,7 +57,8 @@ def known_while_waiting(facts: AgentFacts, clock_steps: int, queue_length: int) 
     """
     if facts.budgets or queue_length >= MAX_QUEUED or _has_reminder(facts):
         return None
-    return KnownFacts(facts, clock_steps)
+    # As stored: the times of a hold by the present wall clock are computed from the stored ones again.
+    return KnownFacts(replace(facts, held_between=None), clock_steps)
 
 
 def _has_reminder(facts: AgentFacts) -> bool:

@@ -58,16 +58,18 @@ class Admission:
 
     `starts`: how many runs may be starting. `arrivals`: how many arrivals may wait for their commit.
     `lag`: the mean. `backlog_for`: for how long there has been a backlog, less the time without one.
+    `is_standing`: the backlog stands, until it has been away as long as it has taken to stand.
     """
 
     starts: float
     arrivals: float = MAX_ARRIVALS
     lag: float = 0.0
     backlog_for: float = 0.0
+    is_standing: bool = False
 
     def arrivals_per_second(self, starts_per_second: float) -> float:
         """Return how many arrivals may be taken in a second: no more than start, while a backlog stands."""
-        if self.backlog_for < STANDING_SECONDS:
+        if not self.is_standing:
             return inf
         return max(MIN_ARRIVALS_PER_SECOND, ARRIVALS_PER_START * starts_per_second)
 
@@ -77,6 +79,7 @@ def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
     lag = last.lag + SMOOTHING * (load.lag - last.lag)
     is_stalled = load.stall > STALL_SECONDS
     step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
+    backlog_for = min(STANDING_SECONDS, max(0.0, last.backlog_for + step))
     return replace(
         last,
         starts=_moved(
@@ -94,7 +97,8 @@ def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
             is_low=lag < ARRIVAL_RELIEF_SECONDS,
         ),
         lag=lag,
-        backlog_for=min(STANDING_SECONDS, max(0.0, last.backlog_for + step)),
+        backlog_for=backlog_for,
+        is_standing=backlog_for >= STANDING_SECONDS or (last.is_standing and backlog_for > 0),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.events import reader
-from supervisors.engine import requests, update_plans
+from supervisors.engine import known_facts, requests, update_plans
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
@@ -84,6 +84,13 @@ PLANTED = (
         "signals <= WITHOUT_NEWS or",
         "not signals <= {Signal.CLEARED, Signal.RELOAD} or",
         0,
+    ),
+    PlantedBug(
+        "the known times of a hold are taken for the stored ones",
+        known_facts.known_while_waiting,
+        "replace(facts, held_between=None)",
+        "facts",
+        790,
     ),
     PlantedBug(
         "a new message does not extend a hold",

@@ -10,7 +10,7 @@ from storage.channels.messages import Message
 from storage.history.traces import TraceSummary
 from storage.ids import new_id
 from storage.model import Agent
-from storage.postgres.page_conditions import PageConditions, fetch_page, long_columns
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page, long_columns
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import NOW
@@ -36,6 +36,27 @@ def test_cursor_and_given_values_become_conditions() -> None:
     assert conditions.into(STATEMENT) == (
         "SELECT 1 WHERE id = ANY($1) AND (created_at, id) < ($4, $5) AND cleared = $6 LIMIT $2 OFFSET $3"
     )
+
+
+def test_page_until_a_cursor_includes_its_item() -> None:
+    cursor = (NOW, new_id())
+    conditions = PageConditions(OWNERS, Page(until=cursor), "created_at, id")
+    assert "(created_at, id) >= ($4, $5)" in conditions.into(STATEMENT)
+    assert conditions.parameters[3:] == list(cursor)
+
+
+def test_numbers_of_frequent_pages_stand_in_the_statement() -> None:
+    statement = "SELECT 1 FROM unnest(/* organizations */) WHERE true/* and */ LIMIT /* rows */"
+    one, two = (new_id(),), (new_id(), new_id())
+    usual = OrganizationsPage(one, Page(limit=101), "created_at, id")
+    rare = OrganizationsPage(two, Page(limit=100, offset=1), "created_at, id")
+
+    assert usual.into(statement) == "SELECT 1 FROM unnest(ARRAY[$1::uuid]) WHERE true LIMIT 101"
+    assert usual.parameters == [*one, 101, 0]
+    assert rare.into(statement) == (
+        "SELECT 1 FROM unnest($1::uuid[]) WHERE true LIMIT $2::bigint + $3::bigint"
+    )
+    assert rare.parameters == [two, 100, 1]
 
 
 LIST = """

@@ -3,9 +3,10 @@
 import pytest
 
 from storage.model import Agent
+from storage.postgres.pool import Pool
 from supervisors.engine.messages import StopRequest
 from supervisors.policy.phases import Phase
-from tests.supervisors.world import World
+from tests.supervisors.world import World, open_world
 
 HOUR = 3600
 WINDOW = 60
@@ -52,6 +53,23 @@ async def test_message_after_clock_step_extends_the_hold(
     await ends_after(world, agent, WINDOW)
     reasons = {run.wake_reason for run in await world.ledger(agent)}
     assert reasons - {"run_requested"} == {"notification:sms"}
+
+
+async def test_queued_start_after_clock_step_needs_no_second_hold(pool: Pool) -> None:
+    """Check I5: the hold has ended when the start is queued, whatever the wall clock shows later."""
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent(debounce_window_seconds=WINDOW)
+        await world.sms(agent)
+        await world.advance(10)
+        world.clock.step(HOUR)
+        await world.scan.run_once()
+        run = await world.start(await world.agent())
+        await world.advance(WINDOW)
+        assert await world.phase(agent) is Phase.QUEUED
+
+        await run.end()
+
+        assert [reason for _, reason in await world.wakes(agent)] == ["notification:sms"]
 
 
 async def test_several_clock_steps_leave_the_hold_its_length(world: World) -> None:

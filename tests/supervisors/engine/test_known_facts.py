@@ -60,12 +60,12 @@ def after_queueing(seen: AgentFacts, queue_length: int = 0) -> KnownFacts | None
 
 
 def test_queued_start_leaves_what_is_pending() -> None:
-    known = after_queueing(facts(state(version=7), waiting()))
+    known = after_queueing(facts(state(version=7), waiting(), held_between=(NOW, NOW)))
 
     assert known is not None
     left = known.facts.state
     assert (left.version, left.queued_at, left.phase) == (8, NOW, "queued")
-    assert known.facts.pending == (waiting(),)
+    assert (known.facts.pending, known.facts.held_between) == ((waiting(),), None)
 
 
 def test_starts_in_a_long_queue_leave_nothing_known() -> None:
