@@ -19,7 +19,7 @@ class Pace:
     warm_up_seconds: float = 2.0
 
 
-QUICK = Pace(seconds=1.5, rounds=2, warm_up_seconds=0.7)
+QUICK = Pace(seconds=1.5, rounds=3, warm_up_seconds=0.7)
 
 
 @dataclass(frozen=True, slots=True)
