@@ -29,21 +29,8 @@ INSERT = """
 INSERT INTO notification (id, organization_id, agent_id, title, body, priority, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
-# An agent as clients see it is in several tables; all other resources are one row each.
-SELECT_AGENT = """
-SELECT a.*,
-       s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
-       s.last_wake_interrupted_sleep_until,
-       t.name AS template_name, coalesce(p.name, '') AS parent_name,
-       ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
-FROM agent a
-JOIN agent_state s ON s.agent_id = a.id
-LEFT JOIN template t ON t.id = a.template_id
-LEFT JOIN agent p ON p.id = a.parent_id
-WHERE a.id = $1
-"""
 SELECT = {
-    "agent": SELECT_AGENT,
+    "agent": "SELECT * FROM agent WHERE id = $1",
     "contact": "SELECT * FROM contact WHERE id = $1",
     "document": "SELECT * FROM document WHERE id = $1",
     "message": "SELECT * FROM message WHERE id = $1",

@@ -109,6 +109,7 @@ class Judge(Nobody):
 
     def regained_lead(self) -> None:
         self._led_until = None
+        self.waits.start_again()
 
     def begins(self) -> None:
         """Take note that a process begins, which knows only the stored times of messages."""

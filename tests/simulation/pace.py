@@ -49,6 +49,10 @@ class Waits:
         self._limit = self._slots
         self._since.clear()
 
+    def start_again(self) -> None:
+        """Take note that starts are allowed again: until now nothing could come of any wait."""
+        self._since.clear()
+
     def paced(self, limit: int) -> None:
         """Take note of the limit of starting runs."""
         self.has_pace = True

@@ -44,7 +44,7 @@ def test_limits_shrink_under_lag_and_recover() -> None:
     service = Service()
     service.let_pass(2, HIGH_LAG)
     assert service.slots.starting_limit == min_starts(36)
-    assert service.arrivals.limit < MAX_ARRIVALS / 10
+    assert service.arrivals.limit == MIN_ARRIVALS
 
     service.let_pass(5)
 
