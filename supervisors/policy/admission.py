@@ -20,7 +20,7 @@ LEAST_SHARE = 3  # starts keep a third of their maximum: with fewer, each would 
 START_LAG_SECONDS = 0.02  # of the mean: from here on fewer runs start
 START_RELIEF_SECONDS = 0.01  # below it more do
 
-MIN_ARRIVALS = 128  # one organization gets half of them: about what the database commits in 0.05 seconds
+MIN_ARRIVALS = 64  # one organization gets half of them: about what the database commits in 0.03 seconds
 MAX_ARRIVALS = 1000
 ARRIVAL_LAG_SECONDS = 0.04  # of the mean
 ARRIVAL_RELIEF_SECONDS = 0.02

@@ -3,11 +3,13 @@
     python -m tests.benchmarks.cycle_load HOST PORT DATABASE_URL SECONDS < requests
 
 stdin holds whole requests as JSON, by the id of the agent that each wakes. Nothing waits for a batch: an
-agent that sleeps is sent to over the next free connection, whatever the others do. After SECONDS it sends
-nothing more, and waits until all agents sleep. Prints
+agent that sleeps is sent to over the next free connection, whatever the others do. A connection whose request
+is refused because the service is busy pauses. After SECONDS it sends nothing more, and waits until all agents
+sleep. Prints
 
 - `operations`: the cycles, those after SECONDS included
 - `seconds` and `in_time`: SECONDS, which begin when the load is steady, and the cycles that ended in them
+- `refused`: the requests that were refused
 - `busy`: for how much of the time this process used a core
 - `watching`: PostgreSQL's seconds of processor time for the question which agents sleep, to be subtracted
 """
@@ -34,6 +36,8 @@ POLL_SECONDS = 0.02
 SWEEP_SECONDS = 0.5
 MAX_COMMIT_DELAY = timedelta(seconds=0.1)  # of most commits; a sweep finds those that were visible later
 PATIENCE_SECONDS = 60.0
+PAUSE_SECONDS = 0.1  # after a refusal
+BUSY = 503
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 ASLEEP_SINCE = """
@@ -47,12 +51,16 @@ class Sender(Connection):
     def __init__(self, load: "CycleLoad") -> None:
         super().__init__()
         self._load = load
+        self._agent: UUID
 
-    def send(self, request: bytes) -> None:
+    def send(self, agent: UUID, request: bytes) -> None:
+        self._agent = agent
         self.transport.write(request)
 
     def answered(self, status: int, body: bytes) -> None:
-        if status != 201:
+        if status == BUSY:
+            self._load.on_refused(self, self._agent)
+        elif status != 201:
             self.failed(f"an answer that is no success: {status} {body[:500]!r}")
         else:
             self._load.on_free(self)
@@ -74,6 +82,7 @@ class CycleLoad:
         self._failure: str = ""
         self._is_over = False
         self.cycles = 0
+        self.refused = 0
 
     async def start(self, host: str, port: int) -> None:
         """Learn when each agent slept last, and send to all of them."""
@@ -103,6 +112,12 @@ class CycleLoad:
         self._free.append(sender)
         self._send()
 
+    def on_refused(self, sender: Sender, agent: UUID) -> None:
+        self.refused += 1
+        self._awake.discard(agent)
+        self._asleep.append(agent)
+        asyncio.get_running_loop().call_later(PAUSE_SECONDS, self.on_free, sender)
+
     def on_failure(self, message: str) -> None:
         self._failure = self._failure or message
 
@@ -129,7 +144,7 @@ class CycleLoad:
         while self._free and self._asleep and not self._is_over:
             agent = self._asleep.popleft()
             self._awake.add(agent)
-            self._free.popleft().send(self._requests[agent])
+            self._free.popleft().send(agent, self._requests[agent])
 
 
 async def measure(
@@ -152,6 +167,7 @@ async def measure(
         "operations": load.cycles,
         "seconds": took,
         "in_time": in_time,
+        "refused": load.refused,
         "busy": busy,
         "watching": watching,
     }
