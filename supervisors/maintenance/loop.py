@@ -25,8 +25,8 @@ async def repeat(
 ) -> NoReturn:
     """Call `run_once` for ever, with a pause after each call. An error is logged, and the loop goes on.
 
-    An error that repeats is logged once. If it `counts` many rows, the pause is longer the longer both of the last
-    two calls took: one of them may have waited for a busy machine.
+    An error that repeats is logged once. If it `counts` many rows, the pause is longer the longer both of
+    the last two calls took: one of them may have waited for a busy machine.
     """
     last_error = ""
     last_took = 0.0
