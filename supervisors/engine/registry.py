@@ -134,11 +134,11 @@ class Registry:
         """Have the agent's supervisor reconcile soon. Never fails, never blocks."""
         supervisor = self._get_supervisor(agent_id)
         if signal is Signal.NOTIFIED:
-            supervisor.known = None
             supervisor.hold_clock.note_notification()
             if supervisor.run is not None:
                 supervisor.run.is_notified = True
         if signal in DUE_SIGNALS and not supervisor.is_handling and self.slots.waits_briefly(agent_id):
+            supervisor.known = None if signal is Signal.NOTIFIED else supervisor.known
             return  # it is due already and reconciles when it gets a slot; a read under way may be too old
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
