@@ -9,8 +9,9 @@ import pytest
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
+from storage.postgres.json_reads import MAX_ROWS
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
-from storage.postgres.shared_reads import MAX_ROWS, SHORT_BYTES, SharedReads
+from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
 from tests.storage.postgres.test_pool import end_connections
 
 CREATE = "CREATE TABLE thing (id uuid PRIMARY KEY, text text, document json, list text[])"
@@ -83,6 +84,12 @@ async def test_missing_row_is_none_beside_others(recording: RecordingPool) -> No
     get, unknown = reads_of(recording), new_id()
     known = await stored(recording, "a")
     assert [*await asyncio.gather(get(unknown), get(known))] == [None, ("a", None, None)]
+
+
+async def test_missing_row_of_short_columns_takes_one_statement(recording: RecordingPool) -> None:
+    get, unknown = SharedReads("things", recording, GET, build), new_id()
+    assert await get(unknown) is None
+    assert (recording.together, recording.alone) == ([[unknown]], [])
 
 
 async def test_statement_reads_limited_number_of_rows(recording: RecordingPool) -> None:
