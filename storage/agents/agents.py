@@ -23,8 +23,7 @@ from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import to_json
-from storage.postgres.page_conditions import fetch_page
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.paging import JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -243,12 +242,8 @@ class Agents:
         if has_webhook:
             self._on_webhook_stored()
 
-    async def list_page(self, filters: AgentFilters, page: Page) -> Chunk[Agent]:
-        """List one page of the agents, newest first."""
-        return await fetch_page(self._pool, Agent, PAGE, page_conditions(filters, page))
-
     async def list_json(self, filters: AgentFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
+        """List one page of the agents, newest first, as JSON."""
         return await fetch_json(self._pool, item, PAGE, page_conditions(filters, page.with_next()))
 
     async def update(

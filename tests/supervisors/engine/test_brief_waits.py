@@ -10,7 +10,7 @@ from supervisors.policy.phases import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
 
-MANY = 10.0  # starts a second: whoever waits has its turn soon
+MANY = 10.0  # starts a second: each waiting agent has its turn soon
 ONE_SLOT = {"max_concurrent": 1}
 
 
