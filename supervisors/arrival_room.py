@@ -8,7 +8,7 @@ from uuid import UUID
 from supervisors.counts import decrement
 from supervisors.errors import ServiceBusy
 
-MIN_BURST = 250  # so many may come at once whatever the rate is: about as many runs may end at once
+MIN_BURST = 250  # places that may be taken at once at any rate: about as many runs may end at once
 BURST_SECONDS = 1.0
 
 

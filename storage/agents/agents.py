@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -22,8 +23,7 @@ from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import to_json
-from storage.postgres.page_conditions import fetch_page
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.paging import JsonChunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -90,7 +90,10 @@ LEFT JOIN agent p ON p.id = a.parent_id
 ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
 """
 
-GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+GET_ORGANIZATION_ID = """
+SELECT id, organization_id FROM agent
+WHERE id = ANY((SELECT $1::uuid[])::uuid[]) AND deleted_at IS NULL /* and */
+"""
 
 # Deleted agents, too: their rows stay for as long as other rows refer to them.
 GET_RETAINED = """
@@ -195,6 +198,9 @@ class Agents:
         self.get_retained = SharedReads(
             "retained agents", pool, GET_RETAINED, partial(from_row, RetainedAgent)
         )
+        self.get_organization_id: SharedReads[UUID] = SharedReads(
+            "organizations of agents", pool, GET_ORGANIZATION_ID, itemgetter("organization_id")
+        )
 
     async def insert(
         self,
@@ -236,16 +242,8 @@ class Agents:
         if has_webhook:
             self._on_webhook_stored()
 
-    async def get_organization_id(self, agent_id: UUID) -> UUID | None:
-        organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION_ID, agent_id)
-        return organization_id
-
-    async def list_page(self, filters: AgentFilters, page: Page) -> Chunk[Agent]:
-        """List one page of the agents, newest first."""
-        return await fetch_page(self._pool, Agent, PAGE, page_conditions(filters, page))
-
     async def list_json(self, filters: AgentFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
+        """List one page of the agents, newest first, as JSON."""
         return await fetch_json(self._pool, item, PAGE, page_conditions(filters, page.with_next()))
 
     async def update(

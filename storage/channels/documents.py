@@ -13,7 +13,7 @@ from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
 from storage.postgres.json_pages import JsonItem, fetch_json
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions
 from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
@@ -177,13 +177,8 @@ class Documents:
         async with self._limit.reserved(document.organization_id, _bytes_of(document)):
             await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
 
-    async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
-        """List one page of the documents, newest first."""
-        statement, conditions = _listing(filters, page)
-        return await fetch_page(self._pool, Document, statement, conditions)
-
     async def list_json(self, filters: DocumentFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
+        """List one page of the documents, newest first, as JSON."""
         statement, conditions = _listing(filters, page.with_next())
         return await fetch_json(self._pool, item, statement, conditions)
 

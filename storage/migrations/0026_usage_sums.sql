@@ -1,6 +1,10 @@
 -- The sums that summaries of usage read. Triggers keep them in the transaction that inserts or deletes records,
 -- whoever does so, so they always equal a count of the records.
 
+-- Until this is committed, an older version that still leads waits with its records. Without the lock, one that it
+-- inserts after the sums below and before the triggers would be in neither.
+LOCK TABLE usage_record IN SHARE ROW EXCLUSIVE MODE;
+
 -- The calls of an organization by UTC hour: a period of many days is a few thousand rows.
 CREATE TABLE usage_hour (
     organization_id uuid NOT NULL,

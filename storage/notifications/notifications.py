@@ -35,7 +35,7 @@ from storage.organization_limits import OrganizationLimits
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.leadership import Sleep
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions
 from storage.postgres.paging import Chunk, JsonChunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
@@ -193,12 +193,8 @@ class Notifications:
         if agent_ids:
             self._on_commit(list(agent_ids))
 
-    async def list_page(self, filters: NotificationFilters, page: Page) -> Chunk[Notification]:
-        """List one page of the notifications, newest first, including those scheduled for later."""
-        return await fetch_page(self._pool, Notification, PAGE, _conditions(filters, page))
-
     async def list_json(self, filters: NotificationFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
+        """List one page of the notifications, newest first, including those scheduled for later, as JSON."""
         return await fetch_json(self._pool, item, PAGE, _conditions(filters, page.with_next()))
 
     async def list_for_agent(

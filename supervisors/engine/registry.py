@@ -134,12 +134,12 @@ class Registry:
         """Have the agent's supervisor reconcile soon. Never fails, never blocks."""
         supervisor = self._get_supervisor(agent_id)
         if signal is Signal.NOTIFIED:
+            supervisor.known = None
             supervisor.hold_clock.note_notification()
             if supervisor.run is not None:
                 supervisor.run.is_notified = True
-        if signal in DUE_SIGNALS and self.slots.waits_briefly(agent_id):
-            supervisor.known = None if signal is Signal.NOTIFIED else supervisor.known
-            return  # it is due already, and reconciles when it gets a slot
+        if signal in DUE_SIGNALS and not supervisor.is_handling and self.slots.waits_briefly(agent_id):
+            return  # it is due already and reconciles when it gets a slot; a read under way may be too old
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 
@@ -214,6 +214,8 @@ class Registry:
     def allow_starts(self, allowed: bool) -> None:
         """Set whether runs may start: not while draining, nor while another instance may lead."""
         self._context.may_start = allowed
+        for supervisor in self._supervisors.values():
+            supervisor.known = None  # another instance may have changed the agent
 
     def observe_clocks(self) -> None:
         """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy.

@@ -36,7 +36,9 @@ class AdmissionControl:
     def apply(self, lag_seconds: float) -> None:
         """Apply the rule to the present load, with this lag of the event loop."""
         slots, arrivals = self._slots, self._arrivals
-        load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
+        backlog_seconds = slots.backlog_seconds
+        queued = slots.waiting if backlog_seconds else 0
+        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds)
         # While all runs are short, some slots stay free for organizations that have none.
         max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
         self._admission = next_admission(self._admission, load, max_starts)
@@ -72,9 +74,9 @@ class OverloadLog:
         if refused > self._refused or (slots.waiting and slots.is_throttled):
             self._busy_at = now
             if self._began_at is None:
-                self._began_at = self._reported_at = now
+                self._began_at = now
                 self._refused_before = self._refused
-                log.warning("the service is busy", **self._figures(lag_seconds))
+                self._report(lag_seconds, 0)
         self._refused = refused
         if self._began_at is None:
             return
@@ -83,16 +85,16 @@ class OverloadLog:
             log.info("the service is no longer busy", seconds=seconds, refused=refused - self._refused_before)
             self._began_at = None
         elif now - self._reported_at >= REPORT_SECONDS:
-            self._reported_at = now
-            seconds = round(now - self._began_at)
-            log.warning("the service is still busy", seconds=seconds, **self._figures(lag_seconds))
+            self._report(lag_seconds, round(now - self._began_at))
 
-    def _figures(self, lag_seconds: float) -> dict[str, float]:
-        slots, arrivals = self._slots, self._arrivals
-        return {
-            "starting_limit": slots.starting_limit,
-            "queued": slots.waiting,
-            "arrivals_limit": arrivals.limit,
-            "refused": arrivals.refused - self._refused_before,
-            "lag_ms": round(lag_seconds * 1000, 1),
-        }
+    def _report(self, lag_seconds: float, seconds: int) -> None:
+        self._reported_at = self._clock.monotonic()
+        log.warning(
+            "the service is busy",
+            seconds=seconds,
+            starting_limit=self._slots.starting_limit,
+            queued=self._slots.waiting,
+            arrivals_limit=self._arrivals.limit,
+            refused=self._arrivals.refused - self._refused_before,
+            lag_ms=round(lag_seconds * 1000, 1),
+        )

@@ -11,7 +11,7 @@ from supervisors.failure_log import log_failure
 
 log = structlog.get_logger()
 
-COUNTING_PAUSE = 500  # times as long as a count took: counting all agents takes a 500th of a core at most
+COUNTING_PAUSE = 200  # times as long as a count takes: counting all agents takes a 200th of a core at most
 MAX_COUNTING_PAUSE_SECONDS = 60.0
 
 
@@ -25,9 +25,11 @@ async def repeat(
 ) -> NoReturn:
     """Call `run_once` for ever, with a pause after each call. An error is logged, and the loop goes on.
 
-    An error that repeats is logged once. If it `counts` many rows, the pause is longer the longer it takes.
+    An error that repeats is logged once. If it `counts` many rows, the pause is longer the longer both of
+    the last two calls took: one of them may have waited for a busy machine.
     """
     last_error = ""
+    last_took = 0.0
     while True:
         began = clock.monotonic()
         try:
@@ -37,7 +39,9 @@ async def repeat(
             if repr(error) != last_error:
                 _log_error(name, error)
             last_error = repr(error)
-        long_pause = min((clock.monotonic() - began) * COUNTING_PAUSE, MAX_COUNTING_PAUSE_SECONDS)
+        took = clock.monotonic() - began
+        long_pause = min(min(took, last_took) * COUNTING_PAUSE, MAX_COUNTING_PAUSE_SECONDS)
+        last_took = took
         await clock.sleep(max(every_seconds, long_pause) if counts else every_seconds)
 
 

@@ -8,7 +8,7 @@ from storage.agents.agent_filters import AgentFilters
 from storage.agents.secrets import Secret, SecretFilters
 from storage.agents.sorted_agents import AgentSort, SortedPage
 from storage.channels.contacts import ContactFilters
-from storage.channels.documents import DocumentFilters
+from storage.channels.documents import Document, DocumentFilters
 from storage.channels.messages import MessageFilters
 from storage.channels.projects import ProjectFilters
 from storage.delivery.outbox import DeliveryFilters
@@ -17,7 +17,7 @@ from storage.history.trace_model import Trace
 from storage.history.traces import TraceFilters
 from storage.history.transcripts import TranscriptFilters, TranscriptTurn, TurnKind
 from storage.ids import new_id
-from storage.model import Agent, Role
+from storage.model import Agent, Notification, Role
 from storage.notifications.notifications import NotificationFilters
 from storage.postgres.paging import CHUNK_BYTES, Chunk, Page
 from storage.postgres.pool import Pool
@@ -38,6 +38,7 @@ from tests.storage.factories import (
     tool,
     webhook,
 )
+from tests.storage.listed import listed_page
 
 LONG = "x" * (CHUNK_BYTES * 2 // 3)  # one of them fits a chunk; they are short on the disk
 ENOUGH = 100 * CHUNK_BYTES
@@ -100,7 +101,7 @@ class Lists:
         return await self.storage.outbox.list_page(DeliveryFilters(self.owners), page)
 
     async def agents(self, page: Page) -> Chunk[Any]:
-        return await self.storage.agents.list_page(AgentFilters(self.owners), page)
+        return await listed_page(self.storage.agents, Agent, AgentFilters(self.owners), page)
 
     async def sorted_agents(self, page: Page) -> Chunk[Any]:
         filters, by_name = AgentFilters(self.owners), AgentSort.NAME
@@ -111,7 +112,8 @@ class Lists:
         return await self.storage.sorted_agents.list_page(filters, by_name, sorted_page)
 
     async def notifications(self, page: Page) -> Chunk[Any]:
-        return await self.storage.notifications.list_page(NotificationFilters(self.owners), page)
+        filters = NotificationFilters(self.owners)
+        return await listed_page(self.storage.notifications, Notification, filters, page)
 
     async def contacts(self, page: Page) -> Chunk[Any]:
         return await self.storage.contacts.list_page(ContactFilters(self.owners), page)
@@ -120,7 +122,8 @@ class Lists:
         return await self.storage.messages.list_page(MessageFilters(self.owners), page)
 
     async def documents(self, page: Page) -> Chunk[Any]:
-        return await self.storage.documents.list_page(DocumentFilters(self.owners), page)
+        filters = DocumentFilters(self.owners)
+        return await listed_page(self.storage.documents, Document, filters, page)
 
     async def projects(self, page: Page) -> Chunk[Any]:
         return await self.storage.projects.list_page(ProjectFilters(self.owners), page)
@@ -170,14 +173,18 @@ async def test_every_list_is_read_in_bounded_chunks(pool: Pool) -> None:
     lists = Lists(storage, pool, await stored_agent(pool, system_prompt=LONG))
     for _ in range(3):
         await lists.fill()
-    names = [name for name, store in vars(storage).items() if hasattr(store, "list_page")]
+    names = [
+        name
+        for name, store in vars(storage).items()
+        if hasattr(store, "list_page") or hasattr(store, "list_json")
+    ]
     assert len(names) >= 17
 
     for name in names:
-        list_page: Callable[[Page], Awaitable[Chunk[Any]]] = getattr(lists, name)
-        everything = await list_page(Page(max_bytes=ENOUGH))
-        first = await list_page(Page())
-        beginning = await list_page(Page(max_bytes=0, limit=2, offset=1))
+        read_page: Callable[[Page], Awaitable[Chunk[Any]]] = getattr(lists, name)
+        everything = await read_page(Page(max_bytes=ENOUGH))
+        first = await read_page(Page())
+        beginning = await read_page(Page(max_bytes=0, limit=2, offset=1))
 
         assert len(everything) >= 3, name
         assert not everything.is_cut, name

@@ -44,6 +44,7 @@ from tests.storage.factories import (
     template,
     usage_record,
 )
+from tests.storage.listed import listed_page
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.live_log import LiveLog
 from tests.supervisors.scripted_model import RiggedToolbox
@@ -405,7 +406,7 @@ class World:
     async def queue(self, agent: Agent) -> list[Notification]:
         """Return the agent's uncleared notifications, oldest first."""
         filters = NotificationFilters((agent.organization_id,), agent.id, cleared=False)
-        return (await self.storage.notifications.list_page(filters, Page()))[::-1]
+        return (await listed_page(self.storage.notifications, Notification, filters))[::-1]
 
     async def wakes(self, agent: Agent) -> list[tuple[float, str]]:
         """Return the second of the timeline and the wake reason of each run."""

@@ -38,6 +38,7 @@ PLAIN_HEADERS = frozenset(
     }
 )
 WITHOUT_BODY = frozenset({204, 304})
+COPIES = 2  # that the framework holds of an answer until its last byte is taken: with its head, and without
 
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Finished = tuple[web.StreamResponse, bool]  # the answer, and whether the client has gone
@@ -92,11 +93,20 @@ def whole_answer(request: web.BaseRequest, answer: web.StreamResponse, end: EndO
 class Connection(web.RequestHandler):
     """A connection that writes ordinary answers in one piece, and shows what its limits have to look at."""
 
-    __slots__ = ("_end_of_head",)
+    __slots__ = ("_end_of_head", "_held_bytes")
 
     def __init__(self, manager: web.Server, *, end_of_head: EndOfHead, **options: object) -> None:
         super().__init__(manager, **options)  # type: ignore[arg-type] # the options of the framework
         self._end_of_head = end_of_head
+        self._held_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Return how many bytes stay in memory until the client has taken all of the answer.
+
+        Those of a streamed answer, which is sent in pieces, are not among them.
+        """
+        return self._held_bytes
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -166,29 +176,44 @@ class Connection(web.RequestHandler):
         """
         data = None if self._upgraded else whole_answer(request, resp, self._end_of_head)
         if data is None:
+            self._held_bytes = COPIES * _length(resp)
             result = await super().finish_response(request, resp, start_time)
         else:
-            result = resp, not await self._send(resp, data)
+            self._held_bytes = len(data)
+            resp._body = None
+            is_sent = self._write(resp, data)
+            del data  # only the transport holds it while a slow client takes it
+            result = resp, not (is_sent and await self._drain())
             self.log_access(request, resp, start_time)
+        self._held_bytes = 0
         request._read_bytes = None
         resp._body = None
         return result
 
-    async def _send(self, answer: web.StreamResponse, data: bytes) -> bool:
-        """Send the bytes of an answer. Return False if the client has gone."""
+    def _write(self, answer: web.StreamResponse, data: bytes) -> bool:
+        """Write the bytes of an answer. Return False if the client has gone."""
         answer._keep_alive = True
         transport = self.transport
         if transport is None or transport.is_closing():
             return False
         transport.write(data)
+        answer._eof_sent = True
+        answer._body_length = len(data)
+        return True
+
+    async def _drain(self) -> bool:
+        """Wait until the client has taken the answer. Return False if it goes before."""
         if self._paused:
             try:
                 await self._drain_helper()
             except ConnectionError:
                 return False
-        answer._eof_sent = True
-        answer._body_length = len(data)
         return True
+
+
+def _length(answer: web.StreamResponse) -> int:
+    body = answer._body
+    return len(body) if isinstance(body, bytes | bytearray) else 0
 
 
 class SecuredResponse(web.Response):

@@ -14,8 +14,6 @@ from web.server.line_limit import LineLimit
 from web.server.settings import ConnectionSettings
 from web.server.unsent_bytes import UnsentBytes
 
-COPIES = 2  # of an answer until its last byte is taken: with its head, for the transport, and without
-
 log = structlog.get_logger(__name__)
 
 
@@ -27,7 +25,6 @@ class ReaderWatch(HeadLimit):
     """
 
     __slots__ = (
-        "_answer_bytes",
         "_deadline",
         "_lines",
         "_peer",
@@ -53,7 +50,6 @@ class ReaderWatch(HeadLimit):
         self._reader_seconds = settings.reader_seconds
         self._deadline: asyncio.TimerHandle | None = None
         self._untaken_bytes = 0
-        self._answer_bytes = 0  # of the answer that is being sent, if it is one piece
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Without a limit of 0, up to 64 KiB would wait in the transport for as long as the client likes.
@@ -64,7 +60,7 @@ class ReaderWatch(HeadLimit):
         super().pause_writing()
         self._watch()
         waiting = cast(asyncio.WriteTransport, self.transport).get_write_buffer_size()
-        self._unsent.add(self, self._peer, max(waiting, COPIES * self._answer_bytes))
+        self._unsent.add(self, self._peer, max(waiting, self.held_bytes))
 
     def resume_writing(self) -> None:
         self._stop_watching()

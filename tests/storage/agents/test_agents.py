@@ -34,6 +34,7 @@ from tests.storage.factories import (
     stored_organization,
     template,
 )
+from tests.storage.listed import listed_page
 
 INSERT_ADAPTER = (
     "INSERT INTO adapter (id, organization_id, name, visibility, created_at) VALUES ($1, $2, 'SMS', $3, $4)"
@@ -65,7 +66,7 @@ async def stored_adapter(pool: Pool, organization_id: UUID, visibility: str = "p
 
 
 async def names(agents: Agents, owner: UUID, page: Page | None = None, **filters: Any) -> list[str]:
-    listed = await agents.list_page(AgentFilters(organization_ids=(owner,), **filters), page or Page())
+    listed = await listed_page(agents, Agent, AgentFilters(organization_ids=(owner,), **filters), page)
     return [listed_agent.name for listed_agent in listed]
 
 
@@ -206,10 +207,10 @@ async def test_page_shows_given_organizations_newest_first(agents: Agents, pool:
     for position, owner in enumerate((ours, also_ours, theirs, ours)):
         await stored_agent(pool, owner, name=str(position), created_at=NOW + position * SECOND)
 
-    page = await agents.list_page(AgentFilters(organization_ids=(ours, also_ours)), Page())
+    page = await listed_page(agents, Agent, AgentFilters(organization_ids=(ours, also_ours)))
 
     assert [listed.name for listed in page] == ["3", "1", "0"]
-    assert await agents.list_page(AgentFilters(organization_ids=()), Page()) == []
+    assert await listed_page(agents, Agent, AgentFilters(organization_ids=())) == []
 
 
 async def test_page_filters_narrow_the_list(agents: Agents, pool: Pool, owner: UUID) -> None:
@@ -240,12 +241,12 @@ async def test_pages_by_cursor_show_agents_of_one_instant_once(
 
     listed: list[Agent] = []
     after = None
-    while page := await agents.list_page(filters, Page(after=after, limit=3)):
+    while page := await listed_page(agents, Agent, filters, Page(after=after, limit=3)):
         listed += page
         after = (page[-1].created_at, page[-1].id)
 
     assert [one.id for one in listed] == sorted((one.id for one in stored), reverse=True)
-    assert await agents.list_page(filters, Page(limit=3, offset=5)) == listed[5:]
+    assert await listed_page(agents, Agent, filters, Page(limit=3, offset=5)) == listed[5:]
 
 
 async def test_deleted_agent_is_not_found(agents: Agents, pool: Pool, owner: UUID) -> None:

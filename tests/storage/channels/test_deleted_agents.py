@@ -2,7 +2,7 @@
 
 from storage.agents.agents import Agents
 from storage.channels.contacts import ContactFilters, Contacts
-from storage.channels.documents import DocumentFilters, Documents
+from storage.channels.documents import Document, DocumentFilters, Documents
 from storage.channels.messages import MessageFilters, Messages
 from storage.channels.projects import ProjectFilters, Projects
 from storage.model import Agent
@@ -11,6 +11,7 @@ from storage.postgres.pool import Pool
 from storage.retention import Retention
 from tests.storage.channels.resources import contact, document, message, project
 from tests.storage.factories import NOW
+from tests.storage.listed import listed_page
 
 
 async def test_resources_of_deleted_agent_are_not_found_and_then_deleted(
@@ -34,7 +35,7 @@ async def test_resources_of_deleted_agent_are_not_found_and_then_deleted(
     owner = (scout.organization_id,)
     assert await contacts.list_page(ContactFilters(owner), Page()) == [shared]
     assert await messages.list_page(MessageFilters(owner), Page()) == []
-    assert await documents.list_page(DocumentFilters(owner), Page()) == []
+    assert await listed_page(documents, Document, DocumentFilters(owner)) == []
     assert await projects.list_page(ProjectFilters(owner), Page()) == []
     assert [await Retention(pool).delete_leftovers(NOW, 3) for _ in range(3)] == [3, 1, 0]
     assert await contacts.get(shared.id) == shared

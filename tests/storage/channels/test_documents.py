@@ -7,7 +7,7 @@ import pytest
 
 from storage.agents.agents import Agents
 from storage.channels.document_versions import DocumentVersions
-from storage.channels.documents import MAX_VERSIONS, DocumentFilters, Documents, Writer
+from storage.channels.documents import MAX_VERSIONS, Document, DocumentFilters, Documents, Writer
 from storage.channels.projects import Projects
 from storage.errors import NotUnique, ReferenceMissing
 from storage.ids import new_id
@@ -16,6 +16,7 @@ from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.channels.resources import document, project
 from tests.storage.factories import HOUR, NOW, SECOND, stored_agent
+from tests.storage.listed import listed_page
 
 ADA = Writer("user:ada")
 
@@ -55,12 +56,14 @@ async def test_page_filters_documents_newest_first(pool: Pool, scout: Agent) -> 
     deleted = await documents.update(gone, {"deleted_at": NOW}, ADA, NOW)
     filters = DocumentFilters((scout.organization_id,))
 
-    assert await documents.list_page(filters, Page()) == [loose, notes]
-    assert await documents.list_page(filters, Page(after=(loose.created_at, loose.id))) == [notes]
-    assert await documents.list_page(replace(filters, project_id=move.id), Page()) == [notes]
-    assert await documents.list_page(replace(filters, path="/memories/notes"), Page()) == [notes]
-    assert await documents.list_page(replace(filters, is_deleted=True), Page()) == [deleted]
-    assert await documents.list_page(replace(filters, agent_id=new_id()), Page()) == []
+    assert await listed_page(documents, Document, filters) == [loose, notes]
+    assert await listed_page(documents, Document, filters, Page(after=(loose.created_at, loose.id))) == [
+        notes
+    ]
+    assert await listed_page(documents, Document, replace(filters, project_id=move.id)) == [notes]
+    assert await listed_page(documents, Document, replace(filters, path="/memories/notes")) == [notes]
+    assert await listed_page(documents, Document, replace(filters, is_deleted=True)) == [deleted]
+    assert await listed_page(documents, Document, replace(filters, agent_id=new_id())) == []
 
 
 async def test_document_outlives_its_project_until_it_is_deleted(pool: Pool, scout: Agent) -> None:

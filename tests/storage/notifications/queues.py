@@ -11,6 +11,7 @@ from storage.notifications.notifications import NotificationFilters, Notificatio
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import MINUTE, NOW, new_notification
+from tests.storage.listed import listed_page
 
 LATER = NOW + MINUTE
 
@@ -62,7 +63,6 @@ async def next_due_at(pool: Pool, of: Agent) -> datetime | None:
 
 
 async def titles(queue: Notifications, of: Agent, page: Page | None = None, **filters: Any) -> list[str]:
-    listed = await queue.list_page(
-        NotificationFilters(organization_ids=(of.organization_id,), **filters), page or Page()
-    )
+    named = NotificationFilters(organization_ids=(of.organization_id,), **filters)
+    listed = await listed_page(queue, Notification, named, page)
     return [notification.title for notification in listed]

@@ -22,6 +22,7 @@ from tests.storage.factories import (
     stored_agent,
     stored_organization,
 )
+from tests.storage.listed import listed_page
 from tests.storage.notifications.queues import (
     LATER,
     ReportedAgents,
@@ -112,13 +113,13 @@ async def test_pages_by_cursor_show_each_notification_of_one_instant_once(
 
     listed: list[Notification] = []
     after = None
-    while page := await queue.list_page(filters, Page(after=after, limit=3)):
+    while page := await listed_page(queue, Notification, filters, Page(after=after, limit=3)):
         listed += page
         after = (page[-1].created_at, page[-1].id)
 
     newest_first = sorted((notification.id for notification in stored), reverse=True)
     assert [notification.id for notification in listed] == newest_first
-    assert await queue.list_page(filters, Page(limit=3, offset=5)) == listed[5:]
+    assert await listed_page(queue, Notification, filters, Page(limit=3, offset=5)) == listed[5:]
 
 
 async def test_page_filters_narrow_the_list(queue: Notifications, scout: Agent, pool: Pool) -> None:
@@ -140,7 +141,8 @@ async def test_page_filters_narrow_the_list(queue: Notifications, scout: Agent, 
     assert await titles(queue, scout, source=Source.SMS, cleared=True, agent_id=scout.id) == ["sms"]
     assert await titles(queue, scout, agent_id=stranger.id) == []
     both = NotificationFilters(organization_ids=(scout.organization_id, stranger.organization_id))
-    assert [listed.title for listed in await queue.list_page(both, Page(limit=2))] == ["strange", "later"]
+    page = await listed_page(queue, Notification, both, Page(limit=2))
+    assert [listed.title for listed in page] == ["strange", "later"]
 
 
 async def test_agent_queue_is_ordered_and_hides_later_notifications(

@@ -44,6 +44,16 @@ async def wait_until_off(database_url: str, setting: str) -> None:
                     return
 
 
+async def wait_until_one_waits_for_a_lock(database_url: str) -> None:
+    waiting = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+    async with asyncio.timeout(20):
+        while True:
+            if await count(database_url, waiting):
+                return
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     versions = [migration.version for migration in read_migrations()]
     assert versions == list(range(1, len(versions) + 1))
@@ -222,6 +232,27 @@ async def test_upgrade_sums_up_older_usage(empty_database_url: str, monkeypatch:
         assert await cursor.fetchall() == [(2, 1, 3, 1), (2, 0, 7, 1)]
         await cursor.execute("SELECT day::text, calls, input_tokens FROM usage_day")
         assert await cursor.fetchall() == [("2026-01-02", 4, 10)]
+
+
+async def test_upgrade_sums_up_usage_that_is_being_stored(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [migration.name for migration in read_migrations()]
+    before = read_migrations()[: names.index("0026_usage_sums.sql")]
+    with monkeypatch.context() as older_version:
+        older_version.setattr(migrations, "read_migrations", lambda: before)
+        await migrate(empty_database_url)
+
+    async with aiopg.connect(empty_database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute("BEGIN")
+        await cursor.execute(OLD_USAGE)
+        upgrade = asyncio.create_task(migrate(empty_database_url))
+        await wait_until_one_waits_for_a_lock(empty_database_url)
+        await cursor.execute("COMMIT")
+        await upgrade
+
+    assert await count(empty_database_url, "SELECT sum(calls) FROM usage_hour") == 4
+    assert await count(empty_database_url, "SELECT sum(calls) FROM usage_day") == 4
 
 
 async def test_upgrade_gives_each_address_to_the_oldest_contact(

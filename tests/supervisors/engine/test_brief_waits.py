@@ -7,9 +7,10 @@ from supervisors.engine.messages import RunAnswer, RunRequest, StopReply, StopRe
 from supervisors.engine.run_slots import STARTING_SECONDS
 from supervisors.policy.admission import SHORT_WAIT_SECONDS
 from supervisors.policy.phases import Phase
+from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
 
-MANY = 10.0  # starts a second: whoever waits has its turn soon
+MANY = 10.0  # starts a second: each waiting agent has its turn soon
 ONE_SLOT = {"max_concurrent": 1}
 
 
@@ -128,6 +129,40 @@ async def test_agent_that_is_no_longer_due_leaves_the_brief_wait(pool: Pool) -> 
 
         assert await world.wakes(agent) == []
         assert world.registry.status.overview().runs.queued == 0
+
+
+async def test_notification_during_a_read_of_waiting_agent_is_not_lost(pool: Pool) -> None:
+    """Check I2: the read that a clearing caused began before the notification, and found nothing due."""
+    async with open_world(pool, runs=ONE_SLOT) as world:
+        run, agent = await world.start(await world.agent()), await world.agent()
+        hurry(world)
+        first = await world.notify(agent)
+
+        async def receive() -> None:
+            new = new_notification(agent.id, created_at=world.clock.now())
+            await world.storage.notifications.insert(new, {agent.organization_id})
+
+        world.states.after_next_read = receive
+        await world.clear(first)
+        await run.end()
+
+        assert await world.wakes(agent) == [(0, "notification:api")]
+
+
+async def test_pause_set_by_another_leader_ends_a_brief_wait(pool: Pool) -> None:
+    async with open_world(pool, runs=ONE_SLOT) as world:
+        run, agent = await world.start(await world.agent()), await world.agent(await world.organization())
+        hurry(world)
+        await world.notify(agent)
+        world.registry.allow_starts(False)
+        await pool.execute("UPDATE organization SET paused = true WHERE id = $1", agent.organization_id)
+        world.registry.allow_starts(True)
+        await world.scan.recover()
+        await world.wait_until_idle()
+
+        await run.end()
+
+        assert await world.wakes(agent) == []
 
 
 async def test_run_request_during_a_brief_wait_is_stored(pool: Pool) -> None:

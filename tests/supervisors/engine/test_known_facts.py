@@ -88,7 +88,7 @@ def test_end_without_sleep_leaves_nothing_known() -> None:
     assert after_end(facts(running()), Outcome.ENDED) is None
 
 
-def test_known_facts_are_not_valid_after_a_step_of_the_clock() -> None:
+def test_known_facts_end_with_a_step_of_the_clock() -> None:
     clock = HeldClock()
     history = ClockHistory(clock)
     known = KnownFacts(facts(), history.steps)

@@ -329,7 +329,7 @@ async def test_notification_that_nobody_told_refuses_sleep(world: World, databas
     assert await world.outcomes(agent) == [Outcome.SLEPT]
 
 
-async def test_notification_told_after_sleep_wakes_at_the_end_of_the_run(world: World) -> None:
+async def test_notification_told_after_sleep_wakes_when_the_run_ends(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await run.call("sleep")

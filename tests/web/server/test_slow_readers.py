@@ -11,17 +11,21 @@ from uuid import UUID
 
 import pytest
 import structlog
+from aiohttp import web
 from structlog.typing import EventDict
 
 from tests.web.conftest import Address, Api, Service, StartService
 from web.app_keys import STREAMS
+from web.server import listener
 from web.server.settings import ConnectionSettings
+from web.server.unsent_bytes import UnsentBytes
 
 DOCUMENTS = "/api/defaults/documents/"
 READER_SECONDS = 0.3
 CONTENT = "x" * 1_000_000
 PIECE_BYTES = 100_000
 LOST_CLIENTS = 6
+LONG = 16_000_000  # more than the operating system takes for a client that reads nothing
 MORE_THAN_BUFFERS = 60  # documents: the operating system takes some megabytes for a client that reads nothing
 
 
@@ -144,6 +148,31 @@ async def test_idle_connections_keep_neither_bodies_nor_answers(service: Service
         assert allocated_bytes() < len(CONTENT) * LOST_CLIENTS // 2
         for _, writer in clients:
             writer.close()
+
+
+@pytest.mark.parametrize(("header", "copies"), [("X-A: b", 1), ("Connection: close", 2)])
+async def test_unsent_bytes_are_those_held_in_memory(
+    monkeypatch: pytest.MonkeyPatch, header: str, copies: int
+) -> None:
+    """The system takes most of an answer at once; all of it is held until the client has the last byte."""
+    unsent = UnsentBytes()
+    monkeypatch.setattr(listener, "UnsentBytes", lambda _: unsent)
+    app, nothing = web.Application(), repr(unsent)
+    app.router.add_get("/", long_answer)
+    with socket.create_server(("127.0.0.1", 0)) as server, allocations() as allocated_bytes:
+        async with listener.serving(app, server), asyncio.timeout(20):
+            _, writer = await asyncio.open_connection(*server.getsockname(), limit=2**16)
+            writer.write(f"GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n".encode())
+            while repr(unsent) == nothing:  # noqa: ASYNC110 -- nothing signals it
+                await asyncio.sleep(0)
+            held = int(repr(unsent).split()[1])
+            assert copies * LONG <= held < copies * LONG + 1000
+            assert allocated_bytes() < held + 1_000_000
+            writer.close()
+
+
+async def long_answer(_: web.Request) -> web.Response:
+    return web.Response(body=b"x" * LONG, headers={"Content-Type": "text/plain"})
 
 
 async def owner(service: Service) -> UUID:
