@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -89,7 +90,10 @@ LEFT JOIN agent p ON p.id = a.parent_id
 ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
 """
 
-GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+GET_ORGANIZATION_ID = """
+SELECT id, organization_id FROM agent
+WHERE id = ANY((SELECT $1::uuid[])::uuid[]) AND deleted_at IS NULL /* and */
+"""
 
 # Deleted agents, too: their rows stay for as long as other rows refer to them.
 GET_RETAINED = """
@@ -194,6 +198,9 @@ class Agents:
         self.get_retained = SharedReads(
             "retained agents", pool, GET_RETAINED, partial(from_row, RetainedAgent)
         )
+        self.get_organization_id: SharedReads[UUID] = SharedReads(
+            "organizations of agents", pool, GET_ORGANIZATION_ID, itemgetter("organization_id")
+        )
 
     async def insert(
         self,
@@ -234,10 +241,6 @@ class Agents:
         self._announce()
         if has_webhook:
             self._on_webhook_stored()
-
-    async def get_organization_id(self, agent_id: UUID) -> UUID | None:
-        organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION_ID, agent_id)
-        return organization_id
 
     async def list_json(self, filters: AgentFilters, page: Page, item: JsonItem) -> JsonChunk:
         """List one page of the agents, newest first, as JSON."""

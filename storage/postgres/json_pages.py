@@ -61,7 +61,7 @@ BY_TYPE: Mapping[Any, str] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JsonItem:
     """The JSON object that shows a row: the column of each field, whose type is that in `model`.
 
@@ -93,7 +93,7 @@ async def fetch_json(
     [row] = await pool.fetch(sql, *conditions.parameters, conditions.max_bytes)
     if not row["count"]:
         return JsonChunk(b"", 0, None, has_more=False)
-    items, last = _rewrite(row["items"], item.rewrite), (row["last_at"], row["last_id"])
+    items, last = rewrite_marked(row["items"], item.rewrite), (row["last_at"], row["last_id"])
     return JsonChunk(items, row["count"], last, has_more=row["followed"] == row["count"])
 
 
@@ -109,7 +109,7 @@ def _writer(hint: Any) -> str:
     return BY_TYPE[kind]
 
 
-def _rewrite(items: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
+def rewrite_marked(items: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
     """Return the items with their marked values as `rewrite` writes them."""
     mark = MARK.encode()
     if mark not in items:

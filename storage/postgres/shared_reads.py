@@ -1,17 +1,18 @@
 """Reads by id: concurrent reads of short rows share a statement; a long row is read alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, LiteralString, TypeVar
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_pages import JsonItem
+from storage.postgres.json_reads import MAX_ROWS, JsonReads
 from storage.postgres.pool import Pool
 from storage.postgres.query import fill_in
 
 SHORT_BYTES = 8_192  # of each long column of a row that is read together with others
-MAX_ROWS = 100  # that one statement reads
 
 Value = TypeVar("Value")
 
@@ -39,16 +40,21 @@ class SharedReads(Generic[Value]):
         length PostgreSQL would plan the statement again at each execution. Name the columns that may be long:
         `texts`, and `documents` of type json or an array.
         """
+        self._name = name
         self._pool = pool
         self._build = build
         self._statement = statement
-        self._statement_for_short = fill_in(statement, "/* and */", _is_short(texts, documents))
+        self._texts, self._documents = texts, documents
+        self._statement_for_short = fill_in(statement, "/* and */", f" AND {_is_short(texts, documents)}")
+        self._json_reads: dict[JsonItem, JsonReads] = {}
         self._short_reads = GroupCommit(f"reads of {name}", self._get_many, max_items=MAX_ROWS)
 
     async def __call__(self, row_id: UUID) -> Value | None:
         """Return the row with this id, short or long; None if there is none."""
         value = await self.get_short(row_id)
-        return await self.get_alone(row_id) if value is None else value
+        if value is not None or not (self._texts or self._documents):
+            return value
+        return await self.get_alone(row_id)
 
     async def get_short(self, row_id: UUID) -> Value | None:
         """Return the row; None if it is long, or if there is none. Concurrent reads share a statement."""
@@ -59,6 +65,15 @@ class SharedReads(Generic[Value]):
         row = await self._pool.fetchrow(self._statement, [row_id])
         return None if row is None else self._build(row)
 
+    def as_json(self, item: JsonItem) -> JsonReads:
+        """Return the same reads with answers that PostgreSQL writes as JSON."""
+        reads = self._json_reads.get(item)
+        if reads is None:
+            is_short = _is_short(_of_row(self._texts), _of_row(self._documents))
+            reads = JsonReads(self._name, self._pool, self._statement, item, is_short)
+            self._json_reads[item] = reads
+        return reads
+
     async def _get_many(self, row_ids: list[UUID]) -> list[Value | None]:
         build = self._build
         rows = await self._pool.fetch(self._statement_for_short, row_ids)
@@ -66,7 +81,12 @@ class SharedReads(Generic[Value]):
         return [values.get(row_id) for row_id in row_ids]
 
 
-def _is_short(texts: tuple[LiteralString, ...], documents: tuple[LiteralString, ...]) -> str:
+def _of_row(columns: Sequence[str]) -> list[str]:
+    """Return the columns of a row `p` of the statement that reads these columns."""
+    return [f"p.{column.rpartition('.')[2]}" for column in columns]
+
+
+def _is_short(texts: Sequence[str], documents: Sequence[str]) -> str:
     """Return the condition on the long columns. It compares lengths that are known without reading a column.
 
     The known length of a document is that of its compressed form. Only one that is short in this form is read
@@ -75,4 +95,4 @@ def _is_short(texts: tuple[LiteralString, ...], documents: tuple[LiteralString, 
     lengths = [f"octet_length({column})" for column in texts]
     for column in documents:
         lengths += (f"pg_column_size({column})", f"octet_length({column}::text)")
-    return "".join(f" AND coalesce({length}, 0) <= {SHORT_BYTES}" for length in lengths)
+    return " AND ".join(("true", *(f"coalesce({length}, 0) <= {SHORT_BYTES}" for length in lengths)))

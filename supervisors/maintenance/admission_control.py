@@ -36,7 +36,9 @@ class AdmissionControl:
     def apply(self, lag_seconds: float) -> None:
         """Apply the rule to the present load, with this lag of the event loop."""
         slots, arrivals = self._slots, self._arrivals
-        load = Load(lag_seconds, slots.backlog_seconds, arrivals.stall_seconds)
+        backlog_seconds = slots.backlog_seconds
+        queued = slots.waiting if backlog_seconds else 0
+        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds)
         # While all runs are short, some slots stay free for organizations that have none.
         max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
         self._admission = next_admission(self._admission, load, max_starts)

@@ -5,9 +5,9 @@ they are, and grow again once the load allows it, so that they settle near the l
 They follow the lag of the event loop, which delays every answer; that of arrivals also falls while the
 database commits nothing.
 
-While a backlog stands, that is, while starts have been waiting for earlier ones for some time, arrivals have
-a rate, too: no more is taken in than is started. To take in more would only make the wait longer, and leave
-less time for runs.
+While a backlog stands, that is, while starts have been waiting for earlier ones for some time, or very many
+do, arrivals have a rate, too: no more is taken in than is started. To take in more would only make the wait
+longer, and leave less time for runs.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +27,7 @@ ARRIVAL_RELIEF_SECONDS = 0.02
 
 BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
 STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
+MAX_BURST_STARTS = 500  # if more starts wait, the backlog stands at once
 ARRIVALS_PER_START = 1.05  # while a backlog stands
 MIN_ARRIVALS_PER_SECOND = 20.0
 STALL_SECONDS = 1.0  # for so long the database may commit nothing
@@ -40,15 +41,16 @@ SHORT_WAIT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The signals of one sample, in seconds.
+    """The signals of one sample; times are in seconds.
 
     `lag`: how late the event loop is. `backlog`: how long the first start in line has waited, if it waits for
-    runs that start, 0 if for runs that take long. `stall`: for how long the database has committed no arrival
-    although some wait.
+    runs that start, 0 if for runs that take long. `queued`: how many starts wait so. `stall`: for how long
+    the database has committed no arrival although some wait.
     """
 
     lag: float
     backlog: float = 0.0
+    queued: int = 0
     stall: float = 0.0
 
 
@@ -79,6 +81,9 @@ def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
     lag = last.lag + SMOOTHING * (load.lag - last.lag)
     is_stalled = load.stall > STALL_SECONDS
     step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
+    step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
+    if load.queued > MAX_BURST_STARTS:
+        step = STANDING_SECONDS
     backlog_for = min(STANDING_SECONDS, max(0.0, last.backlog_for + step))
     return replace(
         last,

@@ -1,4 +1,4 @@
-"""What a row works with: fresh databases, services under test, and the bare handler beside them."""
+"""The servers that a row measures: services with fresh databases, and the bare handler beside them."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What a row of the benchmarks found: figures with their bars, and the text that shows them."""
+"""The result of a row of the benchmarks: figures with their bars, and the text that shows them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

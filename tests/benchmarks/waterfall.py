@@ -63,7 +63,7 @@ SCROLL = """async () => {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What a browser saw: milliseconds since the address was opened, and of the longest task."""
+    """The times that a browser saw: milliseconds since the address was opened, and of the longest task."""
 
     first_rows_ms: float
     all_rows_ms: float

@@ -1,4 +1,4 @@
-"""PostgreSQL writes listed items with the bytes that Python writes for single ones."""
+"""PostgreSQL writes listed items, and those read by their id, with the bytes that Python writes."""
 
 import json
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
+from storage.postgres.shared_reads import SharedReads
 from web.json import to_json
 from web.schemas.agents import LISTED_AGENT, serialize_agent
 from web.schemas.contacts import LISTED_CONTACT, serialize_contact
@@ -113,6 +114,9 @@ MOMENTS = (
 AMOUNTS = tuple(map(Decimal, ("0", "0.000001", "0.00001", "0.1", "5", "123456.78", "999999999999.999999")))
 
 
+CREATE = "CREATE TABLE IF NOT EXISTS item ({})"
+REPLACE = "WITH d AS (DELETE FROM item) INSERT INTO item VALUES ({})"
+GET = "SELECT i.* FROM item i WHERE i.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 ROW = "SELECT r.* FROM (SELECT /* columns */) r WHERE $1::text = '' /* and */ LIMIT $2 OFFSET $3"
 
 
@@ -134,6 +138,18 @@ async def require_same_bytes(pool: Pool, item: JsonItem, serialize: Serialize, v
 
     assert b"[%b]" % chunk.items == to_json(single)
     assert (chunk.count, chunk.has_more) == (1, False)
+    assert await read_alone(pool, item, rows[0]["id"], values) == to_json(single[0])
+
+
+async def read_alone(pool: Pool, item: JsonItem, item_id: UUID, values: list[Any]) -> bytes:
+    """Store an item and read it by its id."""
+    kinds = {name: kind_of(hint).column for name, hint in get_type_hints(item.model).items()}
+    types = (f"{name} {kind.rpartition('::')[2]}" for name, kind in kinds.items())
+    await pool.execute(CREATE.format(", ".join(types)))
+    parameters = (f"${number}::{kind}" for number, kind in enumerate(kinds.values(), start=1))
+    await pool.execute(REPLACE.format(", ".join(parameters)), *values)
+    row = await SharedReads("items", pool, GET, tuple).as_json(item).get_short(item_id)
+    return row.text if row else b""
 
 
 @pytest.mark.parametrize("name", LISTED)

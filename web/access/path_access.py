@@ -12,11 +12,13 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Agent, Visibility
+from storage.postgres.json_reads import JsonRow
 from storage.toolbox.adapters import Adapter
 from web.access.auth import CALLER, Caller
 from web.app_keys import LOAD_TURNS, STORAGE
 from web.errors import PermissionDenied, Unavailable, require_found
 from web.fields import parse_uuid
+from web.json import json_text_response
 
 Resource = TypeVar("Resource")
 
@@ -72,6 +74,16 @@ async def load(request: web.Request, get: GetById[Resource], name: str = "id") -
         return require_found(await get.get_alone(resource_id))
 
 
+async def load_json(request: web.Request, reads: GetById[JsonRow], name: str = "id") -> JsonRow:
+    """Like `load`, for a resource that PostgreSQL writes as JSON."""
+    resource_id = path_id(request, name)
+    row = require_found(await reads.get_short(resource_id))
+    if row.text:
+        return row
+    async with turn_to_read(request):
+        return require_found(await reads.get_alone(resource_id))
+
+
 async def load_in_turn(request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]]) -> Resource:
     """Like `load`, for what takes several statements to read: organizations always wait for their turn."""
     resource_id = path_id(request)
@@ -123,6 +135,13 @@ async def load_of_agent(
     resource = await load(request, get)
     caller.require_agent(resource.agent_id, resource.organization_id)
     return resource
+
+
+async def answer_of_agent(request: web.Request, caller: Caller, reads: GetById[JsonRow]) -> web.Response:
+    """Like `load_of_agent`, but answer with the resource, which PostgreSQL writes as JSON."""
+    row = await load_json(request, reads)
+    caller.require_agent(row.agent_id, row.organization_id)
+    return json_text_response(row.text)
 
 
 async def load_agent(request: web.Request, caller: Caller) -> Agent:

@@ -21,7 +21,7 @@ from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import single_organization
 from web.access.model_checks import require_usable_change, require_usable_model
-from web.access.path_access import agent_of_path, load_agent
+from web.access.path_access import agent_of_path, answer_of_agent, load_agent
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import REQUIRED
@@ -176,7 +176,8 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:
     """Read one agent. The token of a run may read the run's own agent."""
-    return json_response(serialize_agent(await load_agent(request, caller)))
+    reads = request.app[STORAGE].agents.get.as_json(LISTED_AGENT)
+    return await answer_of_agent(request, caller, reads)
 
 
 async def change_agent(request: web.Request, caller: Caller) -> web.Response:

@@ -7,7 +7,7 @@ from storage.errors import AddressTaken
 from storage.ids import new_id
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
-from web.access.path_access import load_of_agent, load_owned, require_agent
+from web.access.path_access import answer_of_agent, load_of_agent, load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, require_found
@@ -67,8 +67,8 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
     """Read one contact."""
-    contact = await load_of_agent(request, caller, request.app[STORAGE].contacts.get)
-    return json_response(serialize_contact(contact))
+    reads = request.app[STORAGE].contacts.get.as_json(LISTED_CONTACT)
+    return await answer_of_agent(request, caller, reads)
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:

@@ -13,7 +13,14 @@ from storage.ids import new_id
 from storage.storage import Storage
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
-from web.access.path_access import load, load_of_agent, load_owned, require_agent, require_of_agent
+from web.access.path_access import (
+    answer_of_agent,
+    load,
+    load_of_agent,
+    load_owned,
+    require_agent,
+    require_of_agent,
+)
 from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Conflict, Invalid, require_found
@@ -109,8 +116,8 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
     """Read one document with its content."""
-    document = await load_of_agent(request, caller, request.app[STORAGE].documents.get)
-    return json_response(serialize_document(document))
+    reads = request.app[STORAGE].documents.get.as_json(LISTED_DOCUMENT)
+    return await answer_of_agent(request, caller, reads)
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:

@@ -18,7 +18,7 @@ from storage.notifications.inserts import NewNotification
 from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
-from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
+from web.access.path_access import answer_of_agent, load_owned, require_agent, require_of_agent
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.constraint_errors import refusal, refusing_constraint_errors
 from web.errors import Invalid, TooLarge, Unavailable, require_found
@@ -227,8 +227,8 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
     """Read one message."""
-    message = await load_of_agent(request, caller, request.app[STORAGE].messages.get)
-    return json_response(serialize_message(message))
+    reads = request.app[STORAGE].messages.get.as_json(LISTED_MESSAGE)
+    return await answer_of_agent(request, caller, reads)
 
 
 async def change_message(request: web.Request, caller: Caller) -> web.Response:

@@ -13,7 +13,7 @@ from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, load_of_agent, load_owned, require_agent
+from web.access.path_access import answer_of_agent, load, load_owned, require_agent
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
@@ -102,8 +102,8 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
 
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
     """Read one notification. Reading changes nothing: only clearing takes it from the queue."""
-    notification = await load_of_agent(request, caller, request.app[STORAGE].notifications.get)
-    return json_response(serialize_notification(notification))
+    reads = request.app[STORAGE].notifications.get.as_json(LISTED_NOTIFICATION)
+    return await answer_of_agent(request, caller, reads)
 
 
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:

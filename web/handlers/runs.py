@@ -13,11 +13,11 @@ from storage.postgres.paging import Cursor
 from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import agent_of_path, load, require_agent
+from web.access.path_access import agent_of_path, load_json, path_id, require_agent
 from web.app_keys import REGISTRY, STORAGE
 from web.errors import NotFound
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
+from web.json import json_response, json_text_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
@@ -32,7 +32,6 @@ from web.schemas.runs import (
     StopAnsweredResponse,
     StopBody,
     WaitQuery,
-    serialize_run,
     wake_reasons,
 )
 from web.schemas.timeline import PastSupervisorResponse
@@ -142,17 +141,17 @@ async def get_run(request: web.Request, caller: Caller) -> web.Response:
     run = await _load_run(request, agent_id)
     query = read_query(request, WAIT)
     if query["wait"] is not None:
-        await request.app[REGISTRY].wait_for_end(agent_id, run.id, query["wait"])
+        await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
         run = await _load_run(request, agent_id)
-    return json_response(serialize_run(run))
+    return json_text_response(run)
 
 
-async def _load_run(request: web.Request, agent_id: UUID) -> Run:
-    """Return the agent's run whose id is in the path. Raise NotFound for a run of another agent."""
-    run = await load(request, request.app[STORAGE].runs.get, "run_id")
+async def _load_run(request: web.Request, agent_id: UUID) -> bytes:
+    """Return the agent's run whose id is in the path, as JSON. Raise NotFound for a run of another agent."""
+    run = await load_json(request, request.app[STORAGE].runs.get.as_json(LISTED_RUN), "run_id")
     if run.agent_id != agent_id:
         raise NotFound
-    return run
+    return run.text
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:

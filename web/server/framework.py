@@ -140,6 +140,11 @@ class Connection(web.RequestHandler):
         """Let the handler answer the requests of this connection."""
         self._request_handler = handler
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on reading if it has paused. The framework parses its input again after each body."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def awaits_request(self) -> bool:
         """Return whether no request is being answered."""
         waiter = self._waiter

@@ -4,13 +4,15 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import aiopg
 import asyncpg
 import pytest
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
+from storage.postgres.json_reads import MAX_ROWS
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
-from storage.postgres.shared_reads import MAX_ROWS, SHORT_BYTES, SharedReads
+from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
 from tests.storage.postgres.test_pool import end_connections
 
 CREATE = "CREATE TABLE thing (id uuid PRIMARY KEY, text text, document json, list text[])"
@@ -85,6 +87,12 @@ async def test_missing_row_is_none_beside_others(recording: RecordingPool) -> No
     assert [*await asyncio.gather(get(unknown), get(known))] == [None, ("a", None, None)]
 
 
+async def test_missing_row_of_short_columns_takes_one_statement(recording: RecordingPool) -> None:
+    get, unknown = SharedReads("things", recording, GET, build), new_id()
+    assert await get(unknown) is None
+    assert (recording.together, recording.alone) == ([[unknown]], [])
+
+
 async def test_statement_reads_limited_number_of_rows(recording: RecordingPool) -> None:
     get = reads_of(recording)
     thing_id = await stored(recording, "a")
@@ -148,15 +156,21 @@ async def test_row_written_before_the_read_is_found(recording: RecordingPool) ->
     assert [*await asyncio.gather(early, late)] == [None, ("a", None, None)]
 
 
+async def is_sleeping(database_url: str) -> bool:
+    """Ask another client's connection: one of the pool would end with the others, and be noticed later."""
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(COUNT_SLEEPING)
+        return bool(await cursor.fetchone() != (0,))
+
+
 async def test_reads_fail_with_lost_connection_and_then_succeed(database_url: str) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
         await pool.execute(CREATE)
         get, thing_id = reads_of(pool), await stored(pool, "a")
         slow = SharedReads("slow things", pool, GET_SLOWLY, build)
         reading = asyncio.gather(*(slow(thing_id) for _ in range(3)), return_exceptions=True)
-        async with pool.spare() as connection:
-            while not await connection.fetchval(COUNT_SLEEPING):
-                pass
+        while not await is_sleeping(database_url):
+            pass
         await end_connections(database_url)
         errors = await reading
         assert [type(error) for error in errors] == [DatabaseUnavailable] * 3

@@ -14,7 +14,13 @@ from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
 from supervisors.errors import ServiceBusy
 from supervisors.maintenance.admission_control import QUIET_SECONDS, REPORT_SECONDS, AdmissionControl
 from supervisors.maintenance.loop_lag import LoopLagProbe
-from supervisors.policy.admission import MAX_ARRIVALS, MIN_ARRIVALS, SAMPLE_SECONDS, min_starts
+from supervisors.policy.admission import (
+    MAX_ARRIVALS,
+    MAX_BURST_STARTS,
+    MIN_ARRIVALS,
+    SAMPLE_SECONDS,
+    min_starts,
+)
 from tests.supervisors.held_clock import HeldClock
 
 US = UUID(int=1)
@@ -66,11 +72,27 @@ def test_starts_that_wait_for_slow_runs_refuse_no_arrival() -> None:
     service = Service()
     for number in range(MAX_STARTS):
         service.slots.take(UUID(int=100 + number), US)
-    service.slots.wait(UUID(int=1), US)
+    service.let_pass(2 * STARTING_SECONDS)
+    for number in range(2 * MAX_BURST_STARTS):
+        service.slots.wait(UUID(int=1000 + number), US)
 
     service.let_pass(60)
 
     assert service.arrivals.limit == MAX_ARRIVALS
+    assert service.arrivals.per_second == inf
+
+
+@pytest.mark.parametrize(("waiting", "is_limited"), [(MAX_BURST_STARTS, False), (MAX_BURST_STARTS + 1, True)])
+def test_many_starts_in_line_limit_the_rate_of_arrivals(*, waiting: int, is_limited: bool) -> None:
+    service = Service()
+    for number in range(MAX_STARTS):
+        service.slots.take(UUID(int=100 + number), US)
+    for number in range(waiting):
+        service.slots.wait(UUID(int=1000 + number), US)
+
+    service.let_pass(2 * SAMPLE_SECONDS)
+
+    assert (service.arrivals.per_second < inf) == is_limited
 
 
 def test_backlog_limits_the_rate_of_arrivals() -> None:

@@ -1,6 +1,7 @@
 """The rule for overload: bounds, monotony, recovery, and how it settles on a service of limited capacity."""
 
 from collections.abc import Callable
+from dataclasses import astuple
 from math import inf
 
 import pytest
@@ -12,6 +13,7 @@ from supervisors.policy.admission import (
     ARRIVALS_PER_START,
     BACKLOG_SECONDS,
     MAX_ARRIVALS,
+    MAX_BURST_STARTS,
     MIN_ARRIVALS,
     SAMPLE_SECONDS,
     STALL_SECONDS,
@@ -32,7 +34,8 @@ CALM = Load(0.0)
 BACKLOG = Load(0.0, backlog=2 * BACKLOG_SECONDS)
 
 seconds = st.floats(0, 30)
-loads = st.builds(Load, seconds, seconds, seconds)
+queues = st.integers(0, 2000)
+loads = st.builds(Load, seconds, seconds, queues, seconds)
 admissions = st.builds(
     Admission,
     st.floats(MIN_STARTS, MAX_STARTS),
@@ -61,7 +64,7 @@ def test_limits_stay_within_their_bounds(begin: Admission, course: list[Load]) -
 
 @given(admissions, loads, loads)
 def test_higher_load_never_gives_higher_limits(begin: Admission, one: Load, other: Load) -> None:
-    worse = Load(max(one.lag, other.lag), max(one.backlog, other.backlog), max(one.stall, other.stall))
+    worse = Load(*map(max, astuple(one), astuple(other)))
 
     under_one, under_worse = (next_admission(begin, load, MAX_STARTS) for load in (one, worse))
 
@@ -102,6 +105,14 @@ def test_standing_backlog_takes_in_no_more_than_starts() -> None:
 
     assert after(standing, CALM, STANDING_SECONDS / 2).arrivals_per_second(100.0) < inf
     assert after(standing, CALM, STANDING_SECONDS * 1.5).arrivals_per_second(100.0) == inf
+
+
+def test_deep_backlog_stands_at_once() -> None:
+    burst = next_admission(OPEN, Load(0.0, backlog=0.01, queued=MAX_BURST_STARTS), MAX_STARTS)
+    assert burst.arrivals_per_second(100.0) == inf
+
+    flood = next_admission(OPEN, Load(0.0, backlog=0.01, queued=MAX_BURST_STARTS + 1), MAX_STARTS)
+    assert flood.arrivals_per_second(100.0) == 100.0 * ARRIVALS_PER_START
 
 
 def test_stalled_database_lowers_only_the_limit_of_arrivals() -> None:

@@ -80,6 +80,8 @@ OTHERS: dict[str, Callable[[], web.Response]] = {
 
 
 async def answer(request: web.Request) -> web.Response:
+    if request.method == "POST":
+        return web.Response(text=f"{len(await request.read())} bytes")
     return {**ORDINARY, **OTHERS}[request.path]()
 
 
@@ -105,6 +107,7 @@ def test_framework_has_the_attributes_that_are_used() -> None:
     assert slots >= {
         *("_current_request", "_logging_enabled", "_loop", "_messages", "_next_keepalive_close_time"),
         *("_paused", "_request_count", "_request_handler", "_task_handler", "_upgraded", "_waiter"),
+        "_reading_paused",
     }
     request, plain = make_mocked_request("GET", "/"), web.Response()
     assert {"_message", "_payload", "_match_info"} <= set(dir(request))
@@ -153,3 +156,13 @@ async def test_header_with_control_characters_is_never_sent() -> None:
     forged = web.Response(body=b"{}", headers={**JSON, "X-Ignored": "a\r\nSet-Cookie: b"})
     with pytest.raises(ValueError, match="header injection"):
         framework.whole_answer(request, forged, framework.EndOfHead({}))
+
+
+async def test_bodies_that_pause_the_reading_are_read_whole() -> None:
+    lengths = 5, 700_000, 0, 300_000, 7
+    heads = [f"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n" for length in lengths]
+    heads[-1] += "Connection: close\r\n"
+    pairs = zip(heads, lengths, strict=True)
+    received = await sent("".join(f"{head}\r\n{'a' * length}" for head, length in pairs).encode())
+
+    assert re.findall(rb"(\d+) bytes", received) == [str(length).encode() for length in lengths]
