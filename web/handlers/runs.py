@@ -16,6 +16,7 @@ from web.access.auth import Caller, RunAccess
 from web.access.path_access import agent_of_path, load_json, path_id, require_agent
 from web.app_keys import REGISTRY, STORAGE
 from web.errors import NotFound
+from web.fields import parse_uuid
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, json_text_response
 from web.page_reader import Listing
@@ -137,21 +138,29 @@ def _cursor(run: Run) -> Cursor:
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
     """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
-    agent_id = await agent_of_path(request, caller)
-    run = await _load_run(request, agent_id)
+    agent_id = path_id(request)
+    run = await _load_run(request, caller, agent_id)
     query = read_query(request, WAIT)
     if query["wait"] is not None:
         await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
-        run = await _load_run(request, agent_id)
+        run = await _load_run(request, caller, agent_id)
     return json_text_response(run)
 
 
-async def _load_run(request: web.Request, agent_id: UUID) -> bytes:
-    """Return the agent's run whose id is in the path, as JSON. Raise NotFound for a run of another agent."""
-    run = await load_json(request, request.app[STORAGE].runs.get.as_json(LISTED_RUN), "run_id")
-    if run.agent_id != agent_id:
+async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> bytes:
+    """Return the agent's run whose id is in the path, as JSON.
+
+    Raise NotFound for a run of another agent, PermissionDenied for an agent that the caller may not reach. A
+    run that is found tells whose agent it is, so the agent is read only for a refusal.
+    """
+    reads = request.app[STORAGE].runs.get.as_json(LISTED_RUN)
+    run_id = parse_uuid(request.match_info["run_id"])
+    run = await reads.get_short(run_id) if run_id else None
+    if run is None or run.agent_id != agent_id:
+        await agent_of_path(request, caller)
         raise NotFound
-    return run.text
+    caller.require_agent(agent_id, run.organization_id)
+    return run.text or (await load_json(request, reads, "run_id")).text
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
