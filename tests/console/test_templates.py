@@ -3,6 +3,7 @@
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
+from tests.console.addresses import wait_until_ready
 from tests.console.visits import Console, Person
 
 TEMPLATES = "/api/templates/"
@@ -22,6 +23,7 @@ async def test_template_is_created_by_keyboard(console: Console, person: Person)
     [template] = await person.client.get(TEMPLATES)
     assert (template["name"], template["default_model"]) == ("Desk", "builtin/inbox")
     assert template["environment_secrets"] == ["CRM_KEY", "OTHER_KEY"]
+    await wait_until_ready(page)
     assert await violations(page) == []
 
     await page.get_by_role("button", name="Save").blur()
