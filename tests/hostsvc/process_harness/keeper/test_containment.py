@@ -22,6 +22,7 @@ from tests.hostsvc.process_harness.specs import (
 )
 from tests.processes import all_gone, content, marked
 
+KILL_SECONDS = 60.0  # a limit: killing takes milliseconds
 STAYS = f"{LEAVES_CHILDREN}\ntime.sleep(600)"
 
 # Each chain is always one process, which has just left its parent, its group and its session.
@@ -77,7 +78,7 @@ async def test_sixty_chains_of_forks_are_killed(
     workspace: Path, mark: str, contained: dict[str, Any]
 ) -> None:
     spec = python(workspace, mark, CHAINS, limits=RunLimits(processes=0), **contained)
-    async with open_kept_process(spec) as process:
+    async with asyncio.timeout(KILL_SECONDS), open_kept_process(spec) as process:
         await content(workspace / "home/chains")
         assert (await process.kill()).code == -signal.SIGKILL
         assert marked(mark) == []
