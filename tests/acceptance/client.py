@@ -107,6 +107,19 @@ class Client:
 
         return await eventually(look, f"{agent_id} to be {phase}")
 
+    async def handled_hold(self, agent_id: str) -> Json:
+        """Return a snapshot that was read after the supervisor had stored and handled its hold.
+
+        An earlier one shows the hold too, but not the message yet, nor since when by the event log.
+        """
+
+        async def is_handled() -> bool | None:
+            messages = (await self.supervisor(agent_id))["recent"]
+            return any("notified" in each["message"] for each in messages) or None
+
+        await eventually(is_handled, f"{agent_id} to hold")
+        return await self.supervisor(agent_id)
+
     async def _call(self, method: str, path: str, **request: Any) -> Any:
         async with self.session.request(
             method, self.url + path, headers=self._headers(), **request

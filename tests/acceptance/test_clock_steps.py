@@ -128,7 +128,7 @@ async def test_message_after_clock_step_is_held_for_its_window(
     await client.ended_run(experienced)
     for agent in (fresh, experienced):
         await client.notify(agent, source="sms")
-        await client.supervisor_in("holding", agent)
+        await client.handled_hold(agent)
     clock.set(step)
 
     async def hold_after_message(agent: str) -> tuple[float, float]:

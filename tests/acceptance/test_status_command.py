@@ -97,7 +97,7 @@ async def test_status_shows_the_whole_service(
     client = await sign_up(session, service.url)
     agent = await create_holding_agent(client)
     await client.notify(agent, source="sms")
-    snapshot = await client.supervisor_in("holding", agent)
+    snapshot = await client.handled_hold(agent)
 
     # The command finds the token like `hostsvc operator-token`, by the configuration of the service.
     screen = await output_of(launch, directory, "--url", service.url, "--config", "service-1.toml", **WIDE)
@@ -170,7 +170,7 @@ async def test_status_shows_one_agent_with_its_messages(
     client = await sign_up(session, service.url)
     agent = await create_holding_agent(client)
     blocker = await client.notify(agent, source="sms")
-    snapshot = await client.supervisor_in("holding", agent)
+    snapshot = await client.handled_hold(agent)
 
     screen = await output_of(launch, directory, agent, "--url", service.url, **KNOWN)
 
