@@ -25,7 +25,7 @@ class ArrivalRoom:
         self.per_second = inf
         self.refused = 0
         self._monotonic = monotonic
-        self._tokens: float = MIN_BURST  # places that may be taken now by the rate, if there is one
+        self._tokens = 0.0  # places that may be taken now by the rate, if there is one
         self._refilled_at = 0.0
         self._taken: Counter[UUID] = Counter()
         self._total = 0
@@ -41,11 +41,13 @@ class ArrivalRoom:
 
     def set_pace(self, limit: int, per_second: float) -> None:
         """Set how many places there are, and how many may be taken a second."""
+        now = self._monotonic()
         if per_second < inf:
-            now = self._monotonic()
             refill = per_second * (now - self._refilled_at)
             self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
-            self._refilled_at = now
+        else:
+            self._tokens = 0.0  # a rate follows a burst that was taken in, and allows no further one at once
+        self._refilled_at = now
         self.limit, self.per_second = limit, per_second
 
     def require(self, organization_id: UUID) -> None:

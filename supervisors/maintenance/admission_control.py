@@ -27,6 +27,7 @@ class AdmissionControl:
         self._probe = probe
         self._admission = Admission(slots.limit)
         self._clock = clock
+        self._refused = 0  # by the last sample
         self._starts: deque[tuple[float, int]] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
         self._overload = OverloadLog(slots, arrivals, clock)
 
@@ -38,12 +39,14 @@ class AdmissionControl:
         slots, arrivals = self._slots, self._arrivals
         backlog_seconds = slots.backlog_seconds
         queued = slots.waiting if backlog_seconds else 0
-        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds)
+        is_refusing = arrivals.refused > self._refused and slots.is_starting_many
+        self._refused = arrivals.refused
+        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds, is_refusing)
         # While all runs are short, some slots stay free for organizations that have none.
         max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
         self._admission = next_admission(self._admission, load, max_starts)
         starts_per_second = self._rate_of_starts()
-        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second)
+        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second, queued)
         arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
         slots.set_pace(int(self._admission.starts), starts_per_second)
         self._overload.note(lag_seconds)
