@@ -78,8 +78,8 @@ class Storage:
         spans_per_trace: int = MAX_SPANS_PER_TRACE,
         limits: OrganizationLimits | None = None,
     ) -> None:
-        pace = SharedPace(sleep)
         self.pool = pool
+        self.pace = pace = SharedPace(sleep)
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
         self.event_resources = EventResources(pool)

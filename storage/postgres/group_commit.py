@@ -23,9 +23,12 @@ class SharedPace:
 
     The callers of a group go on a few at a time, so that requests are served in between: each run takes up to
     a millisecond until it waits again. The next flush begins after them, because what they add belongs in it.
+    While `gives_way` is false, they go on all at once: then requests come in larger groups, too, and the
+    service can do more.
     """
 
     def __init__(self, sleep: Sleep) -> None:
+        self.gives_way = True
         self._sleep = sleep
         self._answering = asyncio.Lock()
 
@@ -40,7 +43,10 @@ class SharedPace:
                 pass
 
     async def answer(self, answered: Sequence[tuple[asyncio.Future[Result], Result]]) -> None:
-        """Answer a few callers in each iteration of the loop."""
+        """Answer the callers, in general a few in each iteration of the loop."""
+        if not self.gives_way or len(answered) <= CALLERS_AT_ONCE:
+            _answer(answered)
+            return
         async with self._answering:
             for start in range(0, len(answered), CALLERS_AT_ONCE):
                 _answer(answered[start : start + CALLERS_AT_ONCE])
@@ -141,10 +147,10 @@ class GroupCommit(Generic[Item, Result]):
         except Exception as error:  # the outermost edge of the flush: the callers get the error
             _fail(group, error)
         else:
-            if self._pace is not None and len(answered) > CALLERS_AT_ONCE:
-                await self._pace.answer(answered)
-            else:
+            if self._pace is None:
                 _answer(answered)
+            else:
+                await self._pace.answer(answered)
         return True
 
 

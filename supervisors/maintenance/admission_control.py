@@ -4,6 +4,7 @@ from collections import deque
 
 import structlog
 
+from storage.postgres.group_commit import SharedPace
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.clock import Clock
 from supervisors.engine.run_slots import RunSlots
@@ -19,11 +20,18 @@ REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
 
 
 class AdmissionControl:
-    """Applies the control rule to the run slots and the room for arrivals after each probe of the loop."""
+    """Applies the control rule to the run slots and the room for arrivals after each probe of the loop.
 
-    def __init__(self, slots: RunSlots, arrivals: ArrivalRoom, probe: LoopLagProbe, clock: Clock) -> None:
+    It also sets the pace of runs: they give way to requests, unless a backlog stands. Then it matters more
+    how much the service does, and the rate of arrivals keeps answers prompt enough.
+    """
+
+    def __init__(
+        self, slots: RunSlots, arrivals: ArrivalRoom, pace: SharedPace, probe: LoopLagProbe, clock: Clock
+    ) -> None:
         self._slots = slots
         self._arrivals = arrivals
+        self._pace = pace
         self._probe = probe
         self._admission = Admission(slots.limit)
         self._clock = clock
@@ -49,6 +57,7 @@ class AdmissionControl:
         arrivals_per_second = self._admission.arrivals_per_second(starts_per_second, queued)
         arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
         slots.set_pace(int(self._admission.starts), starts_per_second)
+        self._pace.gives_way = not self._admission.is_standing
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:

@@ -129,6 +129,17 @@ async def test_callers_of_a_paced_group_go_on_few_at_a_time() -> None:
     ] * 3
 
 
+async def test_callers_of_a_group_that_gives_no_way_go_on_together() -> None:
+    table, iterations, pace = Table(), Iterations(), SharedPace(asyncio.sleep)
+    group = GroupCommit("letters", table.flush, pace=pace)
+    pace.gives_way = False
+
+    await asyncio.gather(*(iterations.call(group, chr(97 + number)) for number in range(3 * CALLERS_AT_ONCE)))
+    iterations.close()
+
+    assert len(set(iterations.went_on_at)) == 1
+
+
 async def test_what_paced_callers_add_shares_the_next_flush() -> None:
     first_table, second_table, pace = Table(), Table(), SharedPace(asyncio.sleep)
     first = GroupCommit("first", first_table.flush, pace=pace)

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
+from storage.postgres.group_commit import SharedPace
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.inspection import Statistics
 from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
@@ -38,7 +39,8 @@ class Service:
         self.arrivals = ArrivalRoom(MAX_ARRIVALS, self.clock.monotonic)
         self.statistics = Statistics()
         probe = LoopLagProbe(self.statistics, self.clock)
-        self.control = AdmissionControl(self.slots, self.arrivals, probe, self.clock)
+        self.pace = SharedPace(self.clock.sleep)
+        self.control = AdmissionControl(self.slots, self.arrivals, self.pace, probe, self.clock)
 
     def let_pass(self, seconds: float, lag: float = 0.0, starts_a_second: float = 0) -> None:
         for _ in range(round(seconds / SAMPLE_SECONDS)):
@@ -94,6 +96,7 @@ def test_many_starts_in_line_limit_the_rate_of_arrivals(*, waiting: int, is_limi
     service.let_pass(2 * SAMPLE_SECONDS)
 
     assert (service.arrivals.per_second < inf) == is_limited
+    assert service.pace.gives_way != is_limited, "runs give way to requests unless a backlog stands"
 
 
 def test_backlog_limits_the_rate_of_arrivals() -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from storage.postgres.group_commit import SharedPace
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.inspection import Statistics
 from supervisors.engine.run_slots import RunSlots
@@ -45,7 +46,8 @@ class LimitedService:
         self.slots = RunSlots(SLOTS, self._start, self.clock.monotonic)
         self.arrivals = ArrivalRoom(MAX_ARRIVALS, self.clock.monotonic)
         probe = LoopLagProbe(Statistics(), self.clock)
-        self.control = AdmissionControl(self.slots, self.arrivals, probe, self.clock)
+        self.pace = SharedPace(self.clock.sleep)
+        self.control = AdmissionControl(self.slots, self.arrivals, self.pace, probe, self.clock)
         self.due: set[UUID] = set()  # notified, and without a run since
         self._running: set[UUID] = set()
         self._work: deque[tuple[float, Callable[[], None]]] = deque()
