@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, LiteralString, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, LiteralString, NewType, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from storage.postgres.json_values import rewritten
@@ -21,6 +21,8 @@ from storage.postgres.query import fill_in
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+JsonText = NewType("JsonText", str)  # JSON that the statement writes itself
 
 # The last row of a page `with_next` is not shown: it only tells whether the list goes on.
 CHUNK = """
@@ -46,6 +48,12 @@ coalesce('"' || to_char({0}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"',
 
 QUOTED = """coalesce('"' || {} || '"', 'null')"""
 PLAIN = "coalesce({}::text, 'null')"
+# Python writes a whole number as 1.0, and one that JSON cannot express as null.
+FLOAT = r"""
+CASE WHEN abs({0}) < 'Infinity'
+     THEN E'\x01' || {0} || CASE WHEN trunc({0}) = {0} AND abs({0}) < 1e15 THEN '.0' ELSE '' END || E'\x01'
+     ELSE 'null' END
+""".strip()
 ESCAPED = "coalesce(to_json({})::text, 'null')"
 
 BY_TYPE: Mapping[Any, str] = {
@@ -54,10 +62,12 @@ BY_TYPE: Mapping[Any, str] = {
     datetime: INSTANT,
     bool: PLAIN,
     int: PLAIN,
+    float: FLOAT,
     str: ESCAPED,
     tuple: ESCAPED,
     Decimal: MARKED,
     Any: MARKED,
+    JsonText: "{}",
 }
 
 
