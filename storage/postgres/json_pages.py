@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 JsonText = NewType("JsonText", str)  # JSON that the statement writes itself
+StoredSecret = NewType("StoredSecret", str)  # a secret as it is stored, which not every caller may see
 
 # The last row of a page `with_next` is not shown: it only tells whether the list goes on.
 CHUNK = """
@@ -38,6 +39,10 @@ FROM (/* fitting */) p WHERE p.place < $2
 # are numbers with all their decimals.
 MARK = "\x01"
 MARKED = r"coalesce(E'\x01' || {} || E'\x01', 'null')"
+
+# The same for a stored secret, as JSON. It stays marked until the caller is known.
+SECRET_MARK = "\x02"  # noqa: S105 -- a control character
+SECRET = r"E'\x02' || to_json({})::text || E'\x02'"  # noqa: S105 -- SQL
 
 # The driver shows infinite times as the ends of Python's calendar.
 INSTANT = """
@@ -68,6 +73,7 @@ BY_TYPE: Mapping[Any, str] = {
     Decimal: MARKED,
     Any: MARKED,
     JsonText: "{}",
+    StoredSecret: SECRET,
 }
 
 
@@ -119,11 +125,8 @@ def _writer(hint: Any) -> str:
     return BY_TYPE[kind]
 
 
-def rewrite_marked(items: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
+def rewrite_marked(items: bytes, rewrite: Callable[[bytes], bytes], mark: str = MARK) -> bytes:
     """Return the items with their marked values as `rewrite` writes them."""
-    mark = MARK.encode()
-    if mark not in items:
-        return items
-    pieces = items.split(mark)
+    pieces = items.split(mark.encode())
     pieces[1::2] = map(rewrite, pieces[1::2])
     return b"".join(pieces)

@@ -158,7 +158,10 @@ READS = {
     "traces.get_span": Read("span", Span, "name span_type"),  # its metadata has a test of its own
 }
 
-AS_JSON = {"agents.get", "notifications.get", "contacts.get", "messages.get", "documents.get", "runs.get"}
+AS_JSON = {
+    *("agents.get", "notifications.get", "contacts.get", "messages.get", "documents.get", "runs.get"),
+    "templates.get",
+}
 
 
 @pytest.fixture
