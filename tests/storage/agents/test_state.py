@@ -18,7 +18,6 @@ from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from tests.storage.agents.states import end_update, get_facts, guarded_update, insert_high, started_state
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization, template
 
-
 PLANS = """
 SELECT sum(custom_plans) FROM pg_prepared_statements WHERE statement LIKE '%template_window_seconds%'
 """
