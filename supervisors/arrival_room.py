@@ -46,7 +46,9 @@ class ArrivalRoom:
             refill = per_second * (now - self._refilled_at)
             self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
         else:
-            self._tokens = 0.0  # a rate follows a burst that was taken in, and allows no further one at once
+            self._tokens = (
+                0.0  # the next rate follows a burst: it allows no further one, and first places owe nothing
+            )
         self._refilled_at = now
         self.limit, self.per_second = limit, per_second
 

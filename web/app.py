@@ -75,9 +75,8 @@ from web.handlers import (
     webhook_deliveries,
     webhooks,
 )
-from web.json import to_json
 from web.observability.request_counts import RequestCounts
-from web.openapi.document import build_document
+from web.openapi.served_document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.request.body import check_expectation
 from web.request.unknown_names import headers_of_refusal
@@ -201,7 +200,7 @@ def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
 
 def _add_routes(app: web.Application) -> None:
     """Add the routes, and what tells clients of them."""
-    app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
+    app[app_keys.API_DOCUMENT] = ServedDocument(ROUTES).get
     app[app_keys.COLLECTIONS] = addresses.collection_paths(ROUTES)
     for route in ROUTES:
         endpoint = route.endpoint()

@@ -1,6 +1,6 @@
 """The keys under which the application holds its parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from aiohttp import web
@@ -54,7 +54,7 @@ RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 STREAM_TICKETS: web.AppKey[StreamTickets] = web.AppKey("stream_tickets")
-API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
+API_DOCUMENT: web.AppKey[Callable[[], Awaitable[bytes]]] = web.AppKey("api_document")
 COLLECTIONS: web.AppKey[Sequence[str]] = web.AppKey("collections")  # the paths of the lists
 EVENT_FEED: web.AppKey[EventFeed] = web.AppKey("event_feed")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")

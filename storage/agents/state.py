@@ -23,7 +23,8 @@ from storage.postgres.rows import from_row
 # notification became active when it was written, even if the clock was set back since. Spending is read by a
 # second statement, and only where a cap exists: with two more tables here, PostgreSQL would plan this
 # statement again at each execution. OFFSET 0, here and in the statements below: without statistics PostgreSQL
-# expects one agent that is not deleted, and would compare each agent with each item.
+# expects one agent that is not deleted, and would compare each agent with each item. The two selects hide how
+# long the arrays are: PostgreSQL would plan this statement again whenever there are fewer than it expects.
 GET_FACTS = """
 SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
@@ -36,7 +37,7 @@ SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        coalesce(cardinality(r.notifications) + r.notifications_left_out, 0) AS pending_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
        p.source, p.reminder, p.period, p.count, p.first_at, p.last_at
-FROM unnest($1::uuid[], $2::timestamptz[]) AS i (agent_id, now)
+FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[])) AS i (agent_id, now)
 JOIN agent_state s ON s.agent_id = i.agent_id
 CROSS JOIN LATERAL (SELECT * FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0) a
 JOIN organization o ON o.id = a.organization_id

@@ -41,6 +41,24 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanSummary:
+    """A span as pages of spans show it."""
+
+    id: UUID
+    trace_id: UUID
+    parent_id: UUID | None
+    name: str
+    span_type: str
+    started_at: datetime
+    ended_at: datetime | None
+    has_error: bool
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SpanContent:
     """What a model or a tool was told and answered: members of the span's metadata with their own retention.
 

@@ -13,8 +13,9 @@ from storage.delivery.receipts import insert_once
 from storage.history.span_content import full_metadata
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
 from storage.history.span_usage import usage_of
-from storage.history.trace_model import NewSpan, Span, Trace
+from storage.history.trace_model import NewSpan, Span, SpanSummary, Trace
 from storage.history.waterfalls import SpanColumns, read_columns
+from storage.history.whole_traces import WholeTraces
 from storage.model import Receipt
 from storage.postgres.group_commit import SharedPace
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -201,24 +202,6 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanSummary:
-    """A span as pages of spans show it."""
-
-    id: UUID
-    trace_id: UUID
-    parent_id: UUID | None
-    name: str
-    span_type: str
-    started_at: datetime
-    ended_at: datetime | None
-    has_error: bool
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cost_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ExpandedSpan:
     """A span as pages of spans show it, with its metadata and the beginning of its error."""
 
@@ -266,6 +249,7 @@ class Traces:
         self.get = SharedReads(
             "traces", pool, GET, partial(from_row, Trace), texts=("error",), documents=("metadata",)
         )
+        self.whole = WholeTraces(pool)
         self.get_span = SharedReads(
             "spans",
             pool,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, LiteralString, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, LiteralString, NewType, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from storage.postgres.json_values import rewritten
@@ -21,6 +21,9 @@ from storage.postgres.query import fill_in
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+JsonText = NewType("JsonText", str)  # JSON that the statement writes itself
+StoredSecret = NewType("StoredSecret", str)  # a secret as it is stored, which not every caller may see
 
 # The last row of a page `with_next` is not shown: it only tells whether the list goes on.
 CHUNK = """
@@ -37,6 +40,10 @@ FROM (/* fitting */) p WHERE p.place < $2
 MARK = "\x01"
 MARKED = r"coalesce(E'\x01' || {} || E'\x01', 'null')"
 
+# The same for a stored secret, as JSON. It stays marked until the caller is known.
+SECRET_MARK = "\x02"  # noqa: S105 -- a control character
+SECRET = r"E'\x02' || to_json({})::text || E'\x02'"  # noqa: S105 -- SQL
+
 # The driver shows infinite times as the ends of Python's calendar.
 INSTANT = """
 coalesce('"' || to_char({0}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"',
@@ -46,6 +53,12 @@ coalesce('"' || to_char({0}, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"',
 
 QUOTED = """coalesce('"' || {} || '"', 'null')"""
 PLAIN = "coalesce({}::text, 'null')"
+# Python writes a whole number as 1.0, and one that JSON cannot express as null.
+FLOAT = r"""
+CASE WHEN abs({0}) < 'Infinity'
+     THEN E'\x01' || {0} || CASE WHEN trunc({0}) = {0} AND abs({0}) < 1e15 THEN '.0' ELSE '' END || E'\x01'
+     ELSE 'null' END
+""".strip()
 ESCAPED = "coalesce(to_json({})::text, 'null')"
 
 BY_TYPE: Mapping[Any, str] = {
@@ -54,10 +67,13 @@ BY_TYPE: Mapping[Any, str] = {
     datetime: INSTANT,
     bool: PLAIN,
     int: PLAIN,
+    float: FLOAT,
     str: ESCAPED,
     tuple: ESCAPED,
     Decimal: MARKED,
     Any: MARKED,
+    JsonText: "{}",
+    StoredSecret: SECRET,
 }
 
 
@@ -109,11 +125,8 @@ def _writer(hint: Any) -> str:
     return BY_TYPE[kind]
 
 
-def rewrite_marked(items: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
+def rewrite_marked(items: bytes, rewrite: Callable[[bytes], bytes], mark: str = MARK) -> bytes:
     """Return the items with their marked values as `rewrite` writes them."""
-    mark = MARK.encode()
-    if mark not in items:
-        return items
-    pieces = items.split(mark)
+    pieces = items.split(mark.encode())
     pieces[1::2] = map(rewrite, pieces[1::2])
     return b"".join(pieces)

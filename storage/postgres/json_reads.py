@@ -1,7 +1,7 @@
 """Reads by id whose answers PostgreSQL writes as JSON: concurrent reads of short rows share a statement."""
 
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import get_type_hints
 from uuid import UUID
 
 from asyncpg import Record
@@ -33,15 +33,13 @@ class JsonRow:
 class JsonReads:
     """Reads one row by its id as JSON."""
 
-    def __init__(
-        self, name: str, pool: Pool, statement: LiteralString, item: JsonItem, is_short: str
-    ) -> None:
+    def __init__(self, name: str, pool: Pool, statement: str, item: JsonItem, is_short: str) -> None:
         """Read by a `statement` like that of `SharedReads`. `is_short` is a condition on a row `p` of it."""
         self._pool = pool
         self._rewrite = item.rewrite
         sql = fill_in(READ, "/* statement */", fill_in(statement, "/* and */", ""))
         sql = fill_in(sql, "/* item */", item.sql)
-        sql = fill_in(sql, "/* agent */", "agent_id" if "agent_id" in item.model.__annotations__ else "id")
+        sql = fill_in(sql, "/* agent */", "agent_id" if "agent_id" in get_type_hints(item.model) else "id")
         self._statement = fill_in(sql, "/* is short */", "true")
         self._statement_for_short = fill_in(sql, "/* is short */", is_short)
         self._short_reads = GroupCommit(f"reads of {name} as JSON", self._get_many, max_items=MAX_ROWS)

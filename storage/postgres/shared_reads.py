@@ -45,7 +45,7 @@ class SharedReads(Generic[Value]):
         self._build = build
         self._statement = statement
         self._texts, self._documents = texts, documents
-        self._statement_for_short = fill_in(statement, "/* and */", f" AND {_is_short(texts, documents)}")
+        self._statement_for_short = fill_in(statement, "/* and */", f" AND {is_short(texts, documents)}")
         self._json_reads: dict[JsonItem, JsonReads] = {}
         self._short_reads = GroupCommit(f"reads of {name}", self._get_many, max_items=MAX_ROWS)
 
@@ -69,8 +69,8 @@ class SharedReads(Generic[Value]):
         """Return the same reads with answers that PostgreSQL writes as JSON."""
         reads = self._json_reads.get(item)
         if reads is None:
-            is_short = _is_short(_of_row(self._texts), _of_row(self._documents))
-            reads = JsonReads(self._name, self._pool, self._statement, item, is_short)
+            condition = is_short(_of_row(self._texts), _of_row(self._documents))
+            reads = JsonReads(self._name, self._pool, self._statement, item, condition)
             self._json_reads[item] = reads
         return reads
 
@@ -86,7 +86,7 @@ def _of_row(columns: Sequence[str]) -> list[str]:
     return [f"p.{column.rpartition('.')[2]}" for column in columns]
 
 
-def _is_short(texts: Sequence[str], documents: Sequence[str]) -> str:
+def is_short(texts: Sequence[str], documents: Sequence[str]) -> str:
     """Return the condition on the long columns. It compares lengths that are known without reading a column.
 
     The known length of a document is that of its compressed form. Only one that is short in this form is read

@@ -472,11 +472,12 @@ async def _milliseconds_to_first_call(client: Client, ref: str) -> int:
 
 
 async def _root_once_ended(client: Client, run: Json) -> Json:
-    """Wait until the process is gone, which stores the span of the whole run, and return it."""
+    """Wait until the process is gone, which ends the span of the whole run, and return it."""
 
     async def poll() -> Json | None:
         trace = await trace_of(client, run)
-        return trace if any(span["span_type"] == "agent" for span in trace["spans"]) else None
+        is_ended = any(span["span_type"] == "agent" and span["ended_at"] for span in trace["spans"])
+        return trace if is_ended else None
 
     await eventually(poll, f"the process of {run['id']} to be gone")
     return await root_of(client, run)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from storage.channels.projects import Project
 from storage.delivery.outbox import WebhookDelivery
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import Span, SpanContent, Trace
+from storage.history.whole_traces import MAX_SPANS, SpanOfTrace, WholeTrace
 from storage.identity.invites import Invite
 from storage.identity.memberships import Member
 from storage.ids import new_id
@@ -98,6 +99,10 @@ FILLS = (
 )
 GROWN = {*COPIED, "document", "membership", "adapter_config"}
 
+FILL_SIZES = """
+INSERT INTO trace_size (trace_id, span_count) SELECT gen_random_uuid(), 1 FROM generate_series(1, $1)
+"""
+
 SHARE_CONTENT = """
 INSERT INTO shared_content (organization_id, digest, content, used_at) VALUES ($1, $2, $3, now())
 """
@@ -153,7 +158,10 @@ READS = {
     "traces.get_span": Read("span", Span, "name span_type"),  # its metadata has a test of its own
 }
 
-AS_JSON = {"agents.get", "notifications.get", "contacts.get", "messages.get", "documents.get", "runs.get"}
+AS_JSON = {
+    *("agents.get", "notifications.get", "contacts.get", "messages.get", "documents.get", "runs.get"),
+    "templates.get",
+}
 
 
 @pytest.fixture
@@ -227,6 +235,58 @@ async def test_short_reads_find_rows_by_id_in_grown_tables(pool: Pool) -> None:
                 found = await asyncio.gather(*(reads.get_short(row["id"]) for row in rows))
                 assert None not in found, name
                 assert max(explaining.rows_touched.values()) <= FEW, name
+
+
+def whole_traces(storage: Storage) -> JsonReads:
+    return storage.traces.whole.as_json(
+        JsonItem(WholeTrace, {"total_spans": "total_spans", "spans": "spans"}),
+        JsonItem(SpanOfTrace, {"name": "name"}),
+    )
+
+
+async def test_long_trace_is_found_without_its_spans(pool: Pool, storage: Storage) -> None:
+    await stored_resources(storage, await stored_agent(pool))
+    reads, trace_id = whole_traces(storage), await pool.fetchval(GET_ID.format("trace"))
+    short = await reads.get_short(trace_id)
+    assert short is not None
+    assert short.text != b""
+    for column, long in (("error", LONG), ("metadata", {"title": LONG})):
+        before = await pool.fetchval(GET_COLUMN.format("trace", column), trace_id)
+        await pool.execute(UPDATE.format("trace", column), trace_id, long)
+        assert await reads.get_short(trace_id) == replace(short, text=b""), column
+        await pool.execute(UPDATE.format("trace", column), trace_id, before)
+    assert await reads.get_short(trace_id) == short
+
+
+async def test_trace_with_many_spans_is_found_without_reading_them(pool: Pool) -> None:
+    explaining = ExplainingPool(pool)
+    storage = Storage(explaining, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    await stored_resources(storage, await stored_agent(pool))
+    reads, trace_id = whole_traces(storage), await pool.fetchval(GET_ID.format("trace"))
+    count = await storage.traces.count_spans(trace_id)
+    await storage.traces.insert_spans([new_span(trace_id) for _ in range(MAX_SPANS - count)])
+    whole = await reads.get_short(trace_id)
+    assert whole is not None
+    assert whole.text.startswith(b'{"total_spans":%d,"spans":[{' % MAX_SPANS)
+    await storage.traces.insert_spans([new_span(trace_id)])
+    explaining.rows_touched.clear()
+    assert await reads.get_short(trace_id) == replace(whole, text=b"")
+    assert list(explaining.rows_touched.values()) == [1]
+
+
+async def test_whole_traces_read_few_rows_of_grown_tables(pool: Pool) -> None:
+    explaining = ExplainingPool(pool)
+    storage = Storage(explaining, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    await stored_resources(storage, await stored_agent(pool))
+    for fill in FILLS:
+        await pool.execute(fill, MANY)
+    rows = await pool.fetch(GET_SOME_IDS.format("trace"), TOGETHER)
+    await storage.traces.insert_spans([new_span(row["id"]) for row in rows])
+    await pool.execute(FILL_SIZES, MANY)
+    reads = whole_traces(storage)
+    explaining.rows_touched.clear()
+    assert None not in await asyncio.gather(*(reads.get_short(row["id"]) for row in rows))
+    assert max(explaining.rows_touched.values()) <= FEW
 
 
 @pytest.mark.parametrize(

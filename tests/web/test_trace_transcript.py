@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from storage.history.traces import ExpandedSpan, SpanSummary
+from storage.history.trace_model import SpanSummary
+from storage.history.traces import ExpandedSpan
 from storage.ids import new_id
 from storage.postgres.json_values import EncodedJson
 from tests.storage.factories import NOW, SECOND

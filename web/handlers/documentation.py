@@ -1,5 +1,6 @@
 """The OpenAPI document for programs and Swagger UI for people, served without outside resources."""
 
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -12,7 +13,6 @@ from web.routes import PublicRoute
 
 PAGES = "/api/docs/"
 SWAGGER_UI = files("web").joinpath("static", "swagger_ui")
-INDEX = SWAGGER_UI.joinpath("index.html").read_bytes()
 FILE_TYPES = {
     "start.js": "text/javascript",
     "swagger-ui-bundle.js": "text/javascript",
@@ -28,27 +28,30 @@ PAGE_HEADERS = {
 
 async def get_schema(request: web.Request) -> web.Response:
     """Return this document. It needs no credential."""
-    return web.Response(body=request.app[API_DOCUMENT], headers={"Content-Type": JSON_TYPE})
+    return web.Response(body=await request.app[API_DOCUMENT](), headers={"Content-Type": JSON_TYPE})
 
 
 async def get_docs(_: web.Request) -> web.Response:
     """Return a page that shows this document and can send requests. It loads nothing from elsewhere."""
-    return _file_response(INDEX, "text/html")
+    return _file_response(_read_file("index.html"), "text/html")
 
 
 def add_files(app: web.Application) -> None:
-    """Add the routes of the files that the page loads. Each file is read once, here."""
+    """Add the routes of the files that the page loads. Each file is read once, when it is first asked for."""
     for name, content_type in FILE_TYPES.items():
         app.router.add_get(PAGES + name, _build_file_handler(name, content_type))
 
 
 def _build_file_handler(name: str, content_type: str) -> Handler:
-    body = SWAGGER_UI.joinpath(name).read_bytes()
-
     async def answer(_: web.Request) -> web.Response:
-        return _file_response(body, content_type)
+        return _file_response(_read_file(name), content_type)
 
     return answer
+
+
+@cache
+def _read_file(name: str) -> bytes:
+    return SWAGGER_UI.joinpath(name).read_bytes()
 
 
 def _file_response(body: bytes, content_type: str) -> web.Response:

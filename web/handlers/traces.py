@@ -14,12 +14,12 @@ from storage.ids import new_id
 from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, require_agent, require_owned
+from web.access.path_access import load, path_id, require_agent, require_owned
 from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.errors import Invalid, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
-from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
+from web.json import MAX_ANSWER_BYTES, fit, json_response, json_text_response, to_json
 from web.page_reader import PageReader, serialized
 from web.paging import next_link, period, send_page
 from web.request.local_times import localize
@@ -27,6 +27,8 @@ from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.spans import SpanResponse, serialize_span
 from web.schemas.traces import (
+    SPAN_OF_TRACE,
+    WHOLE_TRACE,
     FullTraceResponse,
     NewTraceBody,
     PaginationResponse,
@@ -80,6 +82,17 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
+    if not request.query_string:
+        reads = request.app[STORAGE].traces.whole.as_json(WHOLE_TRACE, SPAN_OF_TRACE)
+        trace = require_found(await reads.get_short(path_id(request)))
+        caller.require_agent(trace.agent_id, trace.organization_id)
+        if trace.text:
+            return json_text_response(trace.text)
+    return await _answer_with_spans(request, caller)
+
+
+async def _answer_with_spans(request: web.Request, caller: Caller) -> web.Response:
+    """Answer with a FullTraceResponse, whose page of spans the query chooses."""
     traces = request.app[STORAGE].traces
     trace = await load(request, traces.get)
     caller.require_agent(trace.agent_id, trace.organization_id)

@@ -5,9 +5,12 @@ Python does not keep the docstrings of attributes, so they are read from the sou
 
 import ast
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
-from inspect import cleandoc, getsource
+from inspect import cleandoc, getsourcefile
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 
 def description_of(docstring: str | None) -> str:
@@ -16,32 +19,50 @@ def description_of(docstring: str | None) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-@cache
+class _Definition(NamedTuple):
+    """A class as its source defines it."""
+
+    base_names: tuple[str, ...]
+    docstrings: dict[str, str]  # of its own attributes
+
+
 def attribute_docstrings(kind: type) -> dict[str, str]:
     """Return the docstrings of the attributes of a class and of its bases by name, each as one line."""
     module = sys.modules[kind.__module__]
-    definition = _class_definitions(kind.__module__).get(kind.__name__)
+    definition = _definitions(kind.__module__).get(kind.__name__)
     if definition is None:  # a class that is made at run time
         return {}
     docstrings: dict[str, str] = {}
-    for base in reversed(definition.bases):  # a TypedDict does not name its bases itself
-        parent = getattr(module, base.id, None) if isinstance(base, ast.Name) else None
+    for name in reversed(definition.base_names):  # a TypedDict does not name its bases itself
+        parent = getattr(module, name, None)
         if isinstance(parent, type):
             docstrings |= attribute_docstrings(parent)
+    return docstrings | definition.docstrings
+
+
+@cache
+def _definitions(module_name: str) -> Mapping[str, _Definition]:
+    """Return the classes in the source of a module by name. The tree of the source is not kept."""
+    try:
+        path = getsourcefile(sys.modules[module_name])
+    except TypeError:  # the module is built in
+        path = None
+    if path is None:  # only compiled files are installed: serve without descriptions
+        return {}
+    return {
+        node.name: _Definition(
+            tuple(base.id for base in node.bases if isinstance(base, ast.Name)), dict(_docstrings_in(node))
+        )
+        for node in ast.walk(ast.parse(Path(path).read_bytes()))
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def _docstrings_in(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for statement, following in pairwise(definition.body):
         match statement, following:
             case (
                 ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                docstrings[name] = " ".join(text.split())
-    return docstrings
-
-
-@cache
-def _class_definitions(module_name: str) -> dict[str, ast.ClassDef]:
-    try:
-        source = getsource(sys.modules[module_name])
-    except (OSError, TypeError):  # only compiled files are installed: serve without descriptions
-        return {}
-    return {node.name: node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}
+                yield name, " ".join(text.split())

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.history.trace_model import Span
-from storage.history.traces import SpanSummary, SpanWithMetadata
+from storage.history.trace_model import Span, SpanSummary
+from storage.history.traces import SpanWithMetadata
 from web.fields import MAX_SIDE_TEXT, Datetime, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
 

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from storage.history.trace_model import Trace
 from storage.history.traces import ExpandedSpan, TraceSummary
+from storage.history.whole_traces import SpanOfTrace, WholeTrace
+from storage.postgres.json_pages import JsonItem
 from web.fields import (
     MAX_OFFSET,
     MAX_SIDE_TEXT,
@@ -20,6 +22,7 @@ from web.fields import (
     Uuid,
 )
 from web.filter_fields import UtcDatetime
+from web.listed_items import columns_of
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 
@@ -181,6 +184,10 @@ def serialize_expanded_span(span: ExpandedSpan) -> SpanOfTraceResponse:
 def serialize_full_trace(trace: Trace, spans: list[Any], total: int) -> FullTraceResponse:
     """Return the response for a trace with these spans, which are responses or finished JSON."""
     return {**serialize_trace(trace), "spans": spans, "total_spans": total}
+
+
+WHOLE_TRACE = JsonItem(WholeTrace, columns_of(FullTraceResponse, agent="agent_id"))
+SPAN_OF_TRACE = JsonItem(SpanOfTrace, columns_of(SpanResponse, trace="trace_id", parent="parent_id"))
 
 
 def serialize_trace_summary(summary: TraceSummary) -> TraceSummaryResponse:

@@ -18,6 +18,10 @@ from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from tests.storage.agents.states import end_update, get_facts, guarded_update, insert_high, started_state
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization, template
 
+PLANS = """
+SELECT sum(custom_plans) FROM pg_prepared_statements WHERE statement LIKE '%template_window_seconds%'
+"""
+
 
 async def test_new_agent_is_asleep(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool, max_sleep_hours=8, debounce_window_seconds=0)
@@ -68,6 +72,15 @@ async def test_concurrent_reads_each_get_their_own_facts(states: AgentStates, po
     facts = await asyncio.gather(*(states.get_facts(agent.id, NOW) for agent in [*agents, *agents]))
 
     assert [one and one.name for one in facts] == [f"Scout {number}" for number in range(20)] * 2
+
+
+async def test_frequent_read_of_one_agent_is_planned_once(states: AgentStates, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    for _ in range(12):
+        await get_facts(states, agent)
+
+    # PostgreSQL plans a statement five times for its parameters before it compares.
+    assert await pool.fetchval(PLANS) == 5
 
 
 async def test_pending_notifications_are_grouped_by_kind(states: AgentStates, pool: Pool) -> None:

@@ -13,10 +13,9 @@ from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
-from storage.history.trace_model import NewSpan, Trace
+from storage.history.trace_model import NewSpan, SpanSummary, Trace
 from storage.history.traces import (
     Ending,
-    SpanSummary,
     SpanWithMetadata,
     TraceFilters,
     TraceOwner,

@@ -4,8 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from storage.history.trace_model import NewSpan, Span
+from storage.history.whole_traces import MAX_SPANS
 from storage.ids import new_id
+from storage.postgres.shared_reads import SHORT_BYTES
 from tests.web.conftest import SETTINGS, Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
 from web.handlers.traces import MIN_SPANS_BYTES
@@ -68,6 +72,24 @@ async def test_trace_includes_spans_without_metadata(service: Service, api: Api)
         ],
         "total_spans": 1,
     }
+
+
+@pytest.mark.parametrize("count", [0, MAX_SPANS, MAX_SPANS + 1])
+@pytest.mark.parametrize("text", ["", "x" * (SHORT_BYTES + 1)])
+async def test_whole_trace_is_like_a_page_of_it(api: Api, count: int, text: str) -> None:
+    agent = await api.create_agent()
+    trace = await api.create(TRACES, agent=agent["id"], name="x", metadata=text)
+    path, spans = f"{TRACES}{trace['id']}/", [{"trace": trace["id"], "name": f"s{n}"} for n in range(count)]
+    if spans:
+        assert (await api.post(SPANS, spans)).status == 201
+    whole, page = await api.get(path), await api.get(f"{path}?limit=1000")
+    assert (whole.status, whole.body) == (200, page.body)
+    assert (len(whole.body["spans"]), whole.body["total_spans"]) == (count, count)
+
+
+async def test_whole_trace_that_does_not_exist_is_not_found(api: Api) -> None:
+    for unknown in (UNKNOWN_ID, "x"):
+        assert (await api.get(f"{TRACES}{unknown}/")).status == 404
 
 
 async def pages(api: Api, path: str) -> list[Any]:
