@@ -46,6 +46,8 @@ class ArrivalRoom:
             refill = per_second * (now - self._refilled_at)
             self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
             self._refilled_at = now
+        else:
+            self._tokens = max(0, self._tokens)  # first places may have taken more than there were
         self.limit, self.per_second = limit, per_second
 
     def require(self, organization_id: UUID) -> None:

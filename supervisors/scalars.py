@@ -50,4 +50,6 @@ def parse_number(value: Any) -> Decimal | None:
 
 def parse_text(value: Any) -> str | None:
     """Read text, or a number as its digits."""
+    if type(value) is str:  # most values; the check below takes several times as long
+        return value
     return None if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)

@@ -88,6 +88,33 @@ def test_rate_limits_what_is_taken_a_second() -> None:
     assert room.enter(FLOOD, 100) == 100
 
 
+def test_first_places_are_paid_back_while_the_rate_is_limited() -> None:
+    room = Room(10_000)
+    room.set_pace(10_000, 20.0)
+    room.enter(FLOOD, MIN_BURST)
+    assert sum(room.enter(UUID(int=number)) for number in range(10, 40)) == 30
+
+    room.now = 1.0
+    room.set_pace(10_000, 20.0)
+    assert room.enter(FLOOD) == 0, "10 are still to be paid back"
+    room.now = 2.0
+    room.set_pace(10_000, 20.0)
+    assert room.enter(FLOOD, 100) == 10
+
+
+def test_first_places_need_not_be_paid_back_after_the_limit() -> None:
+    room = Room(10_000)
+    room.set_pace(10_000, 20.0)
+    room.enter(FLOOD, MIN_BURST)
+    assert sum(room.enter(UUID(int=number)) for number in range(10, 1_010)) == 1_000
+
+    room.set_pace(10_000, inf)
+    room.now = 1.0
+    room.set_pace(10_000, 20.0)
+
+    assert room.enter(FLOOD, 100) == 20
+
+
 def test_stall_counts_since_the_last_request_left() -> None:
     room = Room(10)
     room.now = 5.0

@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Self
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from web.fields import parse_uuid
 ORGANIZATION_HEADER = "X-Organization"
 ADMINS = frozenset({Role.OWNER, Role.ADMIN})
 NEEDS_ADMIN = "This needs the role admin or owner"
+MAX_KNOWN_KEYS = 1024  # those used last
 NO_ORGANIZATION = "You belong to no organization: create one, or accept an invitation."
 OUTSIDE_NAMED = f"{ORGANIZATION_HEADER} names another organization than that of the resource."
 SEVERAL_ORGANIZATIONS = f"You belong to several organizations: name one in {ORGANIZATION_HEADER}."
@@ -52,7 +54,7 @@ class Reach:
     agent_id: UUID | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: cached properties are stored in the dictionary of the object
 class Caller:
     """An API key or user with roles in organizations, the oldest membership first; or a run without roles."""
 
@@ -63,13 +65,13 @@ class Caller:
     is_confined: bool = False  # to the organization in X-Organization, the only one in `roles`
     token_version: int | None = None  # of a user's tokens; None for a key or a run
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Return the kind and the id of the caller, for the log: `key:…`, `user:…` or `run:…`."""
         kind = "user" if self.is_user else "run" if self.run else "key"
         return f"{kind}:{self.credential}"
 
-    @property
+    @cached_property
     def accountable(self) -> UUID:
         """Return the organization whose limits the caller's requests count against: its first one."""
         return next(iter(self.roles), self.run.organization_id if self.run else self.credential)
@@ -78,7 +80,7 @@ class Caller:
     def organizations(self) -> tuple[UUID, ...]:
         return tuple(self.roles)
 
-    @property
+    @cached_property
     def reach(self) -> Reach:
         """Return what lists show the caller."""
         if self.run is None:
@@ -253,7 +255,13 @@ async def _key_caller(request: web.Request, credential: str, prefix: str) -> Cal
     if not (hmac.compare_digest(hash_secret(credential), key_hash) and key.is_active):
         raise NotAuthenticated("Invalid API key.")
     await keys.record_use(key.id, now)
-    return Caller(key.id, {key.organization_id: Role.ADMIN})
+    return _caller_of_key(key.id, key.organization_id)
+
+
+@lru_cache(MAX_KNOWN_KEYS)
+def _caller_of_key(key_id: UUID, organization_id: UUID) -> Caller:
+    """Return the caller behind a key, which depends on nothing else. Each request checks the key before."""
+    return Caller(key_id, {organization_id: Role.ADMIN})
 
 
 async def _user_caller(request: web.Request, credential: str) -> Caller:

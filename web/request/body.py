@@ -50,6 +50,17 @@ def room_for_files(request: web.Request, organization_id: UUID) -> Iterator[None
         yield
 
 
+def short_body(request: web.Request) -> bytes | None:
+    """Return a short body that has arrived whole and is not compressed; None for any other.
+
+    Most bodies are like that. They need neither a time limit nor room, so nothing has to be awaited.
+    """
+    content = request.content
+    if not content.is_eof() or content.total_bytes > OFF_LOOP_BYTES or content.exception() is not None:
+        return None
+    return None if hdrs.CONTENT_ENCODING in request.headers else _read_buffered(request)
+
+
 async def read_raw(request: web.Request) -> bytes:
     """Return the decompressed bytes of a body; their limit is that of a plain body.
 

@@ -13,7 +13,7 @@ from supervisors.json_limits import OFF_LOOP_BYTES
 from web.app_keys import BODY_ROOM, BODY_TURN
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
-from web.request.body import expected_bytes, read_raw
+from web.request.body import expected_bytes, read_raw, short_body
 from web.request.file_fields import Files
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
@@ -161,8 +161,11 @@ async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> 
     well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
     """
     content_type = request.headers.get("Content-Type", "")
+    short = short_body(request)
+    if short is not None:
+        return parse(short, content_type)
     expected = expected_bytes(request)
-    if expected <= OFF_LOOP_BYTES:  # most bodies; the number of connections limits their memory
+    if expected <= OFF_LOOP_BYTES:  # the number of connections limits their memory
         return parse(await read_raw(request), content_type)
     organization_id = request[ACCOUNTABLE]
     with request.app[BODY_ROOM].take(organization_id, expected):

@@ -4,9 +4,11 @@ from uuid import UUID
 
 import pytest
 
+from storage.ids import new_id
 from storage.model import Role
 from tests.web.conftest import Api, Service
 from tests.web.people import as_user, founder, join, new_user, staff
+from web.access.auth import Caller
 
 KEYS = "/api/organizations/api-keys/"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -170,3 +172,25 @@ async def test_key_is_told_that_a_users_token_is_needed(api: Api) -> None:
     answer = await api.post("/api/organizations/auth/logout/")
     assert answer.status == 403
     assert answer.body == {"detail": "This needs the token of a user, not an API key."}
+
+
+def test_confined_caller_counts_for_its_only_organization() -> None:
+    first, second = new_id(), new_id()
+    caller = Caller(new_id(), {first: Role.MEMBER, second: Role.OWNER}, is_user=True)
+    assert (caller.accountable, caller.reach.organization_ids) == (first, (first, second))
+
+    confined = caller.confined_to(second)
+
+    assert (confined.accountable, confined.reach.organization_ids) == (second, (second,))
+    assert confined.identity == caller.identity == f"user:{caller.credential}"
+    assert (caller.accountable, caller.reach.organization_ids) == (first, (first, second))
+
+
+async def test_keys_of_one_organization_act_under_their_own_names(service: Service, api: Api) -> None:
+    keys = [await api.create(KEYS, name=name) for name in ("one", "two")]
+    for key in (*keys, *keys):
+        created = await api.with_authorization(f"Bearer {key['key']}").create_agent()
+        actor = await service.storage.pool.fetchval(
+            "SELECT actor FROM event WHERE agent_id = $1", created["id"]
+        )
+        assert actor == f"key:{key['id']}"

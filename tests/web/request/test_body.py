@@ -5,6 +5,7 @@ import gzip
 import time
 import zlib
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
@@ -56,6 +57,40 @@ async def test_decompression_bomb_is_not_unpacked(service: Service, api: Api) ->
 async def test_broken_compression_is_bad_request(api: Api, encoding: str, data: bytes) -> None:
     answer = await api.request("POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding})
     assert (answer.status, list(answer.body)) == (400, ["detail"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"name":"n","model":"m"}', b"", b"{", b'{"name":"n"}', b" " * 1000, b" " * 1001, b'"' + b"x" * 1000],
+    ids=["right", "empty", "broken", "incomplete", "blank", "too long", "too long and broken"],
+)
+async def test_body_is_read_alike_in_one_piece_or_several(start_service: StartService, body: bytes) -> None:
+    service = await start_service(body_bytes=1000)
+    api = await service.new_organization()
+    length = f"Content-Length: {len(body)}"
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
+    answers = [
+        await answer_to(service, api, length, body),
+        await answer_to(service, api, length, body[:1], body[1:]),
+        await answer_to(service, api, "Transfer-Encoding: chunked", chunks),
+    ]
+    assert answers[0] == answers[1] == answers[2]
+
+
+async def answer_to(service: Service, api: Api, framing: str, *pieces: bytes) -> tuple[int, object]:
+    """Return status and refusal of a POST whose body arrives in these pieces, the first with the head."""
+    reader, writer = await asyncio.open_connection(*service.address)
+    head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n{framing}\r\n"
+    writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + pieces[0])
+    for piece in pieces[1:]:
+        await api.get("/healthz")  # the first piece has arrived
+        writer.write(piece)
+    status = int((await reader.readline()).split()[1])
+    fields = await reader.readuntil(b"\r\n\r\n")
+    size = int(fields.lower().partition(b"content-length: ")[2].split()[0])
+    answer = orjson.loads(await reader.readexactly(size))
+    writer.close()
+    return status, answer if status >= 300 else None
 
 
 async def test_unknown_encoding_is_unsupported(api: Api) -> None:
