@@ -83,7 +83,7 @@ def maintenance_services(
     receipts = ReceiptCleaner(storage.receipts, clock)
     matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     probe = LoopLagProbe(registry.statistics, clock)
-    admission = AdmissionControl(registry.slots, registry.arrivals, probe, clock)
+    admission = AdmissionControl(registry.slots, registry.arrivals, storage.pace, probe, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
 
     return (

@@ -47,6 +47,7 @@ from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
 from storage.organization_limits import OrganizationLimits
+from storage.postgres.group_commit import SharedPace
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
@@ -78,6 +79,7 @@ class Storage:
         limits: OrganizationLimits | None = None,
     ) -> None:
         self.pool = pool
+        self.pace = pace = SharedPace(sleep)
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
         self.event_resources = EventResources(pool)
@@ -103,13 +105,13 @@ class Storage:
         self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
         self.sorted_agents = SortedAgents(pool)
         self.agent_selections = AgentSelections(pool)
-        self.agent_states = AgentStates(pool, sleep, self.events.announce)
+        self.agent_states = AgentStates(pool, pace, self.events.announce)
         self.overviews = Overviews(pool)
-        self.wakes = Wakes(pool, cipher, sleep)
+        self.wakes = Wakes(pool, cipher, pace)
         self.notifications = Notifications(
-            pool, on_commit, on_clear, self.limits, sleep=sleep, announce=self.events.announce
+            pool, on_commit, on_clear, self.limits, sleep=sleep, pace=pace, announce=self.events.announce
         )
-        self.recent_notifications = RecentNotifications(pool, sleep)
+        self.recent_notifications = RecentNotifications(pool, pace)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications, self.events.announce)
         self.attachments = Attachments(pool)
@@ -121,9 +123,9 @@ class Storage:
         self.runs = Runs(pool)
         self.journals = Journals(pool)
         self.transcripts = Transcripts(pool)
-        self.traces = Traces(pool, sleep, spans_per_trace)
+        self.traces = Traces(pool, pace, spans_per_trace)
         self.shared_contents = SharedContents(pool)
-        self.usage = Usage(pool, sleep)
+        self.usage = Usage(pool, pace)
         self.usage_by_day = UsageByDay(pool)
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)

@@ -25,7 +25,7 @@ class ArrivalRoom:
         self.per_second = inf
         self.refused = 0
         self._monotonic = monotonic
-        self._tokens: float = MIN_BURST  # places that may be taken now by the rate, if there is one
+        self._tokens = 0.0  # places that may be taken now by the rate, if there is one
         self._refilled_at = 0.0
         self._taken: Counter[UUID] = Counter()
         self._total = 0
@@ -41,13 +41,15 @@ class ArrivalRoom:
 
     def set_pace(self, limit: int, per_second: float) -> None:
         """Set how many places there are, and how many may be taken a second."""
+        now = self._monotonic()
         if per_second < inf:
-            now = self._monotonic()
             refill = per_second * (now - self._refilled_at)
             self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
-            self._refilled_at = now
         else:
-            self._tokens = max(0, self._tokens)  # first places may have taken more than there were
+            self._tokens = (
+                0.0  # the next rate follows a burst: it allows no further one, and first places owe nothing
+            )
+        self._refilled_at = now
         self.limit, self.per_second = limit, per_second
 
     def require(self, organization_id: UUID) -> None:

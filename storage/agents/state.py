@@ -13,8 +13,7 @@ from storage.agents.state_updates import update_states
 from storage.events.model import Announce
 from storage.history.journals import JournalFacts, get_journal_facts
 from storage.history.spending import get_budgets
-from storage.postgres.group_commit import GroupCommit
-from storage.postgres.leadership import Sleep
+from storage.postgres.group_commit import GroupCommit, SharedPace
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
@@ -199,11 +198,11 @@ FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 class AgentStates:
     """The table `agent_state`, as supervisors use it. `announce` is called after updates."""
 
-    def __init__(self, pool: Pool, sleep: Sleep | None = None, announce: Announce = lambda: None) -> None:
+    def __init__(self, pool: Pool, pace: SharedPace | None = None, announce: Announce = lambda: None) -> None:
         self._pool = pool
         self._announce = announce
-        self._reads = GroupCommit("agent facts", self._get_many, sleep=sleep)
-        self._updates = GroupCommit("agent updates", self._update_many, sleep=sleep)
+        self._reads = GroupCommit("agent facts", self._get_many, pace=pace)
+        self._updates = GroupCommit("agent updates", self._update_many, pace=pace)
 
     async def close(self) -> None:
         await self._updates.close()

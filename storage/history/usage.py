@@ -10,8 +10,7 @@ from uuid import UUID
 from storage.delivery.receipts import receipt_columns
 from storage.history.usage_sums import DAY, divide
 from storage.model import Receipt
-from storage.postgres.group_commit import GroupCommit
-from storage.postgres.leadership import Sleep
+from storage.postgres.group_commit import GroupCommit, SharedPace
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -133,9 +132,9 @@ _Item = tuple[UsageRecord, Receipt | None, Decimal | None]  # the last is the ag
 class Usage:
     """The table `usage_record`."""
 
-    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
+    def __init__(self, pool: Pool, pace: SharedPace | None = None) -> None:
         self._pool = pool
-        self._records = GroupCommit("usage", self._insert_many, sleep=sleep)
+        self._records = GroupCommit("usage", self._insert_many, pace=pace)
 
     async def close(self) -> None:
         await self._records.close()

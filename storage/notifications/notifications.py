@@ -32,7 +32,7 @@ from storage.notifications.inserts import (
 )
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.group_commit import GroupCommit
+from storage.postgres.group_commit import GroupCommit, SharedPace
 from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import OrganizationsPage, PageConditions
@@ -110,8 +110,8 @@ class Notifications:
 
     `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
     cancelled. If given, `on_clear` is called instead when notifications were only cleared or deleted. `sleep`
-    waits after shared reads and clears, and between two attempts to clear a locked notification. `announce`
-    is called after each commit that wrote events.
+    waits between two attempts to clear a locked notification; `pace` is that of shared reads and clears.
+    `announce` is called after each commit that wrote events.
     """
 
     def __init__(
@@ -122,6 +122,7 @@ class Notifications:
         limits: OrganizationLimits | None = None,
         *,
         sleep: Sleep,
+        pace: SharedPace | None = None,
         announce: Announce = lambda: None,
     ) -> None:
         self._pool = pool
@@ -133,8 +134,8 @@ class Notifications:
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._inserts = GroupCommit("notifications", self._insert_many)
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
-        self._clears = GroupCommit("clears", self._clear_each, sleep=sleep)
-        self._queues = Queues(pool, sleep)
+        self._clears = GroupCommit("clears", self._clear_each, pace=pace)
+        self._queues = Queues(pool, pace)
         self.get = SharedReads(
             "notifications",
             pool,

@@ -6,8 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from storage.model import Priority, Source
-from storage.postgres.group_commit import GroupCommit
-from storage.postgres.leadership import Sleep
+from storage.postgres.group_commit import GroupCommit, SharedPace
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -47,9 +46,9 @@ class RecentNotification:
 class RecentNotifications:
     """The table `notification`, as a run reads it between turns."""
 
-    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
+    def __init__(self, pool: Pool, pace: SharedPace | None = None) -> None:
         self._pool = pool
-        self._reads = GroupCommit("recent notifications", self._list_each, sleep=sleep)
+        self._reads = GroupCommit("recent notifications", self._list_each, pace=pace)
 
     async def close(self) -> None:
         await self._reads.close()

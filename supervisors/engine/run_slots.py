@@ -84,7 +84,12 @@ class RunSlots:
     @property
     def backlog_seconds(self) -> float:
         """Return how long the first agent has waited, if it waits for runs that start; 0 otherwise."""
-        return self.wait_seconds if self.starting >= min(self.limit, self.starting_limit) / 2 else 0.0
+        return self.wait_seconds if self.is_starting_many else 0.0
+
+    @property
+    def is_starting_many(self) -> bool:
+        """Return whether at least half as many runs are starting as may be."""
+        return self.starting >= min(self.limit, self.starting_limit) / 2
 
     def is_waiting(self, agent_id: UUID) -> bool:
         """Return whether the agent waits for a slot and was not offered one."""

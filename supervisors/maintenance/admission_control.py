@@ -4,6 +4,7 @@ from collections import deque
 
 import structlog
 
+from storage.postgres.group_commit import SharedPace
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.clock import Clock
 from supervisors.engine.run_slots import RunSlots
@@ -19,14 +20,22 @@ REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
 
 
 class AdmissionControl:
-    """Applies the control rule to the run slots and the room for arrivals after each probe of the loop."""
+    """Applies the control rule to the run slots and the room for arrivals after each probe of the loop.
 
-    def __init__(self, slots: RunSlots, arrivals: ArrivalRoom, probe: LoopLagProbe, clock: Clock) -> None:
+    It also sets the pace of runs: they give way to requests, unless a backlog stands. Then it matters more
+    how much the service does, and the rate of arrivals keeps answers prompt enough.
+    """
+
+    def __init__(
+        self, slots: RunSlots, arrivals: ArrivalRoom, pace: SharedPace, probe: LoopLagProbe, clock: Clock
+    ) -> None:
         self._slots = slots
         self._arrivals = arrivals
+        self._pace = pace
         self._probe = probe
         self._admission = Admission(slots.limit)
         self._clock = clock
+        self._refused = 0  # by the last sample
         self._starts: deque[tuple[float, int]] = deque(maxlen=round(RATE_SECONDS / SAMPLE_SECONDS))
         self._overload = OverloadLog(slots, arrivals, clock)
 
@@ -38,14 +47,17 @@ class AdmissionControl:
         slots, arrivals = self._slots, self._arrivals
         backlog_seconds = slots.backlog_seconds
         queued = slots.waiting if backlog_seconds else 0
-        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds)
+        is_refusing = arrivals.refused > self._refused and slots.is_starting_many
+        self._refused = arrivals.refused
+        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds, is_refusing)
         # While all runs are short, some slots stay free for organizations that have none.
         max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
         self._admission = next_admission(self._admission, load, max_starts)
         starts_per_second = self._rate_of_starts()
-        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second)
+        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second, queued)
         arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
         slots.set_pace(int(self._admission.starts), starts_per_second)
+        self._pace.gives_way = not self._admission.is_standing
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:

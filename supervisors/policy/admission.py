@@ -6,8 +6,8 @@ They follow the lag of the event loop, which delays every answer; that of arriva
 database commits nothing.
 
 While a backlog stands, that is, while starts have been waiting for earlier ones for some time, or very many
-do, arrivals have a rate, too: no more is taken in than is started. To take in more would only make the wait
-longer, and leave less time for runs.
+do, arrivals have a rate, too: as many are taken in as keep a short queue of starts. A longer queue would
+finish no more runs, and leave less time for them: many of the notifications would be for agents that wait.
 """
 
 from dataclasses import dataclass, replace
@@ -27,8 +27,9 @@ ARRIVAL_RELIEF_SECONDS = 0.02
 
 BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
 STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
-MAX_BURST_STARTS = 500  # if more starts wait, the backlog stands at once
-ARRIVALS_PER_START = 1.05  # while a backlog stands
+MAX_BURST_STARTS = 300  # if more starts wait, the backlog stands at once
+QUEUE_SECONDS = 0.15  # the queue of starts that is kept while a backlog stands
+CORRECTION_SECONDS = 0.5  # in which a longer or shorter queue becomes as long
 MIN_ARRIVALS_PER_SECOND = 20.0
 STALL_SECONDS = 1.0  # for so long the database may commit nothing
 
@@ -45,13 +46,15 @@ class Load:
 
     `lag`: how late the event loop is. `backlog`: how long the first start in line has waited, if it waits for
     runs that start, 0 if for runs that take long. `queued`: how many starts wait so. `stall`: for how long
-    the database has committed no arrival although some wait.
+    the database has committed no arrival although some wait. `is_refusing`: arrivals have been refused since
+    the last sample while many runs were starting.
     """
 
     lag: float
     backlog: float = 0.0
     queued: int = 0
     stall: float = 0.0
+    is_refusing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Admission:
 
     `starts`: how many runs may be starting. `arrivals`: how many arrivals may wait for their commit.
     `lag`: the mean. `backlog_for`: for how long there has been a backlog, less the time without one.
-    `is_standing`: the backlog stands, until it has been away as long as it has taken to stand.
+    `is_standing`: the backlog stands, until it has been away as long as it has taken to stand. If arrivals
+    are refused, it is not away: without their rate it would be back at once.
     """
 
     starts: float
@@ -69,19 +73,20 @@ class Admission:
     backlog_for: float = 0.0
     is_standing: bool = False
 
-    def arrivals_per_second(self, starts_per_second: float) -> float:
-        """Return how many arrivals may be taken in a second: no more than start, while a backlog stands."""
+    def arrivals_per_second(self, starts_per_second: float, queued: int) -> float:
+        """Return how many arrivals may be taken in a second, so that a standing backlog becomes short."""
         if not self.is_standing:
             return inf
-        return max(MIN_ARRIVALS_PER_SECOND, ARRIVALS_PER_START * starts_per_second)
+        missing = QUEUE_SECONDS * starts_per_second - queued
+        return max(MIN_ARRIVALS_PER_SECOND, starts_per_second + missing / CORRECTION_SECONDS)
 
 
 def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
     """Return what follows from the last decision and another sample."""
     lag = last.lag + SMOOTHING * (load.lag - last.lag)
     is_stalled = load.stall > STALL_SECONDS
-    step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
-    step = SAMPLE_SECONDS if load.backlog > BACKLOG_SECONDS else -SAMPLE_SECONDS
+    has_backlog = load.backlog > BACKLOG_SECONDS or (last.is_standing and load.is_refusing)
+    step = SAMPLE_SECONDS if has_backlog else -SAMPLE_SECONDS
     if load.queued > MAX_BURST_STARTS:
         step = STANDING_SECONDS
     backlog_for = min(STANDING_SECONDS, max(0.0, last.backlog_for + step))

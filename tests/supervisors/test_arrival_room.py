@@ -77,22 +77,35 @@ def test_early_check_takes_no_place() -> None:
 def test_rate_limits_what_is_taken_a_second() -> None:
     room = Room(10_000)
     room.set_pace(10_000, 20.0)
-    assert room.enter(FLOOD, 2 * MIN_BURST) == MIN_BURST
+    assert room.enter(FLOOD, 100) == 1, "a burst came before, so there is no further one at once"
     assert room.enter(MODEST, 2) == 1, "the first place needs no turn"
 
     room.now = 1.0
     room.set_pace(10_000, 20.0)
-    assert room.enter(FLOOD, 100) == 19
+    assert room.enter(FLOOD, 100) == 18, "20 a second, less the two first places"
 
     room.set_pace(10_000, inf)
     assert room.enter(FLOOD, 100) == 100
 
 
+def test_unused_turns_are_kept_for_a_burst() -> None:
+    room = Room(10_000)
+    room.set_pace(10_000, 20.0)
+    room.now = 60.0
+    room.set_pace(10_000, 20.0)
+    assert room.enter(FLOOD, 2 * MIN_BURST) == MIN_BURST
+
+    room.set_pace(10_000, inf)
+    room.set_pace(10_000, 20.0)
+
+    assert room.enter(FLOOD, 100) == 0
+
+
 def test_first_places_are_paid_back_while_the_rate_is_limited() -> None:
     room = Room(10_000)
     room.set_pace(10_000, 20.0)
-    room.enter(FLOOD, MIN_BURST)
-    assert sum(room.enter(UUID(int=number)) for number in range(10, 40)) == 30
+    assert sum(room.enter(UUID(int=number)) for number in range(10, 39)) == 29
+    assert room.enter(FLOOD) == 1
 
     room.now = 1.0
     room.set_pace(10_000, 20.0)
@@ -105,8 +118,8 @@ def test_first_places_are_paid_back_while_the_rate_is_limited() -> None:
 def test_first_places_need_not_be_paid_back_after_the_limit() -> None:
     room = Room(10_000)
     room.set_pace(10_000, 20.0)
-    room.enter(FLOOD, MIN_BURST)
     assert sum(room.enter(UUID(int=number)) for number in range(10, 1_010)) == 1_000
+    assert room.enter(FLOOD) == 1
 
     room.set_pace(10_000, inf)
     room.now = 1.0

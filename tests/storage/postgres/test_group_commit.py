@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, NotUnique, RowLocked
-from storage.postgres.group_commit import PAUSE_SECONDS, GroupCommit
+from storage.postgres.group_commit import CALLERS_AT_ONCE, PAUSE_SECONDS, GroupCommit, SharedPace
 
 
 class Table:
@@ -65,7 +65,7 @@ async def test_items_arriving_in_the_pause_share_the_next_flush() -> None:
         pauses.append(seconds)
         await resume.wait()
 
-    group = GroupCommit("letters", table.flush, sleep=sleep)
+    group = GroupCommit("letters", table.flush, pace=SharedPace(sleep))
     await add_all(group, "a", "b")
 
     first = asyncio.create_task(group.add("c"))
@@ -86,10 +86,92 @@ async def test_full_group_is_not_followed_by_a_pause() -> None:
     async def sleep(_seconds: float) -> None:
         raise AssertionError("paused although the next group was full, too")
 
-    group = GroupCommit("letters", table.flush, sleep=sleep, max_items=2)
+    group = GroupCommit("letters", table.flush, pace=SharedPace(sleep), max_items=2)
 
     assert await add_all(group, "a", "b", "c", "d") == ["A", "B", "C", "D"]
     assert table.flushes == [["a", "b"], ["c", "d"]]
+
+
+class Iterations:
+    """Counts the iterations of the loop, and notes the one in which each caller goes on."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.went_on_at: list[int] = []
+        self._counting = asyncio.create_task(self._count())
+
+    async def _count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.now += 1
+
+    async def call(self, group: GroupCommit[str, str], item: str) -> str:
+        answer = await group.add(item)
+        self.went_on_at.append(self.now)
+        return answer
+
+    def close(self) -> None:
+        self._counting.cancel()
+
+
+async def test_callers_of_a_paced_group_go_on_few_at_a_time() -> None:
+    table, iterations = Table(), Iterations()
+    group = GroupCommit("letters", table.flush, pace=SharedPace(asyncio.sleep))
+    letters = [chr(97 + number) for number in range(3 * CALLERS_AT_ONCE)]
+
+    answers = await asyncio.gather(*(iterations.call(group, letter) for letter in letters))
+    iterations.close()
+
+    assert answers == [letter.upper() for letter in letters]
+    assert table.flushes == [letters]
+    assert [iterations.went_on_at.count(one) for one in dict.fromkeys(iterations.went_on_at)] == [
+        CALLERS_AT_ONCE
+    ] * 3
+
+
+async def test_callers_of_a_group_that_gives_no_way_go_on_together() -> None:
+    table, iterations, pace = Table(), Iterations(), SharedPace(asyncio.sleep)
+    group = GroupCommit("letters", table.flush, pace=pace)
+    pace.gives_way = False
+
+    await asyncio.gather(*(iterations.call(group, chr(97 + number)) for number in range(3 * CALLERS_AT_ONCE)))
+    iterations.close()
+
+    assert len(set(iterations.went_on_at)) == 1
+
+
+async def test_what_paced_callers_add_shares_the_next_flush() -> None:
+    first_table, second_table, pace = Table(), Table(), SharedPace(asyncio.sleep)
+    first = GroupCommit("first", first_table.flush, pace=pace)
+    second = GroupCommit("second", second_table.flush, pace=pace)
+    letters = [chr(97 + number) for number in range(3 * CALLERS_AT_ONCE)]
+
+    async def add_to_both(letter: str) -> None:
+        await first.add(letter)
+        await second.add(letter)
+
+    await asyncio.gather(*map(add_to_both, letters))
+
+    assert second_table.flushes == [letters]
+
+
+async def test_group_without_a_pace_waits_for_no_other() -> None:
+    runs, requests, pace = Table(), Table(), SharedPace(asyncio.sleep)
+    paced, unpaced = GroupCommit("runs", runs.flush, pace=pace), GroupCommit("requests", requests.flush)
+    flushed_after: list[int] = []
+
+    async def run(letter: str) -> None:
+        await paced.add(letter)
+        flushed_after.append(len(requests.flushes))
+        if len(flushed_after) == 1:
+            asked.append(asyncio.create_task(unpaced.add(letter)))
+
+    asked: list[asyncio.Task[str]] = []
+    await asyncio.gather(*(run(chr(97 + number)) for number in range(6 * CALLERS_AT_ONCE)))
+    await asyncio.gather(*asked)
+
+    assert flushed_after[0] == 0
+    assert flushed_after[-1] == 1, "a request waited until all runs had gone on"
 
 
 async def test_items_arriving_during_a_flush_form_the_next_in_order() -> None:

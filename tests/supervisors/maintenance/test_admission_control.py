@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
+from storage.postgres.group_commit import SharedPace
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.inspection import Statistics
 from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
@@ -19,6 +20,7 @@ from supervisors.policy.admission import (
     MAX_BURST_STARTS,
     MIN_ARRIVALS,
     SAMPLE_SECONDS,
+    STANDING_SECONDS,
     min_starts,
 )
 from tests.supervisors.held_clock import HeldClock
@@ -37,7 +39,8 @@ class Service:
         self.arrivals = ArrivalRoom(MAX_ARRIVALS, self.clock.monotonic)
         self.statistics = Statistics()
         probe = LoopLagProbe(self.statistics, self.clock)
-        self.control = AdmissionControl(self.slots, self.arrivals, probe, self.clock)
+        self.pace = SharedPace(self.clock.sleep)
+        self.control = AdmissionControl(self.slots, self.arrivals, self.pace, probe, self.clock)
 
     def let_pass(self, seconds: float, lag: float = 0.0, starts_a_second: float = 0) -> None:
         for _ in range(round(seconds / SAMPLE_SECONDS)):
@@ -93,6 +96,7 @@ def test_many_starts_in_line_limit_the_rate_of_arrivals(*, waiting: int, is_limi
     service.let_pass(2 * SAMPLE_SECONDS)
 
     assert (service.arrivals.per_second < inf) == is_limited
+    assert service.pace.gives_way != is_limited, "runs give way to requests unless a backlog stands"
 
 
 def test_backlog_limits_the_rate_of_arrivals() -> None:
@@ -110,6 +114,38 @@ def test_backlog_limits_the_rate_of_arrivals() -> None:
     service.let_pass(STARTING_SECONDS - SAMPLE_SECONDS, starts_a_second=200)
 
     assert 0 < service.arrivals.per_second < inf
+
+
+@pytest.mark.parametrize("is_refusing", [True, False])
+def test_rate_lasts_while_it_refuses_arrivals(*, is_refusing: bool) -> None:
+    service = Service()
+    for number in range(MAX_STARTS):
+        service.slots.take(UUID(int=100 + number), US)
+    for number in range(MAX_BURST_STARTS + 1):
+        service.slots.wait(UUID(int=1000 + number), US)
+    service.let_pass(2 * SAMPLE_SECONDS)
+    for number in range(MAX_BURST_STARTS + 1):
+        service.slots.leave(UUID(int=1000 + number))
+    for number in range(MAX_STARTS):
+        service.slots.release(UUID(int=100 + number), US)
+
+    for _ in range(round(2 * STANDING_SECONDS / SAMPLE_SECONDS)):
+        for number in range(MAX_STARTS // 2):
+            service.slots.take(UUID(int=100 + number), US)
+        if is_refusing:
+            flood(service)
+        service.let_pass(SAMPLE_SECONDS)
+        for number in range(MAX_STARTS // 2):
+            service.slots.release(UUID(int=100 + number), US)
+
+    assert (service.arrivals.per_second < inf) == is_refusing
+
+
+def flood(service: Service) -> None:
+    """Let requests come until one is refused, and leave again."""
+    with ExitStack() as places, suppress(ServiceBusy):
+        while True:
+            places.enter_context(service.arrivals.take(US))
 
 
 def refuse(service: Service) -> None:

@@ -10,13 +10,14 @@ from uuid import UUID
 
 import pytest
 
+from storage.postgres.group_commit import SharedPace
 from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.inspection import Statistics
 from supervisors.engine.run_slots import RunSlots
 from supervisors.errors import ServiceBusy
 from supervisors.maintenance.admission_control import AdmissionControl
 from supervisors.maintenance.loop_lag import LoopLagProbe
-from supervisors.policy.admission import MAX_ARRIVALS, SAMPLE_SECONDS
+from supervisors.policy.admission import MAX_ARRIVALS, QUEUE_SECONDS, SAMPLE_SECONDS
 from tests.supervisors.held_clock import HeldClock
 
 TICK_SECONDS = 0.01
@@ -45,7 +46,8 @@ class LimitedService:
         self.slots = RunSlots(SLOTS, self._start, self.clock.monotonic)
         self.arrivals = ArrivalRoom(MAX_ARRIVALS, self.clock.monotonic)
         probe = LoopLagProbe(Statistics(), self.clock)
-        self.control = AdmissionControl(self.slots, self.arrivals, probe, self.clock)
+        self.pace = SharedPace(self.clock.sleep)
+        self.control = AdmissionControl(self.slots, self.arrivals, self.pace, probe, self.clock)
         self.due: set[UUID] = set()  # notified, and without a run since
         self._running: set[UUID] = set()
         self._work: deque[tuple[float, Callable[[], None]]] = deque()
@@ -137,6 +139,17 @@ def test_threefold_load_finishes_nearly_all_that_is_bearable() -> None:
 
     assert (service.finished - before) / 20 >= 0.94 * BEARABLE
     assert service.refused > 0
+
+
+def test_queue_stays_short_in_a_flood() -> None:
+    service, longest = LimitedService(), 0
+    service.let_pass(5, FLOOD)
+
+    for _ in range(200):
+        service.let_pass(0.1, FLOOD)
+        longest = max(longest, service.slots.waiting)
+
+    assert longest <= 2 * QUEUE_SECONDS * BEARABLE
 
 
 def test_everything_due_has_started_soon_after_a_flood() -> None:

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from supervisors.policy.admission import (
     ARRIVAL_LAG_SECONDS,
-    ARRIVALS_PER_START,
     BACKLOG_SECONDS,
+    CORRECTION_SECONDS,
     MAX_ARRIVALS,
     MAX_BURST_STARTS,
     MIN_ARRIVALS,
+    MIN_ARRIVALS_PER_SECOND,
+    QUEUE_SECONDS,
     SAMPLE_SECONDS,
     STALL_SECONDS,
     STANDING_SECONDS,
@@ -35,7 +37,7 @@ BACKLOG = Load(0.0, backlog=2 * BACKLOG_SECONDS)
 
 seconds = st.floats(0, 30)
 queues = st.integers(0, 2000)
-loads = st.builds(Load, seconds, seconds, queues, seconds)
+loads = st.builds(Load, seconds, seconds, queues, seconds, st.booleans())
 admissions = st.builds(
     Admission,
     st.floats(MIN_STARTS, MAX_STARTS),
@@ -59,7 +61,7 @@ def test_limits_stay_within_their_bounds(begin: Admission, course: list[Load]) -
         admission = next_admission(admission, load, MAX_STARTS)
         assert MIN_STARTS <= admission.starts <= MAX_STARTS
         assert MIN_ARRIVALS <= admission.arrivals <= MAX_ARRIVALS
-        assert admission.arrivals_per_second(10.0) >= 10.0
+        assert admission.arrivals_per_second(10.0, load.queued) >= MIN_ARRIVALS_PER_SECOND
 
 
 @given(admissions, loads, loads)
@@ -70,7 +72,9 @@ def test_higher_load_never_gives_higher_limits(begin: Admission, one: Load, othe
 
     assert under_worse.starts <= under_one.starts
     assert under_worse.arrivals <= under_one.arrivals
-    assert under_worse.arrivals_per_second(50.0) <= under_one.arrivals_per_second(50.0)
+    assert under_worse.arrivals_per_second(50.0, worse.queued) <= under_one.arrivals_per_second(
+        50.0, one.queued
+    )
 
 
 @given(admissions.filter(lambda admission: admission.lag <= 1))
@@ -78,7 +82,7 @@ def test_limits_recover_within_five_seconds(begin: Admission) -> None:
     admission = after(begin, CALM, 5)
 
     assert (admission.starts, admission.arrivals) == (MAX_STARTS, MAX_ARRIVALS)
-    assert admission.arrivals_per_second(50.0) == inf
+    assert admission.arrivals_per_second(50.0, queued=0) == inf
 
 
 def test_single_late_moment_changes_little() -> None:
@@ -94,25 +98,54 @@ def test_lasting_lag_lowers_both_limits() -> None:
     assert admission.arrivals < MAX_ARRIVALS / 2
 
 
-def test_standing_backlog_takes_in_no_more_than_starts() -> None:
+def test_standing_backlog_limits_the_rate_of_arrivals() -> None:
     burst = after(OPEN, BACKLOG, STANDING_SECONDS / 2)
-    assert burst.arrivals_per_second(100.0) == inf
+    assert burst.arrivals_per_second(100.0, queued=0) == inf
 
     standing = after(OPEN, BACKLOG, STANDING_SECONDS + 1)
-    assert standing.arrivals_per_second(100.0) == 100.0 * ARRIVALS_PER_START
-    assert standing.arrivals_per_second(0.0) > 0
+    assert standing.arrivals_per_second(100.0, queued=0) < inf
+    assert standing.arrivals_per_second(0.0, queued=0) > 0
     assert (standing.starts, standing.arrivals) == (MAX_STARTS, MAX_ARRIVALS), "fewer starts lengthen it"
 
-    assert after(standing, CALM, STANDING_SECONDS / 2).arrivals_per_second(100.0) < inf
-    assert after(standing, CALM, STANDING_SECONDS * 1.5).arrivals_per_second(100.0) == inf
+    assert after(standing, CALM, STANDING_SECONDS / 2).arrivals_per_second(100.0, queued=0) < inf
+    assert after(standing, CALM, STANDING_SECONDS * 1.5).arrivals_per_second(100.0, queued=0) == inf
+
+
+def test_arrivals_beside_a_backlog_keep_a_short_queue() -> None:
+    standing = after(OPEN, BACKLOG, STANDING_SECONDS + 1)
+    wanted = round(QUEUE_SECONDS * 100.0)
+
+    assert standing.arrivals_per_second(100.0, wanted) == 100.0
+    assert standing.arrivals_per_second(100.0, wanted - 6) == pytest.approx(100.0 + 6 / CORRECTION_SECONDS)
+    assert standing.arrivals_per_second(100.0, wanted + 6) == pytest.approx(100.0 - 6 / CORRECTION_SECONDS)
+    assert standing.arrivals_per_second(100.0, queued=1000) == MIN_ARRIVALS_PER_SECOND
+
+
+@pytest.mark.parametrize("queued", [0, 20, 1000])
+def test_queue_settles_while_more_arrives_than_starts(queued: int) -> None:
+    standing, queue = after(OPEN, BACKLOG, STANDING_SECONDS + 1), float(queued)
+    for _ in range(round(15 / SAMPLE_SECONDS)):
+        queue += (standing.arrivals_per_second(100.0, round(queue)) - 100.0) * SAMPLE_SECONDS
+
+    assert queue == pytest.approx(QUEUE_SECONDS * 100.0, abs=1)
+
+
+def test_backlog_stands_while_its_rate_refuses_arrivals() -> None:
+    refusing = Load(0.0, is_refusing=True)
+    assert after(OPEN, refusing, 5).arrivals_per_second(100.0, queued=0) == inf
+
+    standing = after(after(OPEN, BACKLOG, STANDING_SECONDS + 1), refusing, 5)
+    assert standing.arrivals_per_second(100.0, queued=0) < inf
+
+    assert after(standing, CALM, STANDING_SECONDS * 1.5).arrivals_per_second(100.0, queued=0) == inf
 
 
 def test_deep_backlog_stands_at_once() -> None:
     burst = next_admission(OPEN, Load(0.0, backlog=0.01, queued=MAX_BURST_STARTS), MAX_STARTS)
-    assert burst.arrivals_per_second(100.0) == inf
+    assert burst.arrivals_per_second(100.0, MAX_BURST_STARTS) == inf
 
     flood = next_admission(OPEN, Load(0.0, backlog=0.01, queued=MAX_BURST_STARTS + 1), MAX_STARTS)
-    assert flood.arrivals_per_second(100.0) == 100.0 * ARRIVALS_PER_START
+    assert flood.arrivals_per_second(100.0, MAX_BURST_STARTS + 1) == MIN_ARRIVALS_PER_SECOND
 
 
 def test_stalled_database_lowers_only_the_limit_of_arrivals() -> None:
