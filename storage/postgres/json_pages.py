@@ -127,6 +127,9 @@ def _writer(hint: Any) -> str:
 
 def rewrite_marked(items: bytes, rewrite: Callable[[bytes], bytes], mark: str = MARK) -> bytes:
     """Return the items with their marked values as `rewrite` writes them."""
-    pieces = items.split(mark.encode())
+    marker = mark.encode()
+    if marker not in items:
+        return items
+    pieces = items.split(marker)
     pieces[1::2] = map(rewrite, pieces[1::2])
     return b"".join(pieces)
