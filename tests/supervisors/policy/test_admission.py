@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from supervisors.policy.admission import (
     ARRIVAL_LAG_SECONDS,
     BACKLOG_SECONDS,
+    CALM_SECONDS,
     CORRECTION_SECONDS,
     MAX_ARRIVALS,
     MAX_BURST_STARTS,
@@ -107,8 +108,8 @@ def test_standing_backlog_limits_the_rate_of_arrivals() -> None:
     assert standing.arrivals_per_second(0.0, queued=0) > 0
     assert (standing.starts, standing.arrivals) == (MAX_STARTS, MAX_ARRIVALS), "fewer starts lengthen it"
 
-    assert after(standing, CALM, STANDING_SECONDS / 2).arrivals_per_second(100.0, queued=0) < inf
-    assert after(standing, CALM, STANDING_SECONDS * 1.5).arrivals_per_second(100.0, queued=0) == inf
+    assert after(standing, CALM, CALM_SECONDS / 2).arrivals_per_second(100.0, queued=0) < inf
+    assert after(standing, CALM, CALM_SECONDS * 1.5).arrivals_per_second(100.0, queued=0) == inf
 
 
 def test_arrivals_beside_a_backlog_keep_a_short_queue() -> None:
