@@ -9,7 +9,6 @@ from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, N
 from storage.postgres.leadership import Sleep
 
 PAUSE_SECONDS = 0.004
-LONG_PAUSE_SECONDS = 0.007
 CALLERS_AT_ONCE = 4
 
 Item = TypeVar("Item")
@@ -24,8 +23,8 @@ class SharedPace:
 
     The callers of a group go on a few at a time, so that requests are served in between: each run takes up to
     a millisecond until it waits again. The next flush begins after them, because what they add belongs in it.
-    While `gives_way` is false, they go on all at once, and the pause is longer: so all groups are larger, and
-    the service can do more.
+    While `gives_way` is false, they go on all at once: then requests come in larger groups, too, and the
+    service can do more.
     """
 
     def __init__(self, sleep: Sleep) -> None:
@@ -35,7 +34,7 @@ class SharedPace:
 
     async def pause(self) -> None:
         """Let the next group grow."""
-        await self._sleep(PAUSE_SECONDS if self.gives_way else LONG_PAUSE_SECONDS)
+        await self._sleep(PAUSE_SECONDS)
 
     async def until_answered(self) -> None:
         """Wait until the callers of the flushes before have gone on."""

@@ -22,8 +22,8 @@ REPORT_SECONDS = 60.0  # between two lines about an overload that goes on
 class AdmissionControl:
     """Applies the control rule to the run slots and the room for arrivals after each probe of the loop.
 
-    It also sets the pace of runs: they give way to requests, unless a backlog stands. Then it matters more
-    how much the service does, and the rate of arrivals keeps answers prompt enough.
+    It also sets the pace of runs: they give way to requests, unless starts wait for earlier ones. Then it
+    matters more how much the service does.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AdmissionControl:
         arrivals_per_second = self._admission.arrivals_per_second(starts_per_second, queued)
         arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
         slots.set_pace(int(self._admission.starts), starts_per_second)
-        self._pace.gives_way = not self._admission.is_standing
+        self._pace.gives_way = not (backlog_seconds or self._admission.is_standing)
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:

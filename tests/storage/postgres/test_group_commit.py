@@ -7,7 +7,6 @@ import pytest
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, NotUnique, RowLocked
 from storage.postgres.group_commit import (
     CALLERS_AT_ONCE,
-    LONG_PAUSE_SECONDS,
     PAUSE_SECONDS,
     GroupCommit,
     SharedPace,
@@ -84,21 +83,6 @@ async def test_items_arriving_in_the_pause_share_the_next_flush() -> None:
 
     assert table.flushes == [["a", "b"], ["c", "d"]]
     assert pauses[0] == PAUSE_SECONDS
-
-
-@pytest.mark.parametrize(("gives_way", "pause"), [(True, PAUSE_SECONDS), (False, LONG_PAUSE_SECONDS)])
-async def test_pause_is_longer_while_runs_give_no_way(*, gives_way: bool, pause: float) -> None:
-    pauses: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    pace = SharedPace(sleep)
-    pace.gives_way = gives_way
-    await add_all(GroupCommit("letters", Table().flush, pace=pace), "a", "b")
-    await let_others_run()
-
-    assert pauses == [pause]
 
 
 async def test_full_group_is_not_followed_by_a_pause() -> None:

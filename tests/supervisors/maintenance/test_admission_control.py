@@ -96,7 +96,6 @@ def test_many_starts_in_line_limit_the_rate_of_arrivals(*, waiting: int, is_limi
     service.let_pass(2 * SAMPLE_SECONDS)
 
     assert (service.arrivals.per_second < inf) == is_limited
-    assert service.pace.gives_way != is_limited, "runs give way to requests unless a backlog stands"
 
 
 def test_backlog_limits_the_rate_of_arrivals() -> None:
@@ -114,6 +113,19 @@ def test_backlog_limits_the_rate_of_arrivals() -> None:
     service.let_pass(STARTING_SECONDS - SAMPLE_SECONDS, starts_a_second=200)
 
     assert 0 < service.arrivals.per_second < inf
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_runs_give_way_to_requests_unless_starts_wait(waiting: int) -> None:
+    service = Service()
+    for number in range(MAX_STARTS):
+        service.slots.take(UUID(int=100 + number), US)
+    for number in range(waiting):
+        service.slots.wait(UUID(int=1000 + number), US)
+
+    service.let_pass(2 * SAMPLE_SECONDS)
+
+    assert service.pace.gives_way == (waiting == 0)
 
 
 @pytest.mark.parametrize("is_refusing", [True, False])
