@@ -68,7 +68,7 @@ def containment_fields(name: str) -> dict[str, Any]:
     if os.geteuid() != 0 or SYSTEM_PYTHON is None:
         pytest.skip("only root can run processes as other users, and they need a Python")
     nobody = {"uid": NOBODY, "gid": NOBODY}
-    own = {"uid": UNUSED_USER, "gid": UNUSED_USER, "has_own_user": True}
+    user = {"uid": UNUSED_USER, "gid": UNUSED_USER}
     group = own_control_group() if name == "cgroup" else None
     if name == "cgroup" and group is None:
         pytest.skip("no cgroup v2 is writable")
@@ -80,7 +80,8 @@ def containment_fields(name: str) -> dict[str, Any]:
             "has_own_user": True,
             **nobody,
         },
-        "user": {"containment": "user", **own},
-        "cgroup": {"containment": "cgroup", "cgroup": f"{group}/test-{uuid4()}", **nobody},
+        "user": {"containment": "user", "has_own_user": True, **user},
+        # Not nobody: code that kills all it can reaches every process of its user outside of its group, too.
+        "cgroup": {"containment": "cgroup", "cgroup": f"{group}/test-{uuid4()}", **user},
     }
     return fields[name]
