@@ -8,7 +8,7 @@ from uuid import UUID
 from supervisors.counts import decrement
 from supervisors.errors import ServiceBusy
 
-MIN_BURST = 250  # places that may be taken at once at any rate: about as many runs may end at once
+MIN_BURST = 250  # places that even a low rate lets be taken at once: about as many runs may end at once
 BURST_SECONDS = 1.0
 
 
@@ -46,9 +46,7 @@ class ArrivalRoom:
             refill = per_second * (now - self._refilled_at)
             self._tokens = min(max(MIN_BURST, per_second * BURST_SECONDS), self._tokens + refill)
         else:
-            self._tokens = (
-                0.0  # the next rate follows a burst: it allows no further one, and first places owe nothing
-            )
+            self._tokens = 0.0  # the next rate will follow a burst, and allow no further one
         self._refilled_at = now
         self.limit, self.per_second = limit, per_second
 
@@ -70,7 +68,7 @@ class ArrivalRoom:
         if not self._total:
             self._moved_at = self._monotonic()
         if self.per_second < inf:
-            self._tokens -= 1
+            self._tokens = max(-MIN_BURST, self._tokens - 1)  # a first place is given in any case
         self._total += 1
         self._taken[organization_id] += 1
 

@@ -9,14 +9,15 @@ from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, N
 from storage.postgres.leadership import Sleep
 
 PAUSE_SECONDS = 0.004
-CALLERS_AT_ONCE = 4
+CALLERS_AT_ONCE = 4  # in an iteration of the event loop
+SPREAD_SECONDS = 0.05  # after which the other callers of a group go on all at once
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class SharedPace:
-    """The pace of the group commits that only runs wait for. It leaves the processors to requests of clients.
+    """The pace of the group commits that runs wait for. It leaves the processors to requests of clients.
 
     After a flush of several items there is a pause, which lets the next group grow: in a larger group each
     item costs less. A lone caller does not notice.
@@ -24,7 +25,7 @@ class SharedPace:
     The callers of a group go on a few at a time, so that requests are served in between: each run takes up to
     a millisecond until it waits again. The next flush begins after them, because what they add belongs in it.
     While `gives_way` is false, they go on all at once: then requests come in larger groups, too, and the
-    service can do more.
+    service can do more. So do those that would wait for longer than `SPREAD_SECONDS`.
     """
 
     def __init__(self, sleep: Sleep) -> None:
@@ -36,21 +37,24 @@ class SharedPace:
         """Let the next group grow."""
         await self._sleep(PAUSE_SECONDS)
 
-    async def until_answered(self) -> None:
+    async def wait_for_callers(self) -> None:
         """Wait until the callers of the flushes before have gone on."""
-        if self._answering.locked():
-            async with self._answering:
-                pass
+        async with self._answering:
+            pass
 
     async def answer(self, answered: Sequence[tuple[asyncio.Future[Result], Result]]) -> None:
         """Answer the callers, in general a few in each iteration of the loop."""
         if not self.gives_way or len(answered) <= CALLERS_AT_ONCE:
             _answer(answered)
             return
+        now = asyncio.get_running_loop().time
+        latest, first = now() + SPREAD_SECONDS, 0
         async with self._answering:
-            for start in range(0, len(answered), CALLERS_AT_ONCE):
-                _answer(answered[start : start + CALLERS_AT_ONCE])
+            while self.gives_way and now() < latest and first < len(answered):
+                _answer(answered[first : first + CALLERS_AT_ONCE])
+                first += CALLERS_AT_ONCE
                 await self._sleep(0)
+            _answer(answered[first:])
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -113,7 +117,7 @@ class GroupCommit(Generic[Item, Result]):
         try:
             while self._pending:
                 if self._pace is not None:
-                    await self._pace.until_answered()
+                    await self._pace.wait_for_callers()
                 group = [self._pending.popleft() for _ in range(min(self._max_items, len(self._pending)))]
                 if not await self._flush_group(group):
                     self._refuse_pending()

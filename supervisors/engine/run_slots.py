@@ -23,6 +23,13 @@ class Place(NamedTuple):
     is_brief: bool
 
 
+class Backlog(NamedTuple):
+    """The agents that wait for runs that start: how many they are, and how long the first has waited."""
+
+    agents: int = 0
+    seconds: float = 0.0
+
+
 class RunSlots:
     """A limited number of slots. An agent takes one, or waits in its organization's queue for one.
 
@@ -71,25 +78,23 @@ class RunSlots:
         return len(self._starting)
 
     @property
-    def wait_seconds(self) -> float:
-        """Return how long the agent that has waited longest waits; 0 if none does."""
-        first = next(iter(self._places.values()), None)
-        return self._monotonic() - first.since if first is not None else 0.0
-
-    @property
     def is_throttled(self) -> bool:
         """Return whether starts wait because too many runs are starting, not because all slots are taken."""
         return self.taken + len(self._reserved) < self.limit and self.starting >= self.starting_limit
 
     @property
-    def backlog_seconds(self) -> float:
-        """Return how long the first agent has waited, if it waits for runs that start; 0 otherwise."""
-        return self.wait_seconds if self.is_starting_many else 0.0
+    def backlog(self) -> Backlog:
+        """Return the agents that wait for runs that start, which is when at least half as many do as may.
 
-    @property
-    def is_starting_many(self) -> bool:
-        """Return whether at least half as many runs are starting as may be."""
-        return self.starting >= min(self.limit, self.starting_limit) / 2
+        Those of an organization at its own limit wait for that.
+        """
+        if self.starting < min(self.limit, self.starting_limit) / 2:
+            return Backlog()
+        queues = [queue for owner, queue in self._queues.items() if not self.is_at_limit(owner)]
+        if not queues:
+            return Backlog()
+        since = min(self._places[next(iter(queue))].since for queue in queues)
+        return Backlog(sum(map(len, queues)), self._monotonic() - since)
 
     def is_waiting(self, agent_id: UUID) -> bool:
         """Return whether the agent waits for a slot and was not offered one."""

@@ -45,19 +45,17 @@ class AdmissionControl:
     def apply(self, lag_seconds: float) -> None:
         """Apply the rule to the present load, with this lag of the event loop."""
         slots, arrivals = self._slots, self._arrivals
-        backlog_seconds = slots.backlog_seconds
-        queued = slots.waiting if backlog_seconds else 0
-        is_refusing = arrivals.refused > self._refused and slots.is_starting_many
+        backlog, is_refusing = slots.backlog, arrivals.refused > self._refused
         self._refused = arrivals.refused
-        load = Load(lag_seconds, backlog_seconds, queued, arrivals.stall_seconds, is_refusing)
+        load = Load(lag_seconds, backlog.seconds, backlog.agents, arrivals.stall_seconds, is_refusing)
         # While all runs are short, some slots stay free for organizations that have none.
         max_starts = slots.limit - slots.limit // SHARE_KEPT_FREE
         self._admission = next_admission(self._admission, load, max_starts)
         starts_per_second = self._rate_of_starts()
-        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second, queued)
+        arrivals_per_second = self._admission.arrivals_per_second(starts_per_second, backlog.agents)
         arrivals.set_pace(int(self._admission.arrivals), arrivals_per_second)
         slots.set_pace(int(self._admission.starts), starts_per_second)
-        self._pace.gives_way = not (backlog_seconds or self._admission.is_standing)
+        self._pace.gives_way = not (backlog.agents or self._admission.is_standing)
         self._overload.note(lag_seconds)
 
     def _rate_of_starts(self) -> float:

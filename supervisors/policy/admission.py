@@ -27,7 +27,7 @@ ARRIVAL_RELIEF_SECONDS = 0.02
 
 BACKLOG_SECONDS = 0.1  # a start that waits longer for earlier ones is part of a backlog
 STANDING_SECONDS = 1.0  # a backlog that has gone on for so long stands; a shorter one is a burst
-CALM_SECONDS = 0.25  # a standing backlog is over after so long without one, and without a refusal
+CALM_SECONDS = 0.25  # a standing backlog is over after so long without one
 MAX_BURST_STARTS = 300  # if more starts wait, the backlog stands at once
 QUEUE_SECONDS = 0.15  # the queue of starts that is kept while a backlog stands
 CORRECTION_SECONDS = 0.5  # in which a longer or shorter queue becomes as long
@@ -48,7 +48,7 @@ class Load:
     `lag`: how late the event loop is. `backlog`: how long the first start in line has waited, if it waits for
     runs that start, 0 if for runs that take long. `queued`: how many starts wait so. `stall`: for how long
     the database has committed no arrival although some wait. `is_refusing`: arrivals have been refused since
-    the last sample while many runs were starting.
+    the last sample.
     """
 
     lag: float
@@ -63,9 +63,9 @@ class Admission:
     """What the rule has decided, and what it remembers of the last samples. Fractions of the limits count.
 
     `starts`: how many runs may be starting. `arrivals`: how many arrivals may wait for their commit.
-    `lag`: the mean. `backlog_for`: for how long there has been a backlog, less the time without one.
-    `is_standing`: the backlog stands, until it has been away for `CALM_SECONDS`. If arrivals are refused, it
-    is not away: without their rate it would be back at once.
+    `lag`: the mean. `backlog_for`: for how long there has been a backlog, less the time without one, which
+    counts more once the backlog stands. `is_standing`: it stands, until it has been away for `CALM_SECONDS`.
+    If arrivals are refused and a start waits, it is not away: without the rate it would be back at once.
     """
 
     starts: float
@@ -86,12 +86,13 @@ def next_admission(last: Admission, load: Load, max_starts: int) -> Admission:
     """Return what follows from the last decision and another sample."""
     lag = last.lag + SMOOTHING * (load.lag - last.lag)
     is_stalled = load.stall > STALL_SECONDS
-    has_backlog = load.backlog > BACKLOG_SECONDS or (last.is_standing and load.is_refusing)
+    is_returning = last.is_standing and load.is_refusing and load.queued > 0
+    has_backlog = load.backlog > BACKLOG_SECONDS or is_returning
     relief = STANDING_SECONDS / CALM_SECONDS if last.is_standing else 1.0
     step = SAMPLE_SECONDS if has_backlog else -SAMPLE_SECONDS * relief
     if load.queued > MAX_BURST_STARTS:
         step = STANDING_SECONDS
-    backlog_for = min(STANDING_SECONDS, max(0.0, last.backlog_for + step))
+    backlog_for = round(min(STANDING_SECONDS, max(0.0, last.backlog_for + step)), 6)  # steps add up exactly
     return replace(
         last,
         starts=_moved(

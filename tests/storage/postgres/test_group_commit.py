@@ -1,6 +1,7 @@
 """Group commit: which items share a flush, what each caller gets, and how failures are kept apart."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -8,6 +9,7 @@ from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, N
 from storage.postgres.group_commit import (
     CALLERS_AT_ONCE,
     PAUSE_SECONDS,
+    SPREAD_SECONDS,
     GroupCommit,
     SharedPace,
 )
@@ -134,7 +136,7 @@ async def test_callers_of_a_paced_group_go_on_few_at_a_time() -> None:
     ] * 3
 
 
-async def test_callers_of_a_group_that_gives_no_way_go_on_together() -> None:
+async def test_callers_of_a_group_that_does_not_give_way_go_on_together() -> None:
     table, iterations, pace = Table(), Iterations(), SharedPace(asyncio.sleep)
     group = GroupCommit("letters", table.flush, pace=pace)
     pace.gives_way = False
@@ -143,6 +145,36 @@ async def test_callers_of_a_group_that_gives_no_way_go_on_together() -> None:
     iterations.close()
 
     assert len(set(iterations.went_on_at)) == 1
+
+
+async def test_callers_go_on_together_once_the_pace_gives_no_way() -> None:
+    iterations, pace = Iterations(), SharedPace(asyncio.sleep)
+    group = GroupCommit("letters", Table().flush, pace=pace)
+
+    async def call(letter: str) -> None:
+        await iterations.call(group, letter)
+        pace.gives_way = False
+
+    await asyncio.gather(*(call(chr(97 + number)) for number in range(4 * CALLERS_AT_ONCE)))
+    iterations.close()
+
+    counts = [iterations.went_on_at.count(one) for one in dict.fromkeys(iterations.went_on_at)]
+    assert counts == [CALLERS_AT_ONCE, 3 * CALLERS_AT_ONCE]
+
+
+async def test_callers_that_would_wait_long_go_on_together() -> None:
+    iterations = Iterations()
+    group = GroupCommit("letters", Table().flush, pace=SharedPace(asyncio.sleep))
+
+    async def call(letter: str) -> None:
+        await iterations.call(group, letter)
+        time.sleep(SPREAD_SECONDS / CALLERS_AT_ONCE)  # noqa: ASYNC251 -- the caller takes the processor
+
+    await asyncio.gather(*(call(chr(97 + number)) for number in range(4 * CALLERS_AT_ONCE)))
+    iterations.close()
+
+    counts = [iterations.went_on_at.count(one) for one in dict.fromkeys(iterations.went_on_at)]
+    assert counts == [CALLERS_AT_ONCE, 3 * CALLERS_AT_ONCE]
 
 
 async def test_what_paced_callers_add_shares_the_next_flush() -> None:

@@ -207,12 +207,26 @@ def test_backlog_counts_only_behind_runs_that_start() -> None:
     recorder.take(9)
     recorder.wait(1, organization=1)
     recorder.now += STARTING_SECONDS / 2
-    assert recorder.slots.backlog_seconds == STARTING_SECONDS / 2
+    assert recorder.slots.backlog == (1, STARTING_SECONDS / 2)
 
     recorder.now += STARTING_SECONDS / 2
 
-    assert recorder.slots.wait_seconds == STARTING_SECONDS
-    assert recorder.slots.backlog_seconds == 0.0, "it waits for runs that take long"
+    assert recorder.slots.waiting == 1
+    assert recorder.slots.backlog == (0, 0.0), "it waits for runs that take long"
+
+
+def test_backlog_leaves_out_organizations_at_their_limit() -> None:
+    recorder = Recorder(limit=2, organization_limit=1)
+    recorder.take(8, organization=1)
+    recorder.wait(1, organization=1)
+    recorder.take(9, organization=2)
+    recorder.wait(2, organization=2)
+    recorder.now += STARTING_SECONDS / 4
+    recorder.wait(3, organization=3)
+    recorder.now += STARTING_SECONDS / 4
+
+    assert recorder.slots.waiting == 3
+    assert recorder.slots.backlog == (1, STARTING_SECONDS / 4)
 
 
 def test_brief_wait_ends_once_it_is_long_or_stored() -> None:

@@ -128,8 +128,9 @@ def test_runs_give_way_to_requests_unless_starts_wait(waiting: int) -> None:
     assert service.pace.gives_way == (waiting == 0)
 
 
+@pytest.mark.parametrize("is_waiting", [True, False])
 @pytest.mark.parametrize("is_refusing", [True, False])
-def test_rate_lasts_while_it_refuses_arrivals(*, is_refusing: bool) -> None:
+def test_rate_lasts_while_it_refuses_and_starts_wait(*, is_refusing: bool, is_waiting: bool) -> None:
     service = Service()
     for number in range(MAX_STARTS):
         service.slots.take(UUID(int=100 + number), US)
@@ -142,15 +143,18 @@ def test_rate_lasts_while_it_refuses_arrivals(*, is_refusing: bool) -> None:
         service.slots.release(UUID(int=100 + number), US)
 
     for _ in range(round(2 * STANDING_SECONDS / SAMPLE_SECONDS)):
-        for number in range(MAX_STARTS // 2):
+        for number in range(MAX_STARTS):
             service.slots.take(UUID(int=100 + number), US)
+        if is_waiting:
+            service.slots.wait(UUID(int=1000), US)
         if is_refusing:
             flood(service)
         service.let_pass(SAMPLE_SECONDS)
-        for number in range(MAX_STARTS // 2):
+        service.slots.leave(UUID(int=1000))
+        for number in range(MAX_STARTS):
             service.slots.release(UUID(int=100 + number), US)
 
-    assert (service.arrivals.per_second < inf) == is_refusing
+    assert (service.arrivals.per_second < inf) == (is_refusing and is_waiting)
 
 
 def flood(service: Service) -> None:

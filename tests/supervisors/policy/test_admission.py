@@ -132,13 +132,18 @@ def test_queue_settles_while_more_arrives_than_starts(queued: int) -> None:
 
 
 def test_backlog_stands_while_its_rate_refuses_arrivals() -> None:
-    refusing = Load(0.0, is_refusing=True)
-    assert after(OPEN, refusing, 5).arrivals_per_second(100.0, queued=0) == inf
+    refusing = Load(0.0, queued=1, is_refusing=True)
+    assert after(OPEN, refusing, 5).arrivals_per_second(100.0, queued=1) == inf
 
     standing = after(after(OPEN, BACKLOG, STANDING_SECONDS + 1), refusing, 5)
-    assert standing.arrivals_per_second(100.0, queued=0) < inf
+    assert standing.arrivals_per_second(100.0, queued=1) < inf
 
-    assert after(standing, CALM, STANDING_SECONDS * 1.5).arrivals_per_second(100.0, queued=0) == inf
+
+@pytest.mark.parametrize("load", [CALM, Load(0.0, queued=1), Load(0.0, is_refusing=True)])
+def test_backlog_is_over_without_waiting_starts_or_refusals(load: Load) -> None:
+    standing = after(OPEN, BACKLOG, STANDING_SECONDS + 1)
+
+    assert after(standing, load, CALM_SECONDS).arrivals_per_second(100.0, load.queued) == inf
 
 
 def test_deep_backlog_stands_at_once() -> None:
