@@ -10,19 +10,19 @@ from storage.postgres.pool import Pool
 from storage.postgres.query import fill_in
 from storage.postgres.shared_reads import is_short
 
-MAX_SPANS = 20
+FEW_SPANS = 20  # more than an ordinary run has; many would delay the others that share the statement
 
-# The spans come in the order of their pages. Other programs may have stored infinite times, whose difference
-# PostgreSQL refuses: it would fail the statement for all who share it.
+# The spans come in the order of their pages. Other programs may have stored infinite times, or times that are
+# too far apart for an interval: subtracting them would fail the statement for all who share it.
 GET = """
 SELECT t.*, coalesce(size.span_count, 0) AS total_spans,
        '[' || coalesce((
            SELECT string_agg(concat(/* span */), ',' ORDER BY p.started_at, p.id)
            FROM (
                SELECT s.*, s.error <> '' AS has_error,
-                      CASE WHEN isfinite(s.started_at) AND isfinite(s.ended_at) THEN
-                          floor(1000 * extract(epoch FROM s.ended_at - s.started_at))::bigint
-                      END AS duration_ms
+                      CASE WHEN isfinite(s.started_at) AND isfinite(s.ended_at) THEN floor(
+                          1000 * (extract(epoch FROM s.ended_at) - extract(epoch FROM s.started_at))
+                      )::bigint END AS duration_ms
                FROM span s WHERE s.trace_id = t.id
            ) p
        ), '') || ']' AS spans
@@ -30,7 +30,7 @@ FROM trace t LEFT JOIN trace_size size ON size.trace_id = t.id
 WHERE t.id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 """
 
-FEW_SPANS: LiteralString = f"p.total_spans <= {MAX_SPANS}"
+HAS_FEW_SPANS: LiteralString = f"p.total_spans <= {FEW_SPANS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SpanOfTrace(SpanSummary):
 
 
 class WholeTraces:
-    """Reads traces with all of their spans. One with more than MAX_SPANS is only found, like a long one."""
+    """Reads traces with all of their spans. One with more than FEW_SPANS is only found, like a long one."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -60,7 +60,7 @@ class WholeTraces:
         reads = self._reads.get((trace, span))
         if reads is None:
             statement = fill_in(GET, "/* span */", span.sql)
-            condition = f"{FEW_SPANS} AND {is_short(('p.error',), ('p.metadata',))}"
+            condition = f"{HAS_FEW_SPANS} AND {is_short(('p.error',), ('p.metadata',))}"
             reads = JsonReads("whole traces", self._pool, statement, trace, condition)
             self._reads[trace, span] = reads
         return reads

@@ -39,13 +39,15 @@ Connection: TypeAlias = (
 
 # The origin switches off the triggers for other programs; it is set at connect because a later SET would not
 # survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
-# memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table.
+# memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table. A
+# float that is written as text must be the one that is stored, hence its digits.
 SERVER_SETTINGS = {
     "hostsvc.origin": "service",
     "application_name": "hostsvc",
     "timezone": "UTC",
     "jit": "off",
     "random_page_cost": "1.1",
+    "extra_float_digits": "1",
 }
 
 AGE_JITTER = 0.2  # so that connections opened together are not replaced together

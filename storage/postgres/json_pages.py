@@ -22,7 +22,7 @@ from storage.postgres.query import fill_in
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-JsonText = NewType("JsonText", str)  # JSON that the statement writes itself
+JsonText = NewType("JsonText", str)  # JSON that the statement has built itself: inserted as it is
 StoredSecret = NewType("StoredSecret", str)  # a secret as it is stored, which not every caller may see
 
 # The last row of a page `with_next` is not shown: it only tells whether the list goes on.
@@ -40,7 +40,7 @@ FROM (/* fitting */) p WHERE p.place < $2
 MARK = "\x01"
 MARKED = r"coalesce(E'\x01' || {} || E'\x01', 'null')"
 
-# The same for a stored secret, as JSON. It stays marked until the caller is known.
+# A stored secret is put between other marks. They stay until a handler, which knows the caller, writes it.
 SECRET_MARK = "\x02"  # noqa: S105 -- a control character
 SECRET = r"E'\x02' || to_json({})::text || E'\x02'"  # noqa: S105 -- SQL
 

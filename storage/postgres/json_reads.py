@@ -34,7 +34,10 @@ class JsonReads:
     """Reads one row by its id as JSON."""
 
     def __init__(self, name: str, pool: Pool, statement: str, item: JsonItem, is_short: str) -> None:
-        """Read by a `statement` like that of `SharedReads`. `is_short` is a condition on a row `p` of it."""
+        """Read by a `statement` like that of `SharedReads`, which consists of constants.
+
+        `is_short` is a condition on a row `p` of it.
+        """
         self._pool = pool
         self._rewrite = item.rewrite
         sql = fill_in(READ, "/* statement */", fill_in(statement, "/* and */", ""))

@@ -237,7 +237,7 @@ class AdmissionResponse:
     starting: int
     """How many runs are in their first second."""
     starting_limit: int
-    """How many may be: `runs.max_concurrent`, fewer while the service is busy."""
+    """How many may be: nine tenths of `runs.max_concurrent`, fewer while the service is busy."""
     starts_per_second: float
     """How many runs have started in the last second."""
     arrivals_limit: int

@@ -17,7 +17,7 @@ from storage.channels.projects import Project
 from storage.delivery.outbox import WebhookDelivery
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import Span, SpanContent, Trace
-from storage.history.whole_traces import MAX_SPANS, SpanOfTrace, WholeTrace
+from storage.history.whole_traces import FEW_SPANS, SpanOfTrace, WholeTrace
 from storage.identity.invites import Invite
 from storage.identity.memberships import Member
 from storage.ids import new_id
@@ -264,10 +264,10 @@ async def test_trace_with_many_spans_is_found_without_reading_them(pool: Pool) -
     await stored_resources(storage, await stored_agent(pool))
     reads, trace_id = whole_traces(storage), await pool.fetchval(GET_ID.format("trace"))
     count = await storage.traces.count_spans(trace_id)
-    await storage.traces.insert_spans([new_span(trace_id) for _ in range(MAX_SPANS - count)])
+    await storage.traces.insert_spans([new_span(trace_id) for _ in range(FEW_SPANS - count)])
     whole = await reads.get_short(trace_id)
     assert whole is not None
-    assert whole.text.startswith(b'{"total_spans":%d,"spans":[{' % MAX_SPANS)
+    assert whole.text.startswith(b'{"total_spans":%d,"spans":[{' % FEW_SPANS)
     await storage.traces.insert_spans([new_span(trace_id)])
     explaining.rows_touched.clear()
     assert await reads.get_short(trace_id) == replace(whole, text=b"")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from storage.history.trace_model import Span, Trace
 from storage.history.traces import Traces
-from storage.history.whole_traces import MAX_SPANS
+from storage.history.whole_traces import FEW_SPANS
 from storage.ids import new_id
 from storage.postgres.pool import Pool
 from storage.postgres.rows import to_row
@@ -144,23 +144,35 @@ async def test_special_values_of_spans_are_written_as_by_python(pool: Pool) -> N
         for value in values
     ]
     spans += [span_with(trace, started_at=start, ended_at=end) for start in moments for end in moments]
-    for first in range(0, len(spans), MAX_SPANS):
+    for first in range(0, len(spans), FEW_SPANS):
         await pool.execute("TRUNCATE trace, span, trace_size")
-        await require_same_bytes(pool, trace, spans[first : first + MAX_SPANS])
+        await require_same_bytes(pool, trace, spans[first : first + FEW_SPANS])
 
 
-@pytest.mark.parametrize("count", [0, 1, MAX_SPANS])
+@pytest.mark.parametrize("count", [0, 1, FEW_SPANS])
 async def test_whole_trace_shows_all_spans_in_order(pool: Pool, count: int) -> None:
     trace = trace_with()
     spans = [span_with(trace, name=f"s{n}", started_at=START - n % 3 * MILLISECOND) for n in range(count)]
     await require_same_bytes(pool, trace, spans)
 
 
-async def test_span_with_infinite_time_fails_no_read(pool: Pool) -> None:
+@pytest.mark.parametrize("times", ["'-infinity', ended_at = now()", "'4713-01-01 BC', ended_at = 'infinity'"])
+async def test_span_with_infinite_time_fails_no_read(pool: Pool, times: str) -> None:
+    span = await read_span_with(pool, times)
+    assert span["duration_ms"] is None
+
+
+async def test_span_with_times_far_apart_fails_no_read(pool: Pool) -> None:
+    span = await read_span_with(pool, "'4713-01-01 BC', ended_at = '294276-12-31'")
+    assert span["duration_ms"] > 299_000 * 365 * 24 * 3600 * 1000
+
+
+async def read_span_with(pool: Pool, times: str) -> Any:
+    """Read a trace with one span, whose times another program has set."""
     trace = trace_with()
-    await store(pool, trace, [span_with(trace, ended_at=START)])
-    await pool.execute("UPDATE span SET ended_at = 'infinity'")
+    await store(pool, trace, [span_with(trace)])
+    await pool.execute(f"UPDATE span SET started_at = {times}")  # noqa: S608 -- constants above
     row = await Traces(pool).whole.as_json(WHOLE_TRACE, SPAN_OF_TRACE).get_short(trace.id)
     assert row is not None
     [span] = json.loads(row.text)["spans"]
-    assert (span["duration_ms"], span["ended_at"]) == (None, "9999-12-31T23:59:59.999999Z")
+    return span

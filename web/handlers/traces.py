@@ -82,16 +82,16 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
-    if not request.query_string:
+    if not request.query_string:  # the first page; what is longer is read in pages
         reads = request.app[STORAGE].traces.whole.as_json(WHOLE_TRACE, SPAN_OF_TRACE)
         trace = require_found(await reads.get_short(path_id(request)))
         caller.require_agent(trace.agent_id, trace.organization_id)
         if trace.text:
             return json_text_response(trace.text)
-    return await _answer_with_spans(request, caller)
+    return await _answer_with_page(request, caller)
 
 
-async def _answer_with_spans(request: web.Request, caller: Caller) -> web.Response:
+async def _answer_with_page(request: web.Request, caller: Caller) -> web.Response:
     """Answer with a FullTraceResponse, whose page of spans the query chooses."""
     traces = request.app[STORAGE].traces
     trace = await load(request, traces.get)

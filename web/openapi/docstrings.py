@@ -44,16 +44,14 @@ def attribute_docstrings(kind: type) -> dict[str, str]:
 def _definitions(module_name: str) -> Mapping[str, _Definition]:
     """Return the classes in the source of a module by name. The tree of the source is not kept."""
     try:
-        path = getsourcefile(sys.modules[module_name])
-    except TypeError:  # the module is built in
-        path = None
-    if path is None:  # only compiled files are installed: serve without descriptions
+        source = Path(getsourcefile(sys.modules[module_name]) or "").read_bytes()
+    except (OSError, TypeError):  # only compiled files are installed: serve without descriptions
         return {}
     return {
         node.name: _Definition(
             tuple(base.id for base in node.bases if isinstance(base, ast.Name)), dict(_docstrings_in(node))
         )
-        for node in ast.walk(ast.parse(Path(path).read_bytes()))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef)
     }
 

@@ -83,7 +83,7 @@ def _with_files(form: Json, schema: Schema) -> Json:
     """Describe a form that may contain files, which no other media type can."""
     texts = _texts(schema)
     files = {
-        name: {"type": "array", "items": BINARY, "maxItems": MAX_FILES, "description": texts[name]}
+        name: {"type": "array", "items": BINARY, "maxItems": MAX_FILES, "description": texts.get(name, "")}
         for name, field in _named(schema).items()
         if isinstance(field, Files)
     }

@@ -41,7 +41,7 @@ def webhook_requests(components: Components) -> dict[str, Json]:
     """Describe the requests by the types of their events, and those that report no event of the log."""
     texts = attribute_docstrings(EventType)
     described = {
-        type_.value: _request(type_, texts[type_.name], _event(type_, components), components)
+        type_.value: _request(type_, texts.get(type_.name, ""), _event(type_, components), components)
         for type_ in EventType
     }
     test, created = answer_schema(WebhookTest, components), answer_schema(AgentCreated, components)

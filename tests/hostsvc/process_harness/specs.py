@@ -81,7 +81,7 @@ def containment_fields(name: str) -> dict[str, Any]:
             **nobody,
         },
         "user": {"containment": "user", "has_own_user": True, **user},
-        # Not nobody: code that kills all it can reaches every process of its user outside of its group, too.
+        # Not nobody: code that kills all it can would kill the processes of nobody in other tests, too.
         "cgroup": {"containment": "cgroup", "cgroup": f"{group}/test-{uuid4()}", **user},
     }
     return fields[name]

@@ -74,7 +74,7 @@ async def test_concurrent_reads_each_get_their_own_facts(states: AgentStates, po
     assert [one and one.name for one in facts] == [f"Scout {number}" for number in range(20)] * 2
 
 
-async def test_frequent_read_of_one_agent_is_planned_once(states: AgentStates, pool: Pool) -> None:
+async def test_frequent_read_of_one_agent_is_not_planned_each_time(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     for _ in range(12):
         await get_facts(states, agent)

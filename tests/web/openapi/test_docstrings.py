@@ -1,8 +1,11 @@
 """Descriptions from docstrings."""
 
+import importlib
+import py_compile
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from types import ModuleType
 from typing import TypedDict
 
@@ -83,3 +86,15 @@ def test_module_without_source_has_no_docstrings(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "compiled", compiled)
     exec("class Point:\n    x = 1\n    'The distance from the left.'", compiled.__dict__)  # noqa: S102
     assert attribute_docstrings(compiled.Point) == {}
+
+
+def test_module_with_compiled_file_alone_has_no_docstrings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "only_compiled.py"
+    source.write_text("class Point:\n    x = 1\n    'The distance from the left.'")
+    py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")))
+    source.unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("only_compiled")
+    assert attribute_docstrings(module.Point) == {}

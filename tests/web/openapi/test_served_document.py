@@ -36,3 +36,17 @@ async def test_cancelled_request_leaves_document_to_the_others() -> None:
     await asyncio.sleep(0)
     impatient.cancel()
     assert await patient == to_json(build_document([LIST]))
+
+
+async def test_document_is_built_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = ServedDocument([LIST])
+    with monkeypatch.context() as patch:
+        patch.setattr(served_document, "build_document", fail)
+        with pytest.raises(OSError, match="too many open files"):
+            await document.get()
+
+    assert await document.get() == to_json(build_document([LIST]))
+
+
+def fail(_: Iterable[Route]) -> Json:
+    raise OSError("too many open files")
