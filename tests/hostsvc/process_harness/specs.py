@@ -18,7 +18,7 @@ NOBODY = 65534
 STOP_SECONDS = 20.0
 # The interpreter of the tests may stand in a directory of root.
 SYSTEM_PYTHON = shutil.which("python3", path=os.defpath)
-UNUSED_USER = 1_900_000_000 + os.getpid()  # parallel tests have others
+UNUSED_USER = 1_900_000_000 + 10 * os.getpid()  # and the next nine; parallel tests have others
 
 # One child in the group, and one that left it with a session of its own and is an orphan.
 LEAVES_CHILDREN = """
