@@ -69,6 +69,9 @@ def containment_fields(name: str) -> dict[str, Any]:
         pytest.skip("only root can run processes as other users, and they need a Python")
     nobody = {"uid": NOBODY, "gid": NOBODY}
     user = {"uid": UNUSED_USER, "gid": UNUSED_USER}
+    # Code that kills all it can would kill the processes of nobody in parallel tests, too. Zombies that it
+    # leaves would count among the processes of the user above, whose number other tests limit.
+    lone = {"uid": UNUSED_USER + 5, "gid": UNUSED_USER + 5}
     group = own_control_group() if name == "cgroup" else None
     if name == "cgroup" and group is None:
         pytest.skip("no cgroup v2 is writable")
@@ -81,7 +84,6 @@ def containment_fields(name: str) -> dict[str, Any]:
             **nobody,
         },
         "user": {"containment": "user", "has_own_user": True, **user},
-        # Not nobody: code that kills all it can would kill the processes of nobody in other tests, too.
-        "cgroup": {"containment": "cgroup", "cgroup": f"{group}/test-{uuid4()}", **user},
+        "cgroup": {"containment": "cgroup", "cgroup": f"{group}/test-{uuid4()}", **lone},
     }
     return fields[name]
