@@ -1,6 +1,5 @@
-"""The phases of one agent in the event log: the changes of a period, one by one or summed up."""
+"""The phases of one agent in the event log: the changes of a period."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from asyncpg import Record
 from storage.events.events import to_event
 from storage.events.model import Event
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all, fetch_one
+from storage.postgres.rows import fetch_one
 
 # The present, and the oldest event of the log, before which nothing is known of anybody.
 GET_ORIGIN = """
@@ -39,26 +38,6 @@ SELECT id, at, phase, run_id, data->>'from' AS before, data->>'why' AS why, data
      WHERE agent_id = $1 AND phase IS NOT NULL AND at >= $3
      ORDER BY at, id LIMIT 1)
 ) e
-"""
-
-# $4: the limits of the slots, from the start of the period to its end. All columns are in the index.
-SUM_CHANGES = """
-WITH change AS (
-    SELECT id, at, phase, width_bucket(at, $4::timestamptz[]) AS slot,
-           coalesce(lead(at) OVER by_time, $3) AS until, lag(phase) OVER by_time AS previous
-    FROM event WHERE agent_id = $1 AND phase IS NOT NULL AND at >= $2 AND at < $3
-    WINDOW by_time AS (ORDER BY at, id)
-)
-SELECT slot - 1 AS slot, phase, count(*) AS changes,
-       min(at) AS first_at, max(at) AS last_at, max(id) AS last_id,
-       count(*) FILTER (WHERE phase = 'running' AND previous IS DISTINCT FROM 'running') AS runs,
-       extract(epoch FROM sum(least(until, ($4::timestamptz[])[slot + 1]) - at))::float8 AS seconds
-FROM change GROUP BY 1, 2 ORDER BY 1, last_at, last_id
-"""
-
-LIST_BY_ID = """
-SELECT id, at, phase, run_id, data->>'from' AS before, data->>'why' AS why, data->>'next_at' AS next_at
-FROM event WHERE id = ANY($1::bigint[])
 """
 
 # The change that led to the phase at a moment: the first one after the last other phase.
@@ -122,23 +101,6 @@ class PhaseChange(NamedTuple):
     next_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSum:
-    """The changes to one phase in one slot of a period: how many, and for how many `seconds` it lasted.
-
-    `seconds` end with the slot. `runs`: how many began. `last_id`: the event of the last change.
-    """
-
-    slot: int
-    phase: str
-    changes: int
-    first_at: datetime
-    last_at: datetime
-    last_id: int
-    runs: int
-    seconds: float
-
-
 class PhaseEvents:
     """The events of the log that change the phases of agents, and the pauses of their organizations."""
 
@@ -158,19 +120,6 @@ class PhaseEvents:
         """
         rows = await self._pool.fetch(LIST_CHANGES, agent_id, start, end, limit)
         return [_change(row) for row in rows]
-
-    async def sum_changes(
-        self, agent_id: UUID, start: datetime, end: datetime, limits: Sequence[datetime]
-    ) -> list[PhaseSum]:
-        """Sum up the changes of the phase by slot and phase, in this order and that of their last changes.
-
-        `limits`: those of the slots, from `start` to `end` in ascending order.
-        """
-        return await fetch_all(self._pool, PhaseSum, SUM_CHANGES, agent_id, start, end, limits)
-
-    async def list_by_id(self, event_ids: Sequence[int]) -> list[PhaseChange]:
-        """List the changes of the phase with these ids."""
-        return [_change(row) for row in await self._pool.fetch(LIST_BY_ID, event_ids)]
 
     async def get_since(self, agent_id: UUID, change: PhaseChange) -> datetime | None:
         """Return when the phase of a change began, before it or with it; None if that is not known."""

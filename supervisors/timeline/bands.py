@@ -5,7 +5,7 @@ event of the organization. So pauses are laid over the phases here.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -50,8 +50,6 @@ class BandPhase(StrEnum):
     """Its run was asked to stop and had not ended yet."""
     ARCHIVED = "archived"
     """It was archived."""
-    MIXED = "mixed"
-    """It went through several phases; `seconds` says how long it was in each."""
     UNKNOWN = "unknown"
     """It did not exist yet, or its events are no longer kept; `why` says which."""
 
@@ -65,7 +63,6 @@ class State(NamedTuple):
     """An agent as the log explains it. `why` is the sentence of that time, None if it is not known.
 
     `event_id`: the event that led to it, None if it is not kept. `next_wake_at`: the text of a timestamp.
-    `seconds` (by phase) and `runs` (how many started) are set for several phases in one.
     """
 
     phase: BandPhase
@@ -73,8 +70,6 @@ class State(NamedTuple):
     run_id: UUID | None = None
     event_id: int | None = None
     next_wake_at: str | None = None
-    seconds: Mapping[BandPhase, float] | None = None
-    runs: int | None = None
 
 
 class Band(NamedTuple):
@@ -85,8 +80,8 @@ class Band(NamedTuple):
     state: State
 
 
-class Step(NamedTuple):
-    """A state that begins at a moment and lasts until the next step."""
+class Onset(NamedTuple):
+    """A state that begins at a moment and lasts until the next onset."""
 
     at: datetime
     state: State
@@ -116,26 +111,19 @@ class Fallback:
     first_why: str | None = None
 
 
-def steps_of(changes: Iterable[PhaseChange], fallback: Fallback) -> list[Step]:
-    """Return a step for each change of the phase, after those for the time before the first one."""
+def onsets_of(changes: Iterable[PhaseChange], fallback: Fallback) -> list[Onset]:
+    """Return an onset for each change of the phase, after those for the time before the first one.
+
+    The first change that is kept says what phase it ended. Without any, the agent was as it is at present.
+    """
     ordered = sorted(changes, key=lambda change: change.id)
-    before = steps_before(ordered[0], fallback) if ordered else steps_without_events(fallback)
-    return [*before, *(Step(change.at, state_of(change)) for change in ordered)]
-
-
-def steps_before(first: PhaseChange, fallback: Fallback) -> list[Step]:
-    """Return the steps before the first change that is kept, which says what phase it ended."""
-    unknown = Step(ALWAYS, State(BandPhase.UNKNOWN, fallback.why_unknown))
-    if first.before is None:
-        return [unknown]
-    known_from = min(fallback.known_from, first.at)
-    return [unknown, Step(known_from, State(BandPhase(first.before), fallback.first_why))]
-
-
-def steps_without_events(fallback: Fallback) -> list[Step]:
-    """Return the steps up to now of an agent without any event."""
-    unknown = Step(ALWAYS, State(BandPhase.UNKNOWN, fallback.why_unknown))
-    return [unknown, Step(max(fallback.known_from, fallback.since or ALWAYS), fallback.present)]
+    onsets = [Onset(ALWAYS, State(BandPhase.UNKNOWN, fallback.why_unknown))]
+    if not ordered:
+        onsets.append(Onset(max(fallback.known_from, fallback.since or ALWAYS), fallback.present))
+    elif ordered[0].before is not None:
+        before = State(BandPhase(ordered[0].before), fallback.first_why)
+        onsets.append(Onset(min(fallback.known_from, ordered[0].at), before))
+    return [*onsets, *(Onset(change.at, _state_of(change)) for change in ordered)]
 
 
 def pause_changes(organization_events: Iterable[Event], *, is_paused: bool) -> list[PauseChange]:
@@ -151,14 +139,16 @@ def pause_changes(organization_events: Iterable[Event], *, is_paused: bool) -> l
     return [PauseChange(ALWAYS, was_paused), *changes]
 
 
-def tile(steps: Sequence[Step], pauses: Sequence[PauseChange], start: datetime, end: datetime) -> list[Band]:
-    """Return the bands from `start` to before `end`. The first step and the first change hold always."""
-    step_times, pause_times = _ascending(steps), _ascending(pauses)
-    limits = sorted({start, end, *(at for at in (*step_times, *pause_times) if start < at < end)})
+def tile(
+    onsets: Sequence[Onset], pauses: Sequence[PauseChange], start: datetime, end: datetime
+) -> list[Band]:
+    """Return the bands from `start` to before `end`. The first onset and the first change hold always."""
+    onset_times, pause_times = _ascending(onsets), _ascending(pauses)
+    limits = sorted({start, end, *(at for at in (*onset_times, *pause_times) if start < at < end)})
     tiled: list[Band] = []
     for begin, finish in pairwise(limits):
-        step = steps[bisect_right(step_times, begin) - 1]
-        state = _paused(step.state, pauses[bisect_right(pause_times, begin) - 1])
+        onset = onsets[bisect_right(onset_times, begin) - 1]
+        state = _paused(onset.state, pauses[bisect_right(pause_times, begin) - 1])
         if tiled and _is_same(tiled[-1].state, state):
             tiled[-1] = tiled[-1]._replace(end=finish)
         else:
@@ -166,24 +156,20 @@ def tile(steps: Sequence[Step], pauses: Sequence[PauseChange], start: datetime, 
     return tiled
 
 
-def state_of(change: PhaseChange) -> State:
-    """Return the state that a change of the phase led to."""
+def _state_of(change: PhaseChange) -> State:
     phase = PHASES[change.phase]
     run_id = change.run_id if phase in WITH_RUN else None
-    next_wake_at = (
-        None if phase is BandPhase.HOLDING else change.next_at
-    )  # each message postpones a hold's end
+    # Each message postpones the end of a hold.
+    next_wake_at = None if phase is BandPhase.HOLDING else change.next_at
     return State(phase, change.why, run_id, change.id, next_wake_at)
 
 
 def _is_same(before: State, after: State) -> bool:
     """Return whether two neighbours are one band: the second event changed nothing that is shown."""
-    if after.phase is BandPhase.MIXED:
-        return False
     return (before.phase, before.why, before.run_id) == (after.phase, after.why, after.run_id)
 
 
-def _ascending(items: Sequence[Step] | Sequence[PauseChange]) -> list[datetime]:
+def _ascending(items: Sequence[Onset] | Sequence[PauseChange]) -> list[datetime]:
     """Return the times of the items, none before an earlier one: the clock may have been set back."""
     return list(accumulate((item.at for item in items), max))
 
@@ -195,8 +181,6 @@ def _paused(state: State, pause: PauseChange) -> State:
     match state.phase:
         case BandPhase.ARCHIVED | BandPhase.UNKNOWN:
             return state
-        case BandPhase.MIXED:
-            return _paused_mixture(state, pause)
         case BandPhase.RUNNING:
             return State(BandPhase.STOPPING, WHY_STOPPING_FOR_PAUSE, state.run_id, pause.event_id)
         case BandPhase.STOPPING if state.why == WHY_STOPPING_BEFORE_NEXT:
@@ -207,13 +191,3 @@ def _paused(state: State, pause: PauseChange) -> State:
             return state._replace(why=WHY_BOTH_PAUSED)
         case _:
             return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
-
-
-def _paused_mixture(state: State, pause: PauseChange) -> State:
-    shown: dict[BandPhase, float] = {}
-    for phase, amount in (state.seconds or {}).items():
-        paused = _paused(State(phase), pause).phase
-        shown[paused] = round(shown.get(paused, 0.0) + amount, 6)
-    if shown.keys() == {BandPhase.PAUSED}:
-        return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
-    return state._replace(seconds=shown)

@@ -1,6 +1,6 @@
 """Timelines: what happened to an agent in a period, and how it was at a moment, read from the event log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -14,23 +14,19 @@ from supervisors.engine.snapshot import Snapshot
 from supervisors.policy.decisions import Decision
 from supervisors.policy.explanations import WHY_ASLEEP, when
 from supervisors.policy.phases import Phase
-from supervisors.timeline.ahead import Ahead, ahead
 from supervisors.timeline.bands import (
     MOMENT,
     Band,
     BandPhase,
     Fallback,
-    PauseChange,
     State,
-    Step,
+    onsets_of,
     pause_changes,
-    steps_of,
     tile,
 )
-from supervisors.timeline.marks import Mark, marks, notification_ids
-from supervisors.timeline.merged import last_ids, merged_steps, resolution_of, slot_limits
+from supervisors.timeline.marks import Ahead, Mark, ahead, marks, notification_ids
 
-MAX_CHANGES = 4_000  # of the phase, which are shown one by one
+MAX_CHANGES = 4_000  # of the phase
 MAX_MARK_EVENTS = 4_000
 MAX_PAUSES = 1_000  # and ends of pauses
 MAX_REMINDERS = 100
@@ -38,11 +34,15 @@ MAX_WAITING = 500
 FIRST_ID = 1
 
 
-class TooManyPauses(Exception):
-    """The organization was paused more often than a timeline shows."""
+class TooManyChanges(Exception):
+    """A period has more changes than a timeline shows. It may end at `fits_until` at the latest."""
+
+    def __init__(self, fits_until: datetime) -> None:
+        super().__init__(f"the period may end at {fits_until} at the latest")
+        self.fits_until = fits_until
 
 
-class StatusReader(Protocol):
+class PresentReader(Protocol):
     """The present of agents."""
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
@@ -54,7 +54,6 @@ class StatusReader(Protocol):
 class Timeline:
     """What happened in a period, and what lies ahead in it.
 
-    `resolution`: the length of the parts whose changes were merged, None if every change is shown.
     `waiting`: notifications from before the period that were not cleared in it.
     `marks_left_out`: the number of events before the first mark that were left out.
     """
@@ -62,7 +61,6 @@ class Timeline:
     bands: Sequence[Band]
     marks: Sequence[Mark]
     ahead: Sequence[Ahead]
-    resolution: timedelta | None
     marks_left_out: int
     waiting: Sequence[NotificationTimes]
 
@@ -79,7 +77,12 @@ class Timelines:
     """Reads timelines. Events are kept for `kept_days`; 0: for ever."""
 
     def __init__(
-        self, phases: PhaseEvents, mark_events: MarkEvents, status: StatusReader, clock: Clock, kept_days: int
+        self,
+        phases: PhaseEvents,
+        mark_events: MarkEvents,
+        status: PresentReader,
+        clock: Clock,
+        kept_days: int,
     ) -> None:
         self._phases = phases
         self._mark_events = mark_events
@@ -90,12 +93,12 @@ class Timelines:
     async def timeline(self, agent_id: UUID, start: datetime, end: datetime) -> Timeline | None:
         """Return the timeline from `start` to before `end`; None if the agent does not exist.
 
-        Raise TooManyPauses.
+        Raise TooManyChanges.
         """
         origin, now = await self._phases.get_origin(agent_id), self._clock.now()
         if origin is None:
             return None
-        bands, resolution = await self._bands(agent_id, origin, start, min(end, now))
+        bands = await self._bands(agent_id, origin, start, min(end, now))
         events = await self._mark_events.list_marks(agent_id, start, end, MAX_MARK_EVENTS)
         left_out = 0
         if len(events) == MAX_MARK_EVENTS:
@@ -103,7 +106,7 @@ class Timelines:
         notifications = await self._mark_events.list_notifications(notification_ids(events), agent_id)
         waiting = await self._mark_events.list_waiting(agent_id, start, min(end, now), MAX_WAITING)
         lying_ahead = await self._ahead(agent_id, now, end) if end > now else ()
-        return Timeline(bands, marks(events, notifications), lying_ahead, resolution, left_out, waiting)
+        return Timeline(bands, marks(events, notifications), lying_ahead, left_out, waiting)
 
     async def state_at(self, agent_id: UUID, moment: datetime) -> PastState | None:
         """Return the agent as it was at a moment; None if it does not exist."""
@@ -114,44 +117,23 @@ class Timelines:
         pauses = await self._phases.list_pauses(origin.organization_id, moment, moment, 0)
         fallback = await self._fallback(agent_id, origin, changes)
         pauses_then = pause_changes(pauses, is_paused=origin.paused)
-        state = tile(steps_of(changes, fallback), pauses_then, moment, moment + MOMENT)[0].state
+        state = tile(onsets_of(changes, fallback), pauses_then, moment, moment + MOMENT)[0].state
         for pause in pauses:
             if pause.id == state.event_id:
                 return PastState(state, pause.at)
         change = next((change for change in changes if change.id == state.event_id), None)
         return PastState(state, await self._since(agent_id, state, change, fallback))
 
-    async def _bands(
-        self, agent_id: UUID, origin: Origin, start: datetime, end: datetime
-    ) -> tuple[list[Band], timedelta | None]:
+    async def _bands(self, agent_id: UUID, origin: Origin, start: datetime, end: datetime) -> list[Band]:
         if start >= end:
-            return [], None
+            return []
         changes = await self._phases.list_changes(agent_id, start, end, MAX_CHANGES + 1)
+        pauses = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
+        _require_few((change.at for change in changes if start < change.at < end), MAX_CHANGES)
+        _require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
         fallback = await self._fallback(agent_id, origin, changes)
-        pauses = await self._pauses(origin, start, end)
-        if sum(start < change.at < end for change in changes) <= MAX_CHANGES:
-            return tile(steps_of(changes, fallback), pauses, start, end), None
-        first = min(changes, key=lambda change: change.id)
-        steps = await self._merged_steps(agent_id, first, fallback, slot_limits(start, end, pauses))
-        return tile(steps, pauses, start, end), resolution_of(start, end)
-
-    async def _pauses(self, origin: Origin, start: datetime, end: datetime) -> list[PauseChange]:
-        events = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
-        if sum(start < event.at < end for event in events) > MAX_PAUSES:
-            raise TooManyPauses
-        return pause_changes(events, is_paused=origin.paused)
-
-    async def _merged_steps(
-        self, agent_id: UUID, first: PhaseChange, fallback: Fallback, limits: Sequence[datetime]
-    ) -> list[Step]:
-        """Return the steps of a period with merged changes. `first`: the last before it, else its first."""
-        before = steps_of([first], fallback)
-        if first.at > limits[0]:
-            before.pop()
-        sums = await self._phases.sum_changes(agent_id, limits[0], limits[-1], limits)
-        last_changes = await self._phases.list_by_id(last_ids(sums))
-        merged = merged_steps(sums, limits, before[-1], {change.id: change for change in last_changes})
-        return [*before, *merged]
+        pauses_then = pause_changes(pauses, is_paused=origin.paused)
+        return tile(onsets_of(changes, fallback), pauses_then, start, end)
 
     async def _fallback(self, agent_id: UUID, origin: Origin, changes: Sequence[PhaseChange]) -> Fallback:
         is_new = origin.phase_since is None and not changes
@@ -200,3 +182,10 @@ class Timelines:
         oldest_at = origin.oldest_at or now
         is_cleaned = self._kept_days and origin.oldest_id != FIRST_ID
         return min(oldest_at, now - timedelta(days=self._kept_days)) if is_cleaned else oldest_at
+
+
+def _require_few(moments: Iterable[datetime], most: int) -> None:
+    """Raise TooManyChanges if there are more moments than `most`: a period without the last one fits."""
+    ordered = sorted(moments)
+    if len(ordered) > most:
+        raise TooManyChanges(ordered[most])

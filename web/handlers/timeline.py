@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from supervisors.timeline.timelines import MAX_PAUSES, TooManyPauses
+from supervisors.timeline.timelines import MAX_CHANGES, MAX_PAUSES, TooManyChanges
+from supervisors.timestamps import format_timestamp
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn
 from web.app_keys import CLOCK, TIMELINES
@@ -26,9 +27,9 @@ LONGER_BY_CLOCK = timedelta(hours=1)  # 31 days are an hour longer if the clock 
 MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
 START_NOT_BEFORE_END = "start must be before end."
 TOO_LONG = f"The period may be at most {MAX_DAYS} days long: choose a later start or an earlier end."
-TOO_MANY_PAUSES = (
-    f"The organization was paused or unpaused more than {MAX_PAUSES} times in this period: "
-    "choose a shorter one."
+TOO_MANY_CHANGES = (
+    f"Choose an end up to {{}}, or a later start: in this period the agent changed its phase more than "
+    f"{MAX_CHANGES:,} times, or its organization was paused or unpaused more than {MAX_PAUSES:,} times."
 )
 
 
@@ -36,7 +37,8 @@ async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
     """Show what happened to an agent in a period, by default the last 24 hours: its phases, and what was
     beside them, such as notifications, messages and changes by people.
 
-    If the period reaches past now, the answer says what lies ahead.
+    If the period reaches past now, the answer says what lies ahead. A period with more than 4,000 changes of
+    the phase is refused, with the latest `end` that its `start` takes.
     """
     agent = await load_agent(request, caller)
     query = read_query(request, QUERY)
@@ -45,8 +47,8 @@ async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
     read = partial(request.app[TIMELINES].timeline, start=start, end=end)
     try:
         timeline = await load_in_turn(request, read)
-    except TooManyPauses:
-        raise Invalid({"start": [TOO_MANY_PAUSES]}) from None
+    except TooManyChanges as error:
+        raise Invalid({"end": [TOO_MANY_CHANGES.format(format_timestamp(error.fits_until))]}) from None
     return json_response(serialize_timeline(agent.id, start, end, timeline))
 
 

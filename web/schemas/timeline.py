@@ -9,9 +9,8 @@ from uuid import UUID
 from storage.events.catalogue import EventType
 from storage.events.marks import NotificationTimes
 from storage.model import Agent, Priority
-from supervisors.timeline.ahead import AheadKind
 from supervisors.timeline.bands import Band, BandPhase
-from supervisors.timeline.marks import Mark
+from supervisors.timeline.marks import AheadKind, Mark
 from supervisors.timeline.timelines import PastState, Timeline
 from supervisors.timestamps import format_timestamp
 from web.fields import Datetime
@@ -46,15 +45,11 @@ class BandResponse(TypedDict):
     end: datetime
     """When the band ends, itself excluded."""
     why: str | None
-    """The sentence that explained the agent at that time; null if it is not kept, or if the band is mixed."""
+    """The sentence that explained the agent at that time; null if it is not kept."""
     run: UUID | None
-    """The run that was active; null if there was none, or if the band is mixed."""
+    """The run that was active; null if there was none."""
     event: int | None
-    """The id of the event that began the band; null if that is not kept, or if the band is mixed."""
-    seconds: Mapping[BandPhase, float] | None
-    """How many seconds the agent was in each phase of a mixed band; null for other bands."""
-    runs: int | None
-    """How many runs started in a mixed band; null for other bands."""
+    """The id of the event that began the band; null if that is not kept."""
 
 
 class MarkResponse(TypedDict):
@@ -127,9 +122,6 @@ class TimelineResponse(TypedDict):
     """The end of the period, itself excluded."""
     bands: list[BandResponse]
     """The phases, without gaps or overlaps from `start` to `end`, or to now if `end` lies ahead."""
-    resolution_seconds: float | None
-    """The length of the parts in which several changes are merged to one `mixed` band; null: none are merged,
-    because there are at most 4,000 changes."""
     marks: list[MarkResponse]
     """What happened beside the phases, by time, for up to 4,000 events."""
     marks_left_out: int
@@ -170,13 +162,11 @@ class PastSupervisorResponse(TypedDict):
 def serialize_timeline(
     agent_id: UUID, start: datetime, end: datetime, timeline: Timeline
 ) -> TimelineResponse:
-    resolution = timeline.resolution
     return {
         "agent": agent_id,
         "start": start,
         "end": end,
         "bands": _serialize_bands(timeline.bands),
-        "resolution_seconds": None if resolution is None else resolution.total_seconds(),
         "marks": [_serialize_mark(mark) for mark in timeline.marks],
         "marks_left_out": timeline.marks_left_out,
         "waiting": [_serialize_waiting(notification) for notification in timeline.waiting],
@@ -215,8 +205,6 @@ def _serialize_bands(bands: Sequence[Band]) -> list[Any]:
             "why": state.why,
             "run": state.run_id,
             "event": state.event_id,
-            "seconds": state.seconds,
-            "runs": state.runs,
         }
         for (start, end), (_, _, state) in zip(pairwise(limits), bands, strict=True)
     ]

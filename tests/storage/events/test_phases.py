@@ -33,21 +33,6 @@ async def write_runs(pool: Pool, agent_id: UUID, start: datetime, number: int) -
     await pool.execute(INSERT, *zip(*rows, strict=True))
 
 
-async def test_sums_split_each_phase_at_the_limits(pool: Pool) -> None:
-    await write_runs(pool, AGENT, NOW, 3)
-    limits = [NOW, NOW + timedelta(seconds=11), NOW + 2 * MINUTE, NOW + HOUR]
-
-    sums = await PhaseEvents(pool).sum_changes(AGENT, NOW, NOW + HOUR, limits)
-
-    assert [(one.slot, one.phase, one.changes, one.runs, one.seconds) for one in sums] == [
-        (0, "running", 1, 1, 10.0),
-        (1, "running", 1, 1, 20.0),
-        (1, "asleep", 2, 0, 40.0 + 39.0),
-        (2, "running", 1, 1, 20.0),
-        (2, "asleep", 1, 0, 3600.0 - 141.0),
-    ]
-
-
 async def test_phase_since_is_that_of_its_first_event(pool: Pool) -> None:
     await write_runs(pool, AGENT, NOW, 2)
     await pool.execute(
@@ -81,7 +66,6 @@ async def test_short_period_of_a_long_log_reads_few_rows(pool: Pool) -> None:
     start, end = NOW - 10 * HOUR, NOW - 10 * HOUR + 5 * MINUTE
 
     assert len(await phases.list_changes(AGENT, start, end, 100)) == 12
-    await phases.sum_changes(AGENT, start, end, [start, end])
     assert len(await marks.list_marks(AGENT, start, end, 100)) == 5
     await phases.list_pauses(ORGANIZATION, start, end, 100)
     await marks.list_waiting(AGENT, start, end, 100)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from storage.events.model import Event
 from storage.events.phases import PhaseChange
-from supervisors.timeline.bands import Band, Fallback, pause_changes, steps_of, tile
+from supervisors.timeline.bands import Band, Fallback, onsets_of, pause_changes, tile
 
 
 def bands(
@@ -16,8 +16,8 @@ def bands(
     fallback: Fallback,
 ) -> list[Band]:
     """Return the bands from `start` to before `end`."""
-    steps = steps_of(filter(None, map(change_of, events)), fallback)
-    return tile(steps, pause_changes(organization_events, is_paused=fallback.is_paused), start, end)
+    onsets = onsets_of(filter(None, map(change_of, events)), fallback)
+    return tile(onsets, pause_changes(organization_events, is_paused=fallback.is_paused), start, end)
 
 
 def change_of(event: Event) -> PhaseChange | None:

@@ -28,7 +28,7 @@ ASLEEP = State(BandPhase.ASLEEP, "Asleep at present.")
 FALLBACK = Fallback(
     ASLEEP, since=None, is_paused=False, known_from=NOW - 24 * HOUR, why_unknown="Not kept any more."
 )
-LOGGED = [phase for phase in BandPhase if phase not in {"mixed", "unknown", "paused"}]
+LOGGED = [phase for phase in BandPhase if phase not in {"unknown", "paused"}]
 
 
 def event(number: int, minutes: float, phase: str | None, **data: Any) -> Event:

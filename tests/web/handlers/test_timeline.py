@@ -83,7 +83,7 @@ async def test_bands_cover_the_period_up_to_now(service: Service, api: Api) -> N
     assert (bands[0]["start"], bands[-1]["end"]) == (shown["start"], shown["end"])
     assert all(before["end"] == after["start"] for before, after in pairwise(bands))
     assert bands[0]["phase"] == "unknown"
-    assert (shown["resolution_seconds"], shown["marks_left_out"], shown["ahead"]) == (None, 0, [])
+    assert (shown["marks_left_out"], shown["ahead"]) == (0, [])
     (running,) = [band for band in bands if band["phase"] == "running"]
     (run,) = (await api.get(f"{AGENTS}{agent['id']}/runs/")).body
     assert (running["run"], running["start"]) == (run["id"], run["started_at"])
@@ -331,27 +331,22 @@ async def write_runs(service: Service, agent: Any, start: datetime, number: int)
     await service.storage.pool.execute(INSERT, *zip(*rows, strict=True))
 
 
-async def test_many_changes_are_merged_with_exact_sums(service: Service, api: Api) -> None:
+async def test_too_many_changes_are_refused_with_an_end_that_fits(
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_CHANGES", 10)
     agent = await api.create_agent()
     start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=2)
-    await write_runs(service, agent, start, 2100)
-    end = start + timedelta(minutes=2200)
+    await write_runs(service, agent, start, 8)
+    period = f"{timeline_of(agent)}?start={stamp(start - MINUTE)}&end="
 
-    shown = (await api.get(f"{timeline_of(agent)}?start={stamp(start)}&end={stamp(end)}")).body
+    refused = await api.get(f"{period}{stamp(start + timedelta(days=1))}")
+    fits = format_timestamp(start + 5 * MINUTE)
+    shown = await api.get(f"{period}{fits}")
 
-    bands = shown["bands"]
-    mixed = [band for band in bands if band["phase"] == "mixed"]
-    assert shown["resolution_seconds"] == 132
-    assert len(bands) <= 1001
-    assert (bands[0]["start"], bands[-1]["end"]) == (shown["start"], shown["end"])
-    assert all(before["end"] == after["start"] for before, after in pairwise(bands))
-    assert sum(band["runs"] for band in mixed) == 2100
-    assert sum(band["seconds"].get("running", 0) for band in mixed) == pytest.approx(2100 * 20)
-    lengths = [datetime.fromisoformat(band["end"]) - datetime.fromisoformat(band["start"]) for band in mixed]
-    assert sum(sum(band["seconds"].values()) for band in mixed) == pytest.approx(
-        sum(length.total_seconds() for length in lengths)
-    )
-    assert (bands[-1]["phase"], bands[-1]["why"]) == ("asleep", "agent.asleep")
+    assert refused.status == 400
+    assert refused.body["end"][0].startswith(f"Choose an end up to {fits}, or a later start: ")
+    assert [band["phase"] for band in shown.body["bands"]][1:] == ["running", "asleep"] * 5
 
 
 async def test_earliest_of_too_many_marks_are_counted(
@@ -381,4 +376,4 @@ async def test_too_many_pauses_are_refused(
     answer = await api.get(timeline_of(agent))
 
     assert answer.status == 400
-    assert answer.body["start"][0].endswith("times in this period: choose a shorter one.")
+    assert answer.body["end"][0].startswith("Choose an end up to ")

@@ -1,6 +1,6 @@
 // The day lane: what the agent did, day by day, and what lies ahead of it.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../../lib.js";
-import { get } from "../../core/api.js";
+import { flatten, get } from "../../core/api.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
 import { dayAfter } from "../../core/time.js";
@@ -11,7 +11,7 @@ import { LaneDay, Patterns, Swatch } from "./lane_day.js";
 import { LaneDetail } from "./lane_detail.js";
 import { continued, findItem, instant, itemsOf, readTimeline, waits } from "./lane_items.js";
 import { LaneTable } from "./lane_table.js";
-import { DAY_COUNTS, selectItem, showBand, showColumns, showDays, useLaneView } from "./lane_view.js";
+import { DAY_COUNTS, selectItem, showColumns, showDays, useLaneView } from "./lane_view.js";
 import { sentenceOf, spanWords, wordOf } from "./lane_words.js";
 
 const room = (rows, pitch, band) => {
@@ -176,13 +176,11 @@ const Lanes = ({ shown, timeline, items, selected, width }) => {
 const Legend = ({ timeline }) => {
   const phases = useMemo(() => {
     const found = new Set();
-    for (const { phase, seconds } of timeline.bands) for (const one of seconds ? Object.keys(seconds) : [phase]) found.add(one);
+    for (const { phase } of timeline.bands) found.add(phase);
     return [...found];
   }, [timeline]);
   return html`<p class="lane-legend">
     ${phases.map((phase) => html`<span><${Swatch} phase=${phase} />${PHASES[phase] ?? phase}</span>`)}
-    ${timeline.resolution_seconds &&
-    html`<span>Much happened: each part of ${Math.round(timeline.resolution_seconds / 60) || 1} min shows its phases by their shares. Zoom in, or choose one day, for more.</span>`}
     ${timeline.marks_left_out > 0 && html`<span>${timeline.marks_left_out.toLocaleString("en")} earlier marks are left out.</span>`}
   </p>`;
 };
@@ -203,15 +201,12 @@ const useScroll = (shown, selected, width) => {
   return frame;
 };
 
-const LaneOf = ({ agent, shown, timeline, keys }) => {
+const LaneOf = ({ agent, shown, timeline, isLoading, keys }) => {
   const [box, width] = useWidth();
   const items = useMemo(() => itemsOf(timeline), [timeline]);
   const index = findItem(items, shown.at ?? Date.now(), shown.item);
   const selected = items[index] ?? null;
-  const open = () => {
-    if (selected?.phase === "mixed") showBand(shown, selected);
-    else document.querySelector(".lane-detail a")?.click();
-  };
+  const open = () => document.querySelector(".lane-detail a")?.click();
   const frame = useScroll(shown, selected, width);
   keys.current = keysOf(shown, timeline, items, index, open);
   const onKeyDown = (event) => {
@@ -239,10 +234,21 @@ const LaneOf = ({ agent, shown, timeline, keys }) => {
       </div>
     </div>
     ${selected
-      ? html`<${LaneDetail} agent=${agent} one=${selected} isPresent=${!shown.at && selected.isOpen} zoom=${() => showBand(shown, selected)} />`
-      : html`<div class="lane-detail">${timeline === NOTHING ? html`<${Loading} />` : "Nothing happened yet."}</div>`}
+      ? html`<${LaneDetail} agent=${agent} one=${selected} isPresent=${!shown.at && selected.isOpen} />`
+      : html`<div class="lane-detail">${isLoading ? html`<${Loading} />` : timeline !== NOTHING && "Nothing happened yet."}</div>`}
     <${Legend} timeline=${timeline} />
     <${LaneTable} agent=${agent} items=${items} index=${index} />`;
+};
+
+/** Show why a period cannot be read; if more happened in it than an answer holds, offer a shorter one. */
+const Unread = ({ error, shown }) => {
+  const { view, own, count, at } = shown;
+  const shorten = () =>
+    count > 1 ? showDays({ ...shown, count: 1 }) : showColumns(shown, columnAt(own, at ?? Date.now()), (view.to - view.from) / 4);
+  return html`<p class="stale" role="alert">
+    ${error.fields?.end ? flatten(error.fields.end) : error.sentence}
+    ${error.fields?.end && html` <button onClick=${shorten}>${count > 1 ? "Show one day" : "Show a shorter time"}</button>`}
+  </p>`;
 };
 
 /** Show the day lane of an agent. */
@@ -250,14 +256,15 @@ export const Lane = ({ agent }) => {
   const shown = useLaneView(agent);
   const { lanes, own, view, isZoomed, count } = shown;
   const whole = useTimeline(agent.id, lanes[0].start, own.end, true);
-  const isCoarse = count === 1 && isZoomed && whole.data?.resolution_seconds != null;
+  const isPart = count === 1 && isZoomed && Boolean(whole.error?.fields?.end);
   const limits = [instantAt(own, view.from), instantAt(own, view.to)].map(Math.round);
-  const part = useTimeline(agent.id, ...limits, isCoarse);
+  const part = useTimeline(agent.id, ...limits, isPart);
+  const { data, error } = isPart ? part : whole;
   const keys = useRef({});
   useLaneKeys(keys);
   return html`<section class="card lane" aria-label="Day lane">
     <${Patterns} />
-    ${whole.error && html`<p class="stale" role="alert">${whole.error.sentence}</p>`}
-    <${LaneOf} agent=${agent} shown=${shown} timeline=${(isCoarse && part.data) || whole.data || NOTHING} keys=${keys} />
+    ${error && html`<${Unread} error=${error} shown=${shown} />`}
+    <${LaneOf} agent=${agent} shown=${shown} timeline=${data ?? NOTHING} isLoading=${!data && !error} keys=${keys} />
   </section>`;
 };

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "../../lib.js";
 import { useGet } from "../../core/resource.js";
 import { formatDuration, now } from "../../core/time.js";
-import { Instant, Line, PhaseBadge, Sentence, Text } from "../../ui/ui.js";
+import { Instant, Line, PhaseBadge, Text } from "../../ui/ui.js";
 import { outcomeWords } from "./run_words.js";
 import { actorWord, sentenceOf, spanWords, wordOf } from "./lane_words.js";
 
@@ -35,13 +35,12 @@ const AsOf = ({ agent, one }) => {
   const path = `/api/cloud/agents/${agent.id}/supervisor/`;
   const { data } = useGet(path, { at: wanted });
   if (!data || wanted !== one.start) return html`<p class="muted">…</p>`;
-  if (!data.next_wake_at && !["asleep", "mixed"].includes(one.phase)) return null;
+  if (!data.next_wake_at && one.phase !== "asleep") return null;
   const began = data.since && Date.parse(data.since) < Math.floor(one.at) && data.phase === one.phase;
   return html`<p class="muted">
     As of <${Instant} at=${data.at} zone=${agent.timezone} />:
-    ${one.phase === "mixed" && html` <${Sentence} text=${data.why} zone=${agent.timezone} />`}
     ${began && html` ${wordOf(one)} since <${Instant} at=${data.since} zone=${agent.timezone} />;`}
-    ${data.next_wake_at && one.phase !== "mixed"
+    ${data.next_wake_at
       ? html` it was to wake at <${Instant} at=${data.next_wake_at} zone=${agent.timezone} />.`
       : one.phase === "asleep" && " nothing was to wake it by itself."}
   </p>`;
@@ -56,7 +55,7 @@ const More = ({ agent, one }) => {
 };
 
 /** Show the item that is selected. The present is explained by the head of the page. */
-export const LaneDetail = ({ agent, one, isPresent, zoom }) => {
+export const LaneDetail = ({ agent, one, isPresent }) => {
   const sentence = sentenceOf(one, agent.timezone);
   return html`<div class="lane-detail">
     <p class="lane-head">
@@ -65,7 +64,6 @@ export const LaneDetail = ({ agent, one, isPresent, zoom }) => {
     </p>
     ${one.title && html`<p><${Line} value=${one.title} /></p>`}
     ${sentence && !isPresent && html`<div class="lane-sentence"><${Text} value=${sentence} /></div>`}
-    ${one.phase === "mixed" && html`<p><button onClick=${zoom}>Zoom in</button></p>`}
     ${one.run && html`<${Run} agent=${agent} id=${one.run} />`}
     ${!isPresent && html`<${More} agent=${agent} one=${one} />`}
   </div>`;

@@ -67,7 +67,6 @@ export const continued = (old, later) => {
     ...later,
     start: old.start,
     from: old.from,
-    resolution_seconds: old.resolution_seconds ?? later.resolution_seconds,
     marks_left_out: old.marks_left_out + later.marks_left_out,
     bands: [...kept, ...(joint ? [joint, ...further] : [])],
     marks: [...clearings.values(), ...before, ...later.marks.filter((one) => one.at >= later.from)],

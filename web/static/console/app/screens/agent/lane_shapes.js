@@ -49,14 +49,10 @@ const drawMixture = (add, { seconds }, x, to, top, height) => {
   }
 };
 
-/** Add the bands of a group, which are too short to be seen one by one, as one mixed band. */
+/** Return one mixed band for the bands of a group, which are too short to be seen one by one. */
 const mixtureOf = (group) => {
   const seconds = {};
-  for (const { phase, at, until, seconds: shares } of group) {
-    for (const [name, length] of Object.entries(shares ?? { [phase]: (until - at) / 1000 })) {
-      seconds[name] = (seconds[name] ?? 0) + length;
-    }
-  }
+  for (const { phase, at, until } of group) seconds[phase] = (seconds[phase] ?? 0) + (until - at) / 1000;
   return { phase: "mixed", at: group[0].at, until: group.at(-1).until, seconds };
 };
 

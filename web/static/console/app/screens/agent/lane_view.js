@@ -52,9 +52,3 @@ export const showColumns = ({ own }, center, size) => {
   const limits = isAll ? { from: null, to: null } : { from: iso(instantAt(own, from)), to: iso(instantAt(own, from + length)) };
   setQuery(limits, { replace: true });
 };
-
-/** Show a band alone, in its day. */
-export const showBand = ({ zone, today }, band) => {
-  const day = dayOf(band.at, zone);
-  setQuery({ day: day === today ? null : day, days: null, at: band.start, item: null, from: iso(band.at), to: iso(band.until) });
-};

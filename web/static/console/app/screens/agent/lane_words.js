@@ -1,6 +1,6 @@
 // The words for the items of the day lane.
 import { formatDuration, formatInstant, localize } from "../../core/time.js";
-import { PHASES, plural } from "../../core/words.js";
+import { PHASES } from "../../core/words.js";
 
 const MARKS = {
   "notification.created": "notification",
@@ -39,13 +39,6 @@ export const wordOf = ({ kind, phase, type }) => {
 /** Return who did something, in words. */
 export const actorWord = (actor) => ACTORS[actor?.type] ?? "";
 
-/** Return the shares of a mixed band in words, the greatest first. */
-const shareWords = ({ seconds, runs }) => {
-  const shares = Object.entries(seconds).sort(([, a], [, b]) => b - a);
-  const words = shares.map(([phase, length]) => `${PHASES[phase] ?? phase} ${formatDuration(length)}`);
-  return `${words.join(" · ")} · ${plural(runs, "run")}`;
-};
-
 /** Return from when to when an item lasted; `present` ends what goes on. */
 export const spanWords = (one, zone, present) => {
   const day = formatInstant(one.at, zone, "day");
@@ -67,7 +60,6 @@ export const spanWords = (one, zone, present) => {
 /** Return the sentence of an item. */
 export const sentenceOf = (one, zone) => {
   if (one.kind === "ahead") return localize(one.because, zone);
-  if (one.phase === "mixed") return `Several changes, shown together: ${shareWords(one)}.`;
   if (one.kind === "band") return one.why ? localize(one.why, zone) : "";
   if (one.data.why) return localize(one.data.why, zone);
   if (one.data.fields) return `Changed: ${one.data.fields.join(", ")}.`;
