@@ -159,8 +159,7 @@ class StateUpdate:
     """One step of one agent: from the state that was read to the next, with the run it starts or ends.
 
     It takes effect only if the agent has not been updated since `before` was read and, when `guarded`, no
-    notification has become active since then. `if_quiet` needs `guarded`: it takes effect only if the agent
-    has no high notification that is uncleared, not even a reminder that lies ahead.
+    notification has become active since then.
     """
 
     before: AgentState
@@ -171,7 +170,6 @@ class StateUpdate:
     receipt: Receipt | None = None
     notice: SystemNotice | None = None
     events: tuple[NewEvent, ...] = ()
-    if_quiet: bool = False
 
     @property
     def has_effect(self) -> bool:

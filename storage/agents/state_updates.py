@@ -26,8 +26,7 @@ WITH item AS (
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
         $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
-        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[], $67::boolean[],
-        $68::boolean[]
+        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[], $67::boolean[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -36,7 +35,7 @@ WITH item AS (
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
-        end_output, phase, phase_since, why_digest, paused, if_quiet
+        end_output, phase, phase_since, why_digest, paused
     )
 ), locked AS MATERIALIZED (
     SELECT i.* FROM agent_state s JOIN item i USING (agent_id)
@@ -60,9 +59,6 @@ WITH item AS (
       AND s.run_id IS NOT DISTINCT FROM i.seen_run_id
       AND s.version = i.seen_version
       AND (i.seen_seq IS NULL OR s.wake_seq = i.seen_seq)
-      AND (NOT i.if_quiet OR (
-          SELECT n.id FROM notification n WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL LIMIT 1
-      ) IS NULL)
     RETURNING s.agent_id, s.organization_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
@@ -223,7 +219,6 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         *_event_columns(updates),
         [notice.budget for notice in notices.values()],
         [update.after.paused for update in updates],
-        [update.if_quiet for update in updates],
     )
 
 

@@ -1,13 +1,12 @@
 """The times of a hold on the monotonic clock: a hold keeps its length when the wall clock is set."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
 from math import inf
 
 from storage.agent_facts import AgentFacts
-from storage.fast_replace import replace
 from supervisors.clock import Clock
 from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS

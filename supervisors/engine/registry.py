@@ -55,7 +55,6 @@ DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the age
 UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 DUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.DUE})
-WITHOUT_NEWS = frozenset({Signal.RUN_OVER, Signal.SLOT_FREE})  # what is known of the agent remains true
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -138,7 +137,6 @@ class Registry:
             if supervisor.run is not None:
                 supervisor.run.is_notified = True
         if signal in DUE_SIGNALS and not supervisor.is_handling and self.slots.waits_briefly(agent_id):
-            supervisor.known = None if signal is Signal.NOTIFIED else supervisor.known
             return  # it is due already and reconciles when it gets a slot; a read under way may be too old
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
@@ -214,8 +212,6 @@ class Registry:
     def allow_starts(self, allowed: bool) -> None:
         """Set whether runs may start: not while draining, nor while another instance may lead."""
         self._context.may_start = allowed
-        for supervisor in self._supervisors.values():
-            supervisor.known = None  # another instance may have changed the agent
 
     def observe_clocks(self) -> None:
         """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy.
@@ -313,8 +309,6 @@ class Registry:
             self.statistics.forget_agent(supervisor.agent_id)
 
     async def _handle_signals(self, supervisor: Supervisor, signals: frozenset[Signal]) -> None:
-        if not (signals <= WITHOUT_NEWS or (signals == {Signal.CLEARED} and supervisor.has_active_run)):
-            supervisor.known = None
         backoff_seconds = supervisor.backoff_seconds_left()
         if backoff_seconds:
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))

@@ -1,10 +1,10 @@
 """The handlers of requests to a supervisor. Each reply is stored before it is given."""
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd
-from storage.fast_replace import replace
 from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.lifecycle import Cause
@@ -219,16 +219,11 @@ async def restore(supervisor: Supervisor, request: RestoreRequest) -> bool:
 
 
 async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepReply:
-    """Grant sleep if no notification is active at the commit; raise RunIsOver if the run may not sleep.
-
-    If the facts are known since the start of the run, they are not read: the update itself requires that the
-    queue is quiet. If it is refused, the facts are read.
-    """
+    """Grant sleep if no notification is active at the commit; raise RunIsOver if the run may not sleep."""
     context = supervisor.context
-    known = supervisor.take_known_facts()
-    facts, now = known or await supervisor.get_facts(), context.clock.now()
+    facts, now = await supervisor.get_facts(), context.clock.now()
     run = supervisor.run
-    if known is None and run is not None and run.learns_of_sleep(facts.state, now):
+    if run is not None and run.learns_of_sleep(facts.state, now):
         # The answer to an earlier request was lost.
         return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
     journal = await journal_of(context.store, request.run_id, run)
@@ -240,13 +235,10 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
             raise RunIsOver("The run has ended or is being stopped.")
         return None if active_count(seen) else transitions.slept(seen, request.until, now)
 
-    cause, if_quiet = Cause(f"run:{request.run_id}"), known is not None
-    after = await supervisor.change(facts, slept, end, now=now, cause=cause, if_quiet=if_quiet)
+    after = await supervisor.change(facts, slept, end, now=now, cause=Cause(f"run:{request.run_id}"))
     if after is not None:
         if run is not None:
             run.fall_asleep(now)
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
-    if known is not None:
-        return await request_sleep(supervisor, request)
     blockers = await context.store.list_blockers(supervisor.agent_id, now, MAX_BLOCKERS)
     return SleepRefused(tuple(blockers))

@@ -3,16 +3,15 @@
 Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
-from storage.fast_replace import replace
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
-from supervisors.engine.known_facts import KnownFacts, known_after, known_while_waiting
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
@@ -55,7 +54,6 @@ class Supervisor:
         "idle_since",
         "is_gone",
         "is_handling",
-        "known",
         "mailbox",
         "message_log",
         "organization_id",
@@ -69,7 +67,6 @@ class Supervisor:
         self.is_handling = False  # a task handles its messages
         self.has_uncertain_update = False  # one that timed out may still be committed, until a later one is
         self.is_gone = False  # its agent was deleted
-        self.known: KnownFacts | None = None  # forgotten when the supervisor is told of something
         self.organization_id: UUID | None = None  # None until it has read the agent's facts
         self.crashes = 0  # in a row
         self.backing_off_until = 0.0  # after a crash: no reconcile before this moment of the monotonic clock
@@ -102,7 +99,7 @@ class Supervisor:
 
     async def reconcile(self) -> str:
         """Read the agent's facts, do what the rules say, and describe that in a few words."""
-        outcome = await self._act_on_known_facts()
+        outcome: str | None = None
         while outcome is None:
             found, now = await self._read()
             if found is None:
@@ -140,13 +137,6 @@ class Supervisor:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
         return self._remember(facts)
-
-    def take_known_facts(self) -> AgentFacts | None:
-        """Return the facts as the last update has left them, once; None if they may be out of date."""
-        known, self.known = self.known, None
-        if known is None or self.has_uncertain_update or not known.is_valid(self.context.clock_history):
-            return None
-        return self._remember(known.facts)
 
     def decide(self, facts: AgentFacts, now: datetime) -> Decision:
         """Decide what the agent does next. A hold ends by the monotonic clock, whatever `now` says."""
@@ -213,16 +203,13 @@ class Supervisor:
         receipt: Receipt | None = None,
         now: datetime | None = None,
         cause: Cause = BY_RULE,
-        *,
-        if_quiet: bool = False,
     ) -> AgentState | None:
         """Store the state that `transition` returns, with `end` and `receipt`; return it, or None if none is.
 
         `now` is the time that the next wake is computed from: the present, unless a decision was already made
-        with another. `cause` says who asked for the change. `if_quiet`: store nothing if the row has changed
-        since `facts` were known, or if a high notification is uncleared. Raise AgentGone.
+        with another. `cause` says who asked for the change. Raise AgentGone.
         """
-        change = Change(transition, now or self.context.clock.now(), end, receipt, cause, if_quiet)
+        change = Change(transition, now or self.context.clock.now(), end, receipt, cause)
         update = self._plan(facts, change)
         return None if update is None else await self._carry_out(facts, update, change)
 
@@ -235,8 +222,6 @@ class Supervisor:
         if not (update.has_effect or self.has_uncertain_update):
             return update.after
         if not await self.context.store.update(update):
-            if update.if_quiet:
-                return None
             async with self.context.store.locked(self.agent_id, change.now) as locked:
                 if locked.facts is None:
                     self.is_gone = True
@@ -250,10 +235,8 @@ class Supervisor:
         return update.after
 
     def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
-        """Log a stored update, count it if it begins a quarantine, and keep what is known after it."""
+        """Log a stored update, and count it if it begins a quarantine."""
         self.has_uncertain_update = False
-        steps, waiting = self.context.clock_history.steps, self.context.slots.waiting
-        self.known = known_after(facts, update, steps, waiting)
         report_update(facts, update, cause)
         if transitions.is_newly_quarantined(update.before, update.after):
             self.context.count_quarantine()
@@ -290,7 +273,6 @@ class Supervisor:
     async def _read(self) -> tuple[AgentFacts | None, datetime]:
         """Read the agent's facts, and return them with their time by the present wall clock."""
         context = self.context
-        self.known = None
         while True:
             now = context.clock.now()
             facts = await context.store.get_facts(self.agent_id, now)
@@ -313,7 +295,7 @@ class Supervisor:
         step = Step(
             change.now, limits, end=change.end, actor=change.cause.caller, run_is_stopping=is_stopping
         )
-        return plan_update(seen, after, self.context.policy, step, change.receipt, if_quiet=change.if_quiet)
+        return plan_update(seen, after, self.context.policy, step, change.receipt)
 
     async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
         """Start the run that is due, or queue it. Return None if the agent's state has changed."""
@@ -323,8 +305,7 @@ class Supervisor:
         if self.context.slots.has_room(facts.organization_id):
             return None
         if facts.state.queued_at is None and self.context.wait_briefly(self.agent_id, facts.organization_id):
-            self.phase, steps = Phase.QUEUED, self.context.clock_history.steps
-            self.known = known_while_waiting(facts, steps, self.context.slots.waiting)
+            self.phase = Phase.QUEUED
         else:
             await self.queue(facts, lambda seen: seen.state)
         return f"queued: {wake.reason}"
@@ -338,20 +319,6 @@ class Supervisor:
         rested = self._plan(facts, change)
         is_stored = rested is not None and await self._carry_out(facts, rested, change) == rested.after
         return self._lie_down(decision, now) if is_stored else None
-
-    async def _act_on_known_facts(self) -> str | None:
-        """Rest after a granted sleep, or start what was queued. Return None if the facts have to be read."""
-        facts, run, now = self.take_known_facts(), self.run, self.context.clock.now()
-        if facts is None:
-            return None
-        decision = self.decide(facts, now)
-        wake = decision.due_wake(now)
-        if self.phase is Phase.QUEUED and wake is not None and self.context.may_start:
-            return await self._start_or_queue(facts, wake)
-        if wake is not None or facts.state.run_id is not None or run is None or run.result is None:
-            return None
-        self._remove(run)
-        return self._lie_down(decision, now)
 
     def _lie_down(self, decision: Decision, now: datetime) -> str:
         """Set the timer for the wake of an agent whose state is stored."""

@@ -1,12 +1,11 @@
 """State updates as they are stored: the new state with its next moment, its notice, and its events. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
-from storage.fast_replace import replace
 from storage.model import Receipt
 from supervisors.engine.lifecycle import BY_RULE, Cause
 from supervisors.engine.notices import notice_for, quarantine_notice
@@ -20,27 +19,17 @@ Transition = Callable[[AgentFacts], AgentState | None]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of an agent's state: the transition, its time, and what is stored with it.
-
-    `if_quiet`: it is made only if no high notification of the agent is uncleared.
-    """
+    """A change of an agent's state: the transition, its time, and what is stored with it."""
 
     transition: Transition
     now: datetime
     end: RunEnd | None = None
     receipt: Receipt | None = None
     cause: Cause = BY_RULE
-    if_quiet: bool = False
 
 
 def plan_update(
-    seen: AgentFacts,
-    after: AgentState,
-    policy: Policy,
-    step: Step,
-    receipt: Receipt | None,
-    *,
-    if_quiet: bool = False,
+    seen: AgentFacts, after: AgentState, policy: Policy, step: Step, receipt: Receipt | None
 ) -> StateUpdate:
     """Plan any update but a start and a crash of the supervisor."""
     facts = transitions.facts_after(seen, after)
@@ -52,7 +41,6 @@ def plan_update(
         seen.state,
         recorded,
         guarded=True,
-        if_quiet=if_quiet,
         end=step.end,
         receipt=receipt,
         notice=notice,

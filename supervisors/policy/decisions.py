@@ -4,12 +4,11 @@ Pure: the facts about an agent and the time in, a decision out. `transitions` sa
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, Budget, PendingGroup
-from storage.fast_replace import replace
 from storage.model import AgentStatus, Source
 from supervisors.policy.budgets import reached_budget, renewed_at
 from supervisors.policy.debounce import Hold, effective_window, hold_for

@@ -4,7 +4,7 @@ The pause of an agent is a phase of it. The log ignores pauses of organizations,
 own. `supervisors.timeline` lays them over the phases.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -14,7 +14,6 @@ import orjson
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart
 from storage.events.catalogue import EventType
 from storage.events.model import BY_SERVICE, NewEvent
-from storage.fast_replace import replace
 from storage.model import AgentStatus
 from supervisors.policy import explanations
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, Decision, Policy, WakeCause, decide

@@ -1,10 +1,10 @@
 """State transitions: one pure function for each event, which returns the state after it."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
-from storage.fast_replace import replace
 from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,

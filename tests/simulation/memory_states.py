@@ -260,12 +260,9 @@ async def update_row(tables: Tables, transaction: Transaction, update: StateUpda
     """Do what the statement UPDATE does: lock the row, check the guard on its newest version, write."""
     agent_id = update.before.agent_id
     active = active_ids(tables, agent_id, update.start.started_at) if update.start else []
-    is_quiet = all(one.activated_at is None for one in tables.queue(agent_id))
     await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
     newest, agent = tables.states.get(agent_id), tables.agents.get(agent_id)
     if newest is None or agent is None or not guard_holds(update, newest):
-        return False
-    if update.if_quiet and not is_quiet:
         return False
     events = [replace(event, agent_id=agent_id) for event in update.events]
     if update.notice is not None and update.notice.id not in tables.notifications:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.events import reader
-from supervisors.engine import known_facts, requests, update_plans
+from supervisors.engine import requests, update_plans
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
@@ -71,27 +71,6 @@ PLANTED = (
         0,
     ),
     SLEEP_WITHOUT_WAKE_SEQ,
-    PlantedBug(
-        "sleep is granted on known facts without asking whether the queue is quiet",
-        update_plans.plan_update,
-        "if_quiet=if_quiet",
-        "if_quiet=False",
-        0,
-    ),
-    PlantedBug(
-        "a notification during the end of a run leaves the known facts valid",
-        Registry._handle_signals,
-        "signals <= WITHOUT_NEWS or",
-        "not signals <= {Signal.CLEARED, Signal.RELOAD} or",
-        0,
-    ),
-    PlantedBug(
-        "the known times of a hold are taken for the stored ones",
-        known_facts.known_while_waiting,
-        "replace(facts, held_between=None)",
-        "facts",
-        790,
-    ),
     PlantedBug(
         "a new message does not extend a hold",
         debounce.hold_length,

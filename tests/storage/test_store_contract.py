@@ -325,30 +325,6 @@ async def test_start_and_end_are_recorded_in_the_run(store: Store) -> None:
     assert over == replace(begun, ended_at=NOW + MINUTE, outcome=Outcome.SLEPT, turns=3)
 
 
-async def test_quiet_update_needs_a_queue_without_high_notifications(store: Store) -> None:
-    scout = await store.agent()
-    active = await store.insert(scout)
-    ahead = await store.insert(scout, scheduled_for=NOW + HOUR)
-    await store.insert(scout, priority=Priority.LOW)
-    states, notifications = store.storage.agent_states, store.storage.notifications
-    quiet = replace(guarded(await store.state(scout), sleep_until=NOW + HOUR), if_quiet=True)
-
-    assert not await states.update(quiet)
-    assert await notifications.clear(scout.id, active.id, NOW)
-    assert not await states.update(quiet)
-    assert await notifications.clear(scout.id, ahead.id, NOW)
-    assert await states.update(quiet)
-
-
-async def test_quiet_update_is_refused_after_a_cleared_activation(store: Store) -> None:
-    scout = await store.agent()
-    quiet = replace(guarded(await store.state(scout), sleep_until=NOW + HOUR), if_quiet=True)
-    late = await store.insert(scout)
-    assert await store.storage.notifications.clear(scout.id, late.id, NOW)
-
-    assert not await store.storage.agent_states.update(quiet)
-
-
 async def test_update_may_insert_a_system_notice(store: Store) -> None:
     scout = await store.agent()
     notice = SystemNotice(new_id(), "Quarantined", "Five runs have failed.", NOW)

@@ -67,11 +67,9 @@ class RiggedStates(AgentStates):
         self.after_next_update: Callable[[], Awaitable[object]] | None = None
         self.lost_update_answer: Exception | None = None  # the update is committed, and its answer lost
         self.locks = 0  # updates that needed the lock
-        self.reads = 0  # of the facts of an agent, without those under a lock
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         self._require_life()
-        self.reads += 1
         if self.read_errors:
             raise self.read_errors.pop(0)
         during, self.during_next_read = self.during_next_read, None

@@ -296,24 +296,6 @@ async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     assert await world.phase(agent) is Phase.ASLEEP
 
 
-async def test_run_that_clears_its_queue_costs_one_read(world: World) -> None:
-    agent = await world.agent()
-    notification = await world.notify(agent)
-    run = world.puppets[agent.id]
-    assert world.states.reads == 1
-
-    await run.clears(notification)
-    assert await run.sleeps(hours=1) == {
-        "sleep_until": format_timestamp(world.at(3600)),
-        "clamped": False,
-    }
-
-    assert (world.states.reads, world.states.locks) == (1, 0)
-    assert await world.phase(agent) is Phase.ASLEEP
-    await world.go_to(3600)
-    assert (await world.wakes(agent))[1:] == [(3600, "sleep_elapsed")]
-
-
 async def test_notification_that_nobody_told_refuses_sleep(world: World, database_url: str) -> None:
     agent = await world.agent()
     run = await world.start(agent)
@@ -381,15 +363,13 @@ async def test_reminder_that_falls_due_after_sleep_starts_the_next_run(world: Wo
 
 
 async def test_reminder_seen_under_the_lock_is_in_time(world: World, database_url: str) -> None:
-    """Another program writes a reminder before each update, so that sleep is granted under the lock."""
+    """Another program writes a reminder before the update, so that sleep is granted under the lock."""
     agent = await world.agent()
     run = await world.start(agent)
     other_program = await asyncpg.connect(database_url)
-    seconds = [10, 30]
 
     async def remind(_: StateUpdate) -> None:
-        await other_program.execute(REMIND, agent.id, world.at(seconds.pop()))
-        world.states.before_next_update = remind if seconds else None
+        await other_program.execute(REMIND, agent.id, world.at(10))
 
     world.states.before_next_update = remind
     await run.sleeps()
@@ -398,19 +378,6 @@ async def test_reminder_seen_under_the_lock_is_in_time(world: World, database_ur
     assert world.states.locks == 1
     await world.go_to(10)
     assert (await world.wakes(agent))[1:] == [(10, "reminder")]
-
-
-async def test_facts_are_read_again_when_the_clock_was_set(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    world.clock.step(-3600)
-    reads = world.states.reads
-
-    await run.call("sleep")
-
-    assert world.states.reads == reads + 1
-    await run.end(Outcome.SLEPT)
-    assert await world.outcomes(agent) == [Outcome.SLEPT]
 
 
 @pytest.mark.parametrize("seed", range(3))

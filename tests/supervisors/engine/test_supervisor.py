@@ -53,18 +53,6 @@ async def test_start_without_a_free_slot_is_queued(pool: Pool) -> None:
         assert await world.wakes(agent) == [(9, "run_requested")]
 
 
-async def test_queued_agent_starts_without_a_second_read(pool: Pool) -> None:
-    async with open_world(pool, runs={"max_concurrent": 1}) as world:
-        run, agent = await world.start(await world.agent()), await world.agent()
-        await world.notify(agent)
-        reads = world.states.reads
-
-        await run.sleeps()
-
-        assert world.states.reads == reads
-        assert [reason for _, reason in await world.wakes(agent)] == ["notification:api"]
-
-
 async def test_organization_at_its_run_limit_queues_truthfully(pool: Pool) -> None:
     async with open_world(pool, max_runs_per_organization=1) as world:
         capped, calm = await world.organization(), await world.organization()
