@@ -1,15 +1,14 @@
 """The configuration: the settings of each layer, which `hostsvc.config_reader` reads."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
-from hostsvc.config_values import is_base_url, is_visible_ascii
-from hostsvc.llm.providers import ProviderSettings
+from hostsvc.llm.providers import ProviderSettings, is_base_url
 from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
@@ -24,6 +23,7 @@ from web.settings import MAX_ATTACHMENT_BYTES, MIN_SECRET_BYTES, SPAN_BODY_BYTES
 
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
 MODELS = "models"  # contains one section for each model provider instead of keys
+NOT_KEYS = frozenset({"model_keys", "origins"})  # of Config: they are not in the file
 
 
 class ConfigError(Exception):
@@ -218,9 +218,9 @@ class Config:
                 )
 
 
-NOT_SECTIONS = frozenset({MODELS, "model_keys", "origins"})
-SECTIONS = tuple(section.name for section in fields(Config) if section.name not in NOT_SECTIONS)
-SUBSECTIONS = ("harness.limits",)
+def is_visible_ascii(text: str) -> bool:
+    """Return whether a header can hold this text as a key or token."""
+    return all("!" <= character <= "~" for character in text)
 
 
 def _require_encryption_key(number: int, key: str) -> None:

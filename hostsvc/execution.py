@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from hostsvc.config import Config
-from hostsvc.llm.configured_models import open_models
 from hostsvc.llm.price_list import PriceList
 from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from storage.storage import Storage
@@ -55,7 +54,7 @@ async def open_execution(
     """Open tools, models and harness; `credentials` let runs in processes of their own use the API."""
     async with (
         open_schema_checker(clock) as checker,
-        open_models(config.models, config.model_keys) as models,
+        _open_models(config) as models,
     ):
         toolbox, prices = Toolbox(storage, clock, outbound, checker), price_list(config)
         wakes = WakeContexts(storage.wakes, clock, config.runs.context_tokens)
@@ -80,6 +79,19 @@ def run_credentials(config: Config, token_secret: str, address: str, clock: Cloc
         issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
         local_url=address,
     )
+
+
+@asynccontextmanager
+async def _open_models(config: Config) -> AsyncIterator[Mapping[str, Model]]:
+    """Open the models of all providers, by the name of the provider."""
+    if not config.models:
+        yield {}
+        return
+    # Imported here because it is heavy, and an installation without providers never needs it.
+    from hostsvc.llm.chat_models import connect
+
+    async with connect(config.models, config.model_keys) as models:
+        yield models
 
 
 def _catalog(config: Config, prices: Prices) -> ModelCatalog | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from types import MappingProxyType
 
-from hostsvc.model_prices import ConfiguredPrices
+from hostsvc.llm.providers import ConfiguredPrices
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.llm.pricing import ModelCall
 

@@ -1,11 +1,23 @@
-"""The settings of a model provider."""
+"""The settings of a model provider, and the prices that the configuration gives for its models."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Literal
+from urllib.parse import urlsplit
 
-from hostsvc.config_values import is_base_url
-from hostsvc.model_prices import ConfiguredPrices
+from supervisors.llm.pricing import ModelCall
 from supervisors.settings import require_between
+
+ANY_MODEL = "*"
+MAX_USD = 1_000_000
+MILLION = 1_000_000
+PRICES_TAKE = (
+    'a table such as {"gpt-4o" = {input = 2.5, output = 10.0, cached = 1.25}}, in USD per million tokens '
+    "(as a variable: in JSON); a name that contains a dot or a colon is quoted"
+)
+NEEDED, KINDS = ("input", "output"), ("input", "output", "cached")
 
 # The field in which a server expects the limit of thinking tokens; the protocol itself defines none.
 ThinkingField = Literal[
@@ -14,6 +26,32 @@ ThinkingField = Literal[
     "thinking",  # {"thinking": {"type": "enabled", "budget_tokens": n}}: LiteLLM, Anthropic
     "thinking_token_budget",  # {"thinking_token_budget": n}: vLLM
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """What one model costs, in USD per million tokens. `cached` is the price of cached input tokens."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal
+
+    def cost_of(self, call: ModelCall) -> Decimal:
+        """Return the exact cost of the call in USD."""
+        uncached = max(call.input_tokens - call.cached_tokens, 0)
+        total = uncached * self.input + call.cached_tokens * self.cached + call.output_tokens * self.output
+        return total / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredPrices:
+    """The prices of one provider, by the name of the model; `*` stands for all other models."""
+
+    by_model: Mapping[str, ModelPrice] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, model: str) -> ModelPrice | None:
+        """Return the price of a model; None if the configuration gives none."""
+        return self.by_model.get(model) or self.by_model.get(ANY_MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +74,43 @@ class ProviderSettings:
             )
         require_between("timeout_seconds", self.timeout_seconds, 0.1, 86_400)
         require_between("max_retries", self.max_retries, 0, 10)
+
+
+def is_base_url(text: str) -> bool:
+    """Return whether this is http(s)://host[:port][/path] without user, query or fragment."""
+    try:
+        parts = urlsplit(text)
+        port_is_valid = parts.port is None or parts.port > 0
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # UnicodeError is a subclass
+        return False
+    return (
+        parts.scheme in {"http", "https"}
+        and bool(parts.hostname)
+        and port_is_valid
+        and "@" not in parts.netloc
+        and not parts.query
+        and not parts.fragment
+        and text.isprintable()
+        and " " not in text
+    )
+
+
+def parse_prices(value: object) -> ConfiguredPrices:
+    """Parse a table of prices. Raise ValueError if it is not one."""
+    if not isinstance(value, dict):
+        raise ValueError(value)
+    return ConfiguredPrices(MappingProxyType({model: _price(price) for model, price in value.items()}))
+
+
+def _price(value: object) -> ModelPrice:
+    if not isinstance(value, dict) or not set(NEEDED) <= value.keys() <= set(KINDS):
+        raise ValueError(value)
+    given = {kind: _usd(price) for kind, price in value.items()}
+    return ModelPrice(given["input"], given["output"], given.get("cached", given["input"]))
+
+
+def _usd(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_USD:
+        raise ValueError(value)
+    return Decimal(str(value))

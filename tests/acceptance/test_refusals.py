@@ -27,7 +27,7 @@ async def refusal(directory: Path, sections: Sections, launch: Launch) -> str:
 
 async def test_unknown_key_is_named_with_the_known_ones(directory: Path) -> None:
     line = await refusal(directory, {"server": {"prot": 9000}}, launch_fresh)
-    assert "refused.toml: unknown key server.prot; [server] has host, port" in line
+    assert "refused.toml: server.prot is unknown; known are host, port" in line
 
 
 async def test_value_of_wrong_type_is_named_with_its_type(directory: Path, launch: Launch) -> None:

@@ -39,14 +39,14 @@ def test_check_config_names_the_file_and_the_variables(tmp_path: Path) -> None:
 def test_command_refuses_unknown_key_with_one_line(tmp_path: Path, command: str) -> None:
     (tmp_path / "config.toml").write_text("[server]\nprot = 9000\n")
     line = refusal(hostsvc(tmp_path, command))
-    assert line.startswith("config.toml: unknown key server.prot; [server] has host, port")
+    assert line.startswith("config.toml: server.prot is unknown; known are host, port")
 
 
 def test_process_refuses_unknown_key_with_one_line(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "config.toml").write_text("[server]\nprot = 9000\n")
     with shell.start(tmp_path, "serve") as process:
         line = refusal(finished(process))
-    assert line.startswith("config.toml: unknown key server.prot; [server] has host, port")
+    assert line.startswith("config.toml: server.prot is unknown; known are host, port")
 
 
 @pytest.mark.parametrize("command", ["check-config", "serve"])
@@ -58,7 +58,7 @@ def test_command_refuses_with_all_errors_at_once(tmp_path: Path, command: str) -
     done = hostsvc(tmp_path, command, HOSTSVC__DATABASE__DATA_DIR="config.toml/data")
     assert (done.code, done.out) == (2, "")
     unknown, level, key, data_dir = done.err.splitlines()
-    assert unknown.startswith("hostsvc: config.toml: unknown key server.prot")
+    assert unknown.startswith("hostsvc: config.toml: server.prot is unknown")
     assert level.startswith("hostsvc: config.toml: log.level must be one of")
     assert key.startswith("hostsvc: models.a.api_key_env: the variable THE_KEY is not set")
     assert data_dir.startswith("hostsvc: database.data_dir cannot be created: ")
@@ -70,7 +70,7 @@ def test_check_config_finds_unreachable_repository_beside_other_errors(tmp_path:
     )
     done = hostsvc(tmp_path, "check-config", PATH=os.environ["PATH"])
     unknown, unreachable = done.err.splitlines()
-    assert "unknown key server.prot" in unknown
+    assert "server.prot is unknown" in unknown
     assert unreachable.startswith("hostsvc: harness.repository cannot be fetched: git ls-remote: fatal: ")
     assert done.code == 2
 

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hostsvc.llm import chat_models
-from hostsvc.llm.configured_models import open_models
+from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
 from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelCallFailed, ModelRequest, ToolCall
@@ -33,7 +33,7 @@ async def calling(endpoint: Endpoint, *, key: str = KEY, **settings: Any) -> Asy
     provider = ProviderSettings(
         endpoint.url, **{"api_key_env": "THE_KEY", "max_retries": 0, "timeout_seconds": 10.0, **settings}
     )
-    async with open_models({"acme": provider}, {"acme": key} if key else {}) as models:
+    async with connect({"acme": provider}, {"acme": key} if key else {}) as models:
         yield models["acme"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 
 from hostsvc.llm.price_list import PriceList
-from hostsvc.model_prices import parse_prices
+from hostsvc.llm.providers import parse_prices
 from supervisors.llm.pricing import ModelCall
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)

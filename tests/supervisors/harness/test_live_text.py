@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hostsvc.llm.configured_models import open_models
+from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
 from storage.agent_facts import RunStart
 from storage.ids import new_id
@@ -136,7 +136,7 @@ async def test_streamed_answer_of_a_provider_is_shown(pool: Pool, stream: bool) 
     says = (Says("Let me see."), Says(calls=[SLEEP]))
     async with (
         open_endpoint(*says) as endpoint,
-        open_models({"acme": ProviderSettings(endpoint.url, stream=stream)}, {}) as models,
+        connect({"acme": ProviderSettings(endpoint.url, stream=stream)}, {}) as models,
         open_world(pool, model=models["acme"], provider="acme") as world,
     ):
         await start(world, await world.agent(model="acme/some-model"))
@@ -146,7 +146,7 @@ async def test_streamed_answer_of_a_provider_is_shown(pool: Pool, stream: bool) 
 async def test_answer_that_breaks_off_is_shown_in_part(pool: Pool) -> None:
     async with (
         open_endpoint(BreaksOff(politely=True, after="I would")) as endpoint,
-        open_models({"acme": ProviderSettings(endpoint.url, stream=True, max_retries=3)}, {}) as models,
+        connect({"acme": ProviderSettings(endpoint.url, stream=True, max_retries=3)}, {}) as models,
         open_world(pool, model=models["acme"], provider="acme") as world,
     ):
         await start_once(world, await world.agent(model="acme/some-model"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hostsvc.llm.configured_models import open_models
+from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
 from storage.history.trace_model import Span
 from storage.model import Agent, Outcome
@@ -140,7 +140,7 @@ async def test_key_of_the_provider_is_in_nothing_that_is_stored(pool: Pool) -> N
     async with open_endpoint(quoting) as endpoint:
         provider = ProviderSettings(endpoint.url, api_key_env="THE_KEY", max_retries=0)
         async with (
-            open_models({"acme": provider}, {"acme": key}) as models,
+            connect({"acme": provider}, {"acme": key}) as models,
             open_world(pool, model=models["acme"]) as world,
         ):
             agent = await world.agent(system_prompt="Be kind.")
