@@ -7,7 +7,7 @@ import sys
 import structlog
 
 from hostsvc.config import Config
-from web.server.settings import ConnectionSettings
+from web.server.connection import ConnectionSettings
 
 MAX_DESCRIPTORS = 65_536
 RESERVED = (

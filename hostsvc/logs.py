@@ -15,7 +15,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from supervisors.clock import SystemClock
 from supervisors.timestamps import format_timestamp
-from web.observability.request_id import name_request
+from web.observability.requests import name_request
 
 log = structlog.get_logger()
 

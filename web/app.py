@@ -1,6 +1,6 @@
 """The application: the route table, and the parts that handlers need."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 
 from aiohttp import web
@@ -26,7 +26,6 @@ from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
-from web.dispatcher import Dispatcher
 from web.errors import errors_as_json
 from web.events.frames import FRAMES, EventFrames
 from web.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
@@ -75,12 +74,12 @@ from web.handlers import (
     webhook_deliveries,
     webhooks,
 )
-from web.observability.request_counts import RequestCounts
+from web.observability.requests import HEADERS, RequestCounts, around_requests
 from web.openapi.served_document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.request.body import check_expectation
-from web.request.unknown_names import headers_of_refusal
-from web.routes import Access
+from web.request.unknown_names import UNKNOWN_NAMES
+from web.routes import Access, Route
 from web.settings import WebSettings
 from web.streams import Streams
 
@@ -154,7 +153,7 @@ def build_app(
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
-    app = web.Application(client_max_size=settings.body_bytes)
+    app = web.Application(middlewares=[around_requests(counts, errors_as_json(health.report_refusal))])
     app[app_keys.STORAGE] = storage
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
@@ -179,9 +178,8 @@ def build_app(
     app[FRAMES] = EventFrames(storage, clock)
     app[OPEN_STREAMS] = OpenStreams(app, feed, settings.event_streams_per_caller)
     app.cleanup_ctx.extend((_passwords, look_after_streams))
+    app.on_response_prepare.append(_add_headers)
     _add_routes(app)
-    refuse = errors_as_json(health.report_refusal, headers_of_refusal)
-    app[app_keys.ANSWER] = Dispatcher(app, counts, refuse).answer
     return app
 
 
@@ -202,21 +200,24 @@ def _add_routes(app: web.Application) -> None:
     """Add the routes, and what tells clients of them."""
     app[app_keys.API_DOCUMENT] = ServedDocument(ROUTES).get
     app[app_keys.COLLECTIONS] = addresses.collection_paths(ROUTES)
+    by_path: dict[str, list[Route]] = {}
     for route in ROUTES:
-        endpoint = route.endpoint()
-        app.router.add_route(route.method, route.path, endpoint, expect_handler=check_expectation)
-        if route.method == "GET":
-            app.router.add_route("HEAD", route.path, endpoint, expect_handler=check_expectation)
-    # A route for each path: without it `/notifications/clear/` would match `/notifications/{id}/`.
-    for path in dict.fromkeys(route.path for route in ROUTES):
-        app.router.add_route("*", path, _refuse_method(path), expect_handler=check_expectation)
+        by_path.setdefault(route.path, []).append(route)
+    for path, routes in by_path.items():
+        resource = app.router.add_resource(path)
+        for each in routes:
+            endpoint = each.endpoint()
+            resource.add_route(each.method, endpoint, expect_handler=check_expectation)
+            if each.method == "GET":
+                resource.add_route("HEAD", endpoint, expect_handler=check_expectation)
+        # Without it `PATCH /notifications/clear/` would go to `/notifications/{id}/`.
+        resource.add_route("*", _refuse_method(routes), expect_handler=check_expectation)
     documentation.add_files(app)
     console.add_files(app)
 
 
-def _refuse_method(path: str) -> Handler:
+def _refuse_method(routes: Sequence[Route]) -> Handler:
     """Return the handler for all methods that a path does not have: 401 comes before 405."""
-    routes = [route for route in ROUTES if route.path == path]
     allowed = {route.method for route in routes}
     allowed |= {"HEAD"} if "GET" in allowed else set()
     accesses = {route.access for route in routes}
@@ -229,6 +230,13 @@ def _refuse_method(path: str) -> Handler:
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return refuse
+
+
+async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
+    """Add what the request has collected to the head of its answer."""
+    answer.headers.update(request.get(HEADERS, {}))
+    if UNKNOWN_NAMES in request:
+        answer.headers.update(request[UNKNOWN_NAMES].headers(is_refused=answer.status >= 400))
 
 
 async def _passwords(app: web.Application) -> AsyncIterator[None]:

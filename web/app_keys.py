@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from storage.model import ReceiptKey
 from storage.storage import Storage
@@ -24,13 +23,11 @@ from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
-from web.observability.request_counts import RequestCounts
+from web.observability.requests import RequestCounts
 from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.settings import WebSettings
 from web.streams import Streams
 
-# Answers all requests of the application, in place of the framework's own routing.
-ANSWER: web.AppKey[Handler] = web.AppKey("answer")
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")

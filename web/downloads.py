@@ -6,9 +6,7 @@ from aiohttp import web
 
 from web.access.auth import CALLER
 from web.app_keys import STREAMS
-from web.observability.request_id import early_headers
 from web.paging import aborting, write_in_pieces
-from web.request.unknown_names import UNKNOWN_NAMES
 
 
 async def send_file(
@@ -25,8 +23,7 @@ async def send_file(
     caller = request[CALLER]
     streams = request.app[STREAMS]
     with streams.open(caller.credential, caller.accountable):
-        early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
-        response = web.StreamResponse(headers={**headers, **early})
+        response = web.StreamResponse(headers=headers)
         response.content_length = size
         with aborting(request):
             await response.prepare(request)

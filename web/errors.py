@@ -17,7 +17,7 @@
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import structlog
@@ -45,13 +45,11 @@ from supervisors.errors import (
     TryAgainLater,
 )
 from web.json import json_response
-from web.observability.request_id import request_id
+from web.observability.requests import Refuse, request_id
 
 log = structlog.get_logger(__name__)
 
 Value = TypeVar("Value")
-
-Refuse = Callable[[web.Request, Exception], Awaitable[web.StreamResponse]]
 
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
@@ -175,12 +173,10 @@ class Unavailable(ApiError):
 
 def errors_as_json(
     report_refusal: Callable[[StorageError], None],
-    further_headers: Callable[[web.Request], Mapping[str, str]],
 ) -> Refuse:
     """Return the function that answers every refusal and every crash of a handler in JSON.
 
-    The answer has the `further_headers` of the request. What the database refuses is reported instead of
-    logged: in an outage that is every request.
+    What the database refuses is reported instead of logged: in an outage that is every request.
     """
 
     async def answer_error(request: web.Request, error: Exception) -> web.StreamResponse:
@@ -190,9 +186,7 @@ def errors_as_json(
             return framework_error_response(error)
         if isinstance(error, UNAVAILABLE):
             report_refusal(error)
-        response = _error_response(request, error)
-        response.headers.update(further_headers(request))
-        return response
+        return _error_response(request, error)
 
     return answer_error
 
@@ -280,7 +274,5 @@ def framework_error_response(error: web.HTTPException) -> web.StreamResponse:
         case web.HTTPMethodNotAllowed():
             detail = f'Method "{error.method}" not allowed.'
             return json_response({"detail": detail}, 405, {"Allow": ", ".join(sorted(error.allowed_methods))})
-        case web.HTTPRequestEntityTooLarge():
-            return json_response({"detail": "The request body is too large."}, 413)
         case _:
             return json_response({"detail": f"{error.reason}."}, error.status)

@@ -25,10 +25,8 @@ from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
-from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader, serialized
 from web.request.parsing import Body
-from web.request.unknown_names import UNKNOWN_NAMES
 
 Item = TypeVar("Item")
 
@@ -168,8 +166,7 @@ async def send_page(
         return web.Response(body=opening + items + closing, headers=all_headers)
     caller = request[CALLER]
     with request.app[STREAMS].open(caller.credential, caller.accountable):
-        early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
-        response = web.StreamResponse(headers={**all_headers, **early})
+        response = web.StreamResponse(headers=all_headers)
         with aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":

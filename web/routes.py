@@ -17,8 +17,8 @@ from web.app_keys import REGISTRY, SETTINGS
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
-from web.request.body import is_multipart
-from web.request.parsing import ACCOUNTABLE, FILE_BYTES, note_fields
+from web.request.body import FILE_BYTES, MAX_BYTES, is_multipart
+from web.request.parsing import ACCOUNTABLE, note_fields
 from web.request.unknown_names import UNKNOWN_NAMES, KnownNames, UnknownNames
 
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
@@ -70,14 +70,12 @@ class Route(ABC):
         ignored_headers = () if self.idempotent else (IDEMPOTENCY_HEADER,)
         return KnownNames(self.query, self.body, self.answer, ignored_headers)
 
-    def limit_body(self, request: web.Request) -> web.Request:
-        """Return the request with the maximum size of this route's body."""
+    def limit_body(self, request: web.Request) -> None:
+        """Note the maximum size of the body, if this route has one of its own."""
         if self.takes_files and is_multipart(request):
-            file_bytes = request.app[SETTINGS].attachment_bytes
-            request = request.clone(client_max_size=request.client_max_size + file_bytes)
-            request[FILE_BYTES] = file_bytes
-            return request
-        return request if self.body_bytes is None else request.clone(client_max_size=self.body_bytes)
+            request[FILE_BYTES] = request.app[SETTINGS].attachment_bytes
+        elif self.body_bytes is not None:
+            request[MAX_BYTES] = self.body_bytes
 
     @abstractmethod
     async def admit(self, request: web.Request) -> tuple[Caller, ...]:
@@ -86,8 +84,7 @@ class Route(ABC):
     def endpoint(self) -> Handler:
         """Return the function that answers a request of this route.
 
-        It admits the request, calls the handler, and names in the answer what the request contains and the
-        route does not know.
+        It admits the request, looks for names that the route does not know, and calls the handler.
         """
         known = self.known_names()
         handler = answered_once(self.handler) if self.idempotent else self.handler
@@ -95,15 +92,11 @@ class Route(ABC):
 
         async def answer(request: web.Request) -> web.StreamResponse:
             caller = await self.admit(request)
-            unknown = request[UNKNOWN_NAMES] = UnknownNames(request, known)
-            request = self.limit_body(request)  # a clone: refusals look for the names in the original
+            request[UNKNOWN_NAMES] = UnknownNames(request, known)
+            self.limit_body(request)
             if ignores_body and request.body_exists:
                 await note_fields(request)
-            response = await handler(request, *caller)
-            headers = unknown.headers()
-            if headers and not response.prepared:
-                response.headers.update(headers)
-            return response
+            return await handler(request, *caller)
 
         return answer
 
@@ -121,10 +114,9 @@ class PublicRoute(Route):
             admit_address(request)
         return ()
 
-    def limit_body(self, request: web.Request) -> web.Request:
-        if self.body is None:
-            return request
-        return request.clone(client_max_size=min(self.body_bytes, request.client_max_size))
+    def limit_body(self, request: web.Request) -> None:
+        if self.body is not None:
+            request[MAX_BYTES] = min(self.body_bytes, request.app[SETTINGS].body_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ from web.credentials.formats import make_key
 from web.openapi import served_document
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
+from web.server.connection import ConnectionSettings
 from web.server.listener import serving as listening
-from web.server.settings import ConnectionSettings
 from web.settings import WebSettings
 
 OPERATOR_TOKEN = "operator-token-of-the-tests"

@@ -15,7 +15,7 @@ from web.access.current_callers import authenticate_ticket
 from web.app_keys import CLOCK, RATE_LIMITS
 from web.credentials.rate_limits import RateLimit
 from web.errors import NotAuthenticated, Throttled
-from web.observability.request_id import early_headers
+from web.observability.requests import HEADERS
 from web.request.client_address import client_network
 
 TICKET_PARAMETER = "ticket"
@@ -58,7 +58,7 @@ def admit_address(request: web.Request) -> None:
 def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
     quota = limit.take(client, request.app[CLOCK].monotonic())
     seconds = max(1, math.ceil(quota.more_in_seconds))
-    headers = early_headers(request)
+    headers = request[HEADERS]
     headers["RateLimit-Policy"] = limit.policy_header
     headers["RateLimit"] = f"{limit.policy};r={quota.remaining};t={seconds}"
     if not quota.is_granted:

@@ -16,8 +16,6 @@ from web.events.frames import AT_ONCE, FRAMES, first_frame, live_frame, progress
 from web.events.open_streams import OpenStream
 from web.events.selected_events import SelectedEvents, last_id
 from web.media_types import EVENT_STREAM
-from web.observability.request_id import early_headers
-from web.request.unknown_names import UNKNOWN_NAMES
 
 HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 SKIPPED_IDS = 1000  # that filters left out, after which the client is told the new cursor
@@ -120,5 +118,4 @@ class EventStream:
 
 def stream_response(request: web.Request) -> web.StreamResponse:
     """Return the response of a stream, whose headers are sent at once."""
-    early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
-    return web.StreamResponse(headers={**HEADERS, **early})
+    return web.StreamResponse(headers=HEADERS)

@@ -17,7 +17,7 @@ from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
 from supervisors.engine.snapshot import AdmissionResponse, Overview, Spread
 from supervisors.policy.phases import Phase
-from web.observability.request_counts import BUCKET_SECONDS, Answered
+from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
 
 BOUNDS = (*map(str, BUCKET_SECONDS), "+Inf")

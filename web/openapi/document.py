@@ -10,7 +10,7 @@ from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
 from web.json import JSON_TYPE
 from web.media_types import EVENT_STREAM, LAST_EVENT_ID
-from web.observability import request_id
+from web.observability.requests import HEADER as REQUEST_ID
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
 from web.openapi.docstrings import description_of
@@ -100,7 +100,7 @@ def _header(name: str, description: str, **limits: Any) -> Json:
 
 HEADERS = {
     "RequestId": _header(
-        request_id.HEADER,
+        REQUEST_ID,
         "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
     ),
     "Organization": _header(

@@ -13,22 +13,33 @@ from aiohttp import HttpVersion11, hdrs, web
 
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.app_keys import BODY_ROOM, SETTINGS
-from web.errors import BadRequest, UnsupportedMediaType
+from web.errors import BadRequest, TooLarge, UnsupportedMediaType
 from web.fields import printable
 
 PLAIN = ("", "identity")
 COMPRESSED = ("gzip", "x-gzip", "deflate")
 CONTINUE = "100-continue"
+TOO_LARGE = "The request body is too large."
 WINDOW = zlib.MAX_WBITS + 32  # detects gzip or zlib by the first bytes
+
+
+MAX_BYTES = web.RequestKey("max_bytes", int)  # of the body, if the route has a limit of its own
+FILE_BYTES = web.RequestKey("file_bytes", int)  # of the files in the body; the rest is for texts
+
+
+def max_bytes(request: web.Request) -> int:
+    """Return the maximum size of the body."""
+    most: int = request.get(MAX_BYTES, request.app[SETTINGS].body_bytes)
+    return most + int(request.get(FILE_BYTES, 0))
 
 
 def expected_bytes(request: web.Request) -> int:
     """Return how many bytes a body can have once it is decompressed."""
-    length = request.content_length
+    length, most = request.content_length, max_bytes(request)
     if length is None:
-        return request.client_max_size if request.body_exists else 0
+        return most if request.body_exists else 0
     is_plain = request.headers.get("Content-Encoding", "").strip().lower() in PLAIN
-    return min(length, request.client_max_size) if is_plain or not length else request.client_max_size
+    return min(length, most) if is_plain or not length else most
 
 
 def is_multipart(request: web.Request) -> bool:
@@ -50,17 +61,6 @@ def room_for_files(request: web.Request, organization_id: UUID) -> Iterator[None
         yield
 
 
-def short_body(request: web.Request) -> bytes | None:
-    """Return a short body that has arrived whole and is not compressed; None for any other.
-
-    Most bodies are like that. They need neither a time limit nor room, so nothing has to be awaited.
-    """
-    content = request.content
-    if not content.is_eof() or content.total_bytes > OFF_LOOP_BYTES or content.exception() is not None:
-        return None
-    return None if hdrs.CONTENT_ENCODING in request.headers else _read_buffered(request)
-
-
 async def read_raw(request: web.Request) -> bytes:
     """Return the decompressed bytes of a body; their limit is that of a plain body.
 
@@ -72,19 +72,23 @@ async def read_raw(request: web.Request) -> bytes:
         return raw
     if encoding not in COMPRESSED:
         raise UnsupportedMediaType(f'Unsupported content encoding "{printable(encoding)}" in request.')
-    return await asyncio.to_thread(_decompress, raw, encoding, request.client_max_size)
+    return await asyncio.to_thread(_decompress, raw, encoding, max_bytes(request))
 
 
 async def _receive(request: web.Request) -> bytes:
     """Return the body as it was sent. The framework alone would wait for ever after a malformed chunk."""
+    content, most = request.content, max_bytes(request)
     try:
-        if request.content.is_eof():  # most bodies arrive in one piece with their headers
-            return _read_buffered(request)
-        if (request.content_length or 0) > request.client_max_size:
-            raise web.HTTPRequestEntityTooLarge(request.client_max_size)
+        if (request.content_length or 0) > most:
+            raise TooLarge(TOO_LARGE)
+        if content.is_eof():  # most bodies arrive in one piece with their headers
+            return _limited(content.read_nowait(), most)
+        body = bytearray()
         async with asyncio.timeout(request.app[SETTINGS].body_seconds):
             await _permit(request)
-            return await request.read()
+            while piece := await content.readany():
+                body += _limited(piece, most - len(body))
+            return bytes(body)
     except TimeoutError as error:
         seconds = request.app[SETTINGS].body_seconds
         raise BadRequest(f"The request body did not arrive within {seconds:g} seconds.") from error
@@ -108,22 +112,19 @@ async def _permit(request: web.Request) -> None:
         request.writer.output_size = 0  # the answer has not begun
 
 
-def _read_buffered(request: web.Request) -> bytes:
-    """Return a body that has arrived whole, at a quarter of the cost of `request.read`."""
-    raw = request.content.read_nowait()
-    if len(raw) > request.client_max_size:
-        raise web.HTTPRequestEntityTooLarge(request.client_max_size)
-    return raw
+def _limited(piece: bytes, most: int) -> bytes:
+    if len(piece) > most:
+        raise TooLarge(TOO_LARGE)
+    return piece
 
 
-def _decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
+def _decompress(raw: bytes, encoding: str, most: int) -> bytes:
     decompressor = zlib.decompressobj(wbits=WINDOW)
     try:
-        body = decompressor.decompress(raw, max_bytes + 1)
+        body = decompressor.decompress(raw, most + 1)
     except zlib.error as error:
         raise BadRequest(f"The request body is not {encoding}.") from error
-    if len(body) > max_bytes:
-        raise web.HTTPRequestEntityTooLarge(max_bytes)
+    _limited(body, most)
     if not decompressor.eof or decompressor.unused_data:
         raise BadRequest(f"The request body is cut short, or goes on after its {encoding}.")
     return body

@@ -13,7 +13,7 @@ from supervisors.json_limits import OFF_LOOP_BYTES
 from web.app_keys import BODY_ROOM, BODY_TURN
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
-from web.request.body import expected_bytes, read_raw, short_body
+from web.request.body import FILE_BYTES, MAX_BYTES, expected_bytes, max_bytes, read_raw
 from web.request.file_fields import Files
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
@@ -23,7 +23,6 @@ from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 Result = TypeVar("Result")
 
 ACCOUNTABLE = web.RequestKey("accountable", UUID)  # the organization that the request counts against
-FILE_BYTES = web.RequestKey("file_bytes", int)  # of the body, for the files in it; the rest is for texts
 FORM_BYTES = 1_048_576  # of the values of a form, as JSON
 
 
@@ -101,10 +100,10 @@ async def read_converted(
     request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
 ) -> Result:
     """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
-    max_bytes, unknown = request.client_max_size - request.get(FILE_BYTES, 0), request[UNKNOWN_NAMES]
+    form_bytes, unknown = max_bytes(request) - request.get(FILE_BYTES, 0), request[UNKNOWN_NAMES]
 
     def parse(raw: bytes, content_type: str) -> Result:
-        return unknown.convert(schema.known, parse_body(raw, content_type, schema, max_bytes), convert)
+        return unknown.convert(schema.known, parse_body(raw, content_type, schema, form_bytes), convert)
 
     return await _read(request, parse)
 
@@ -121,7 +120,7 @@ async def read_items(
     `look_at` is called with the values of the whole body, and `prepare` may refuse or change each item; both
     are called in a thread if the body is long.
     """
-    max_bytes, unknown = request.client_max_size, request[UNKNOWN_NAMES]
+    form_bytes, unknown = max_bytes(request), request[UNKNOWN_NAMES]
 
     def convert(value: Any) -> tuple[list[dict[str, Any]], bool]:
         look_at(value)
@@ -129,7 +128,7 @@ async def read_items(
 
     def parse(raw: bytes, content_type: str) -> tuple[list[dict[str, Any]], bool]:
         return unknown.convert(
-            schema.known, parse_items(raw, content_type, schema, max_items, max_bytes), convert
+            schema.known, parse_items(raw, content_type, schema, max_items, form_bytes), convert
         )
 
     return await _read(request, parse)
@@ -140,12 +139,13 @@ async def note_fields(request: web.Request) -> None:
 
     A body that is long, late or broken is left alone: it has no effect.
     """
+    request[MAX_BYTES] = OFF_LOOP_BYTES
     try:
-        await read_values(request.clone(client_max_size=OFF_LOOP_BYTES), NO_FIELDS)
+        await read_values(request, NO_FIELDS)
     except Invalid:
         if request[UNKNOWN_NAMES].is_strict:
             raise
-    except (ApiError, web.HTTPException):
+    except ApiError:
         pass
 
 
@@ -161,9 +161,6 @@ async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> 
     well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
     """
     content_type = request.headers.get("Content-Type", "")
-    short = short_body(request)
-    if short is not None:
-        return parse(short, content_type)
     expected = expected_bytes(request)
     if expected <= OFF_LOOP_BYTES:  # the number of connections limits their memory
         return parse(await read_raw(request), content_type)

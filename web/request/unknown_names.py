@@ -152,27 +152,17 @@ class UnknownNames:
             messages = {**error.body, **messages}
         raise Invalid(messages)
 
-    def headers(self) -> dict[str, str]:
-        """Return the headers with which the answer says what was ignored, and that `strict` was respected."""
-        headers = self.headers_of_refusal()
-        if self.is_strict:
-            headers[APPLIED_HEADER] = STRICT
-        return headers
+    def headers(self, *, is_refused: bool) -> dict[str, str]:
+        """Return the headers with which the answer says what was ignored, and that `strict` was respected.
 
-    def headers_of_refusal(self) -> dict[str, str]:
-        """Return the header with which a refusal says what was ignored: a misspelt field may be the cause."""
-        if not (self._fields or self._others):
-            return {}
-        names = list(dict.fromkeys([*self._fields, *self._others]))
-        return {IGNORED_HEADER: ", ".join(map(_as_token, names[:MAX_NAMES]))}
+        A refusal says what was ignored, too: a misspelt field may be the cause.
+        """
+        names = list(dict.fromkeys([*self._fields, *self._others]))[:MAX_NAMES]
+        headers = {IGNORED_HEADER: ", ".join(map(_as_token, names))} if names else {}
+        return {**headers, APPLIED_HEADER: STRICT} if self.is_strict and not is_refused else headers
 
 
 UNKNOWN_NAMES = web.RequestKey("unknown_names", UnknownNames)
-
-
-def headers_of_refusal(request: web.Request) -> dict[str, str]:
-    """Return the headers of a refusal by or after the look at the names of the request."""
-    return request[UNKNOWN_NAMES].headers_of_refusal() if UNKNOWN_NAMES in request else {}
 
 
 def _shown_fields(answer: Any, written: Collection[str]) -> frozenset[str]:

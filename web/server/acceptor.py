@@ -1,4 +1,4 @@
-"""Accepts connections from a listening socket.
+"""Who may connect: each connection of a listening socket is accepted, unless there are too many.
 
 The event loop's own server cannot refuse a connection before it costs anything. If descriptors run out, that
 of uvloop may end for good, and that of asyncio logs thousands of lines.
@@ -6,21 +6,110 @@ of uvloop may end for good, and that of asyncio logs thousands of lines.
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from enum import Enum, auto
+from heapq import nsmallest
 from http import HTTPStatus
+from itertools import islice
+from operator import itemgetter
 
 import structlog
 
-from web.server.connections import Connections, Place
-from web.server.head_limit import HeadLimit
-from web.server.raw_answers import raw_answer
+from supervisors.counts import decrement
+from web.observability.line_limit import LineLimit
+from web.request.client_address import is_within, network_of
+from web.server.answers import raw_answer
+from web.server.connection import Connection, ConnectionSettings
 
+MAX_SHARE = 2  # one client network may have half of all connections
+EVICTED_SHARE = 16  # of the connections are closed at once: finding them examines many
+MAX_EXAMINED = 10_000  # which takes 10 ms
+FRUITLESS_SECONDS = 0.1  # between two attempts to find connections to close, if there were none
+OPERATOR_PLACES = 16  # beyond the maximum, for health checks and the status
 ACCEPTS_AT_ONCE = 64  # in one iteration of the event loop
 PAUSE_SECONDS = 0.2  # after a failed accept
-REPORT_SECONDS = 60.0
 
-Connect = Callable[[Place, str], HeadLimit]
+log = structlog.get_logger(__name__)
+
+
+class Place(Enum):
+    """What a new connection may do."""
+
+    ANY_REQUEST = auto()
+    OPERATORS_REQUEST = auto()  # one health check or status request, because all other places are taken
+    NONE_FOR_NETWORK = auto()  # refused: its network has its share
+    NONE = auto()
+
+
+class Connections:
+    """The open connections, at most `max_connections` and a few for the operator."""
+
+    def __init__(self, settings: ConnectionSettings, lines: LineLimit) -> None:
+        self._settings = settings
+        self._lines = lines
+        self._open: dict[Connection, None] = {}  # the oldest first
+        self._by_network: Counter[str] = Counter()
+        self._next_eviction = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def place_for(self, peer: str) -> Place:
+        """Return what a new connection of `peer` may do. If all places are taken, some may be freed."""
+        most, share = self._settings.max_connections, max(1, self._settings.max_connections // MAX_SHARE)
+        is_trusted = is_within(peer, self._settings.trusted_proxies)
+        if self._by_network[network_of(peer)] >= share and not is_trusted:
+            self._report()
+            return Place.NONE_FOR_NETWORK
+        if len(self) >= most and asyncio.get_running_loop().time() >= self._next_eviction:
+            self.evict()
+        if len(self) < most:
+            return Place.ANY_REQUEST
+        if len(self) < most + OPERATOR_PLACES:
+            return Place.OPERATORS_REQUEST
+        self._report()
+        return Place.NONE
+
+    def add(self, connection: Connection) -> None:
+        self._open[connection] = None
+        self._by_network[connection.network] += 1
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that has ended; it may have been forgotten before."""
+        if connection in self._open:
+            del self._open[connection]
+            decrement(self._by_network, connection.network)
+
+    def evict(self) -> None:
+        """Close a few connections whose request has not arrived completely.
+
+        Honest clients send their first request at once, and open a new connection when an idle one has ended.
+        """
+        keys = ((each.order_of_ending(), each) for each in islice(self._open, MAX_EXAMINED))
+        candidates = ((key, connection) for key, connection in keys if key is not None)
+        most = max(1, self._settings.max_connections // EVICTED_SHARE)
+        chosen = nsmallest(most, candidates, key=itemgetter(0))
+        for _, connection in chosen:
+            self.remove(connection)
+            connection.force_close()
+        if not chosen:
+            self._next_eviction = asyncio.get_running_loop().time() + FRUITLESS_SECONDS
+        self._report()
+
+    def _report(self) -> None:
+        network, most = max(self._by_network.items(), key=itemgetter(1), default=("", 0))
+        self._lines.write(
+            log.warning,
+            "too many connections: idle ones are closed, and new ones refused; "
+            "see server.max_connections and server.trusted_proxies",
+            open=len(self),
+            most_by=network,
+            most=most,
+        )
+
+
 REFUSALS = {
     Place.NONE: (HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections are open."),
     Place.NONE_FOR_NETWORK: (
@@ -28,8 +117,7 @@ REFUSALS = {
         "Your address has too many open connections.",
     ),
 }
-
-log = structlog.get_logger(__name__)
+Connect = Callable[[Place, str], Connection]
 
 
 class Acceptor:
@@ -41,15 +129,16 @@ class Acceptor:
         connections: Connections,
         connect: Connect,
         answer_headers: Mapping[str, str],
+        lines: LineLimit,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
         self._connections = connections
         self._connect = connect
         self._answer_headers = answer_headers
+        self._lines = lines
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
-        self._next_report = 0.0
 
     async def __aenter__(self) -> "Acceptor":
         self._listener.setblocking(False)
@@ -83,32 +172,29 @@ class Acceptor:
     def _admit(self, client: socket.socket, peer: str) -> None:
         place = self._connections.place_for(peer)
         if place in REFUSALS:
-            self._refuse(client, place)
+            status, detail = REFUSALS[place]
+            with client, suppress(OSError):  # the client may have disconnected
+                client.send(raw_answer(status, detail, self._answer_headers))
             return
         connection = self._connect(place, peer)
-        self._connections.add(connection, peer)
+        self._connections.add(connection)
         task = self._loop.create_task(self._open(client, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _open(self, client: socket.socket, connection: HeadLimit) -> None:
+    async def _open(self, client: socket.socket, connection: Connection) -> None:
         try:
+            connection.abort_when_nothing_is_taken(client)
             await self._loop.connect_accepted_socket(lambda: connection, client)
         except OSError:  # the client has disconnected
             self._connections.remove(connection)
             client.close()
-
-    def _refuse(self, client: socket.socket, place: Place) -> None:
-        status, detail = REFUSALS[place]
-        with client, suppress(OSError):  # the client may have disconnected
-            client.send(raw_answer(status, detail, self._answer_headers))
 
     def _pause_after(self, error: OSError) -> None:
         """Make room and try again soon. The socket stays readable, so without a pause the loop would spin."""
         self._loop.remove_reader(self._listener)
         self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
         self._connections.evict()
-        now = self._loop.time()
-        if now >= self._next_report:
-            self._next_report = now + REPORT_SECONDS
-            log.error("connections cannot be accepted; raise the limit of open files", reason=error.strerror)
+        self._lines.write(
+            log.error, "connections cannot be accepted; raise the limit of open files", reason=error.strerror
+        )

@@ -11,14 +11,13 @@ from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
 from web.access.auth import CALLER, IS_OPERATOR, Caller
-from web.observability.request_id import HEADER
+from web.observability.requests import HEADER
 from web.request.client_address import FORWARDED, client_address
-from web.server.framework import RequestHandler
+from web.server.connection import BEGAN
 
 log = structlog.get_logger("access")
 
 MAX_PATH = 500  # characters of a line; a path may be several thousand long
-BEGAN = web.RequestKey("began", float)
 
 Network = IPv4Network | IPv6Network
 
@@ -51,12 +50,6 @@ class AccessLog(AbstractAccessLogger):
             caller=_caller_of(request),
             client=client_address(request.remote or "", forwarded, self._trusted_proxies),
         )
-
-
-async def answer_timed(handler: RequestHandler, request: web.BaseRequest) -> web.StreamResponse:
-    """Answer a request whose duration will be logged."""
-    request[BEGAN] = perf_counter()
-    return await handler(request)
 
 
 def access_log_options(trusted_proxies: tuple[Network, ...]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as from_text
 from storage.ids import new_id
 from tests.web.conftest import Api, Service
 from web.app import ROUTES
-from web.observability.request_counts import BUCKET_SECONDS
+from web.observability.requests import BUCKET_SECONDS
 from web.ports import Readiness, ServiceState
 
 METRICS = "/metrics"

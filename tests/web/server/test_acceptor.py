@@ -1,4 +1,4 @@
-"""Accepting connections when the process has no descriptors left."""
+"""Who may connect: in all, of one address, beyond the maximum for the operator, and without descriptors."""
 
 import asyncio
 import os
@@ -7,11 +7,123 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_network
 
 from structlog.testing import capture_logs
 
 from tests.web.server.clients import GET, small_server
-from web.server.settings import ConnectionSettings
+from web.server.acceptor import OPERATOR_PLACES
+from web.server.connection import ConnectionSettings
+
+EIGHT = ConnectionSettings(max_connections=8)
+SLOW = GET.replace(b"/healthz", b"/slow")
+SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nxx"
+SLOW_STATUS = GET.replace(b"/healthz", b"/status/slow/")
+
+
+async def test_address_has_half_of_all_connections() -> None:
+    async with small_server(EIGHT) as server:
+        first = await server.connect("127.0.0.2", GET)
+        await first.answer()
+        for _ in range(3):
+            await server.connect("127.0.0.2")
+        fifth = await server.connect("127.0.0.2", GET)
+        refused = await fifth.answer()
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert refused.body == {"detail": "Your address has too many open connections."}
+        assert await fifth.end() == b""
+        assert (await (await server.connect("127.0.0.3", GET)).answer()).status == 200
+        first.writer.close()
+        await first.end()
+        await first.writer.wait_closed()
+        assert (await (await server.connect("127.0.0.3", GET)).answer()).status == 200
+        assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 200
+
+
+async def test_trusted_proxy_may_have_all_connections() -> None:
+    trusted = ConnectionSettings(max_connections=8, trusted_proxies=(ip_network("127.0.0.2/32"),))
+    async with small_server(trusted) as server:
+        for _ in range(8):
+            assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 200
+
+
+async def test_lost_client_keeps_its_place_until_its_request_is_over() -> None:
+    async with small_server(EIGHT) as server:
+        lost = [await server.connect("127.0.0.2", SLOW) for _ in range(4)]
+        await server.wait_for_slow_requests(4)
+        for client in lost:
+            client.writer.close()
+            await client.writer.wait_closed()
+        assert (await (await server.connect("127.0.0.3", GET)).answer()).status == 200
+        assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 429
+        server.release.set()
+        async with asyncio.timeout(10):
+            while (await (await server.connect("127.0.0.2", GET)).answer()).status != 200:
+                pass
+
+
+async def test_connections_without_request_make_room_for_new_ones() -> None:
+    async with small_server(EIGHT) as server:
+        used = await server.connect("127.0.0.2", GET)
+        await used.answer()
+        with capture_logs() as logged:
+            idle = [await server.connect(f"127.0.1.{number}", GET[:10]) for number in range(7)]
+            for number in range(20):
+                client = await server.connect(f"127.0.2.{number}", GET)
+                assert (await client.answer()).status == 200
+        for each in idle:
+            assert await each.end() == b""
+    assert [line["log_level"] for line in logged] == ["warning"]
+    assert "server.max_connections" in logged[0]["event"]
+
+
+async def test_slow_bodies_make_room_after_idle_connections() -> None:
+    async with small_server(EIGHT) as server:
+        idle = await server.connect("127.0.0.2", GET)
+        await idle.answer()
+        slow = [await server.connect(f"127.0.1.{number}", SLOW_BODY) for number in range(7)]
+        first, second = await server.connect("127.0.2.1", SLOW), await server.connect("127.0.2.2", SLOW)
+        await server.wait_for_slow_requests(2)
+        assert await idle.end() == b""
+        assert await slow[0].end() == b""
+        for client in slow[1:]:
+            await client.send(b"xx")
+            assert (await client.answer()).body == 4
+        server.release.set()
+        assert [(await client.answer()).status for client in (first, second)] == [200, 200]
+
+
+async def test_busy_service_answers_the_operator_and_refuses_others() -> None:
+    async with small_server(EIGHT) as server:
+        for number in range(8):
+            await server.connect(f"127.0.0.{2 + number}", SLOW)
+        await server.wait_for_slow_requests(8)
+        for number in range(2 * OPERATOR_PLACES):
+            operator = await server.connect(f"127.0.1.{number}", GET)
+            assert (await operator.answer()).status == 200
+            assert await operator.end() == b""
+        refused = await (await server.connect("127.0.0.9", SLOW)).answer()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.body == {"detail": "Too many connections are open."}
+        assert refused.headers["x-content-type-options"] == "nosniff"
+        assert "x-request-id" in refused.headers
+        assert "server" not in refused.headers
+        server.release.set()
+        for client in server.clients[:8]:
+            assert (await client.answer()).status == 200
+
+
+async def test_connection_is_refused_when_no_place_is_left() -> None:
+    async with small_server(EIGHT) as server:
+        for number in range(8 + OPERATOR_PLACES):
+            await server.connect(f"127.0.1.{number}", SLOW if number < 8 else SLOW_STATUS)
+            await server.wait_for_slow_requests(1)
+        refused = await server.connect("127.0.2.1", GET)
+        assert (await refused.answer()).status == 503
+        assert await refused.end() == b""
+        server.release.set()
+        statuses = await asyncio.gather(*(client.answer() for client in server.clients[:-1]))
+        assert {answer.status for answer in statuses} == {200}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Malformed HTTP, crashes and disconnects on the listening socket."""
+"""Malformed HTTP, crashes, expectations and disconnects on the listening socket."""
 
 import asyncio
 import json
@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from structlog.testing import capture_logs
 
-from web.server.listener import serving
+from tests.web.conftest import Service
+from web.server.listener import answer_operator_only, serving
 from web.server.standby import build_standby_app
 
 SECRET = b"hsk_abcdefgh_" + b"s" * 43
@@ -114,3 +116,29 @@ async def test_socket_stays_open_for_next_server() -> None:
             async with serving(build_standby_app(), listener):
                 status, _, _ = await answer(listener.getsockname(), GOOD)
                 assert status == 200
+
+
+async def test_only_health_metrics_and_status_are_answered() -> None:
+    async def handler(_: web.BaseRequest) -> web.Response:
+        return web.Response(status=200)
+
+    async def status(path: str) -> int:
+        answer = await answer_operator_only(handler, {}, make_mocked_request("GET", path))
+        assert answer.keep_alive is False
+        return answer.status
+
+    for path in ("/healthz", "/readyz", "/metrics", "/status/", "/status/supervisors/"):
+        assert await status(path) == 200
+    for path in ("/", "/api/docs/", "/status", "/healthz/"):
+        assert await status(path) == 503
+
+
+AGENTS = "/api/cloud/agents/"
+
+
+async def test_unknown_expectation_is_refused_in_json(service: Service) -> None:
+    headers = {"Expect": "wizardry", "X-Request-ID": "mine"}
+    for method, path in (("GET", "/healthz"), ("PUT", "/healthz"), ("GET", "/nowhere/"), ("GET", AGENTS)):
+        answer = await service.nobody.request(method, path, headers=headers)
+        assert (answer.status, answer.body) == (417, {"detail": "Expectation Failed."})
+        assert answer.headers["X-Request-ID"] == "mine"

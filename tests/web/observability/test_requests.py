@@ -1,9 +1,25 @@
-"""Counts of requests."""
+"""The id of each request, and the counts of requests."""
 
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from web.observability.request_counts import BUCKET_SECONDS, Answered, RequestCounts
+from tests.web.conftest import Api
+from web.observability.requests import BUCKET_SECONDS, Answered, RequestCounts
+
+AGENTS = "/api/cloud/agents/"
+
+
+async def test_usable_request_id_is_echoed_and_others_replaced(api: Api) -> None:
+    for given in ("abc", "x" * 128, "a b~"):
+        assert (await api.get(AGENTS, headers={"X-Request-ID": given})).headers["X-Request-ID"] == given
+    for given in ("", "x" * 129, "\u00fc"):
+        answer = await api.get(AGENTS, headers={"X-Request-ID": given})
+        assert answer.headers["X-Request-ID"] not in {"", given}
+
+
+async def test_every_response_has_unique_id(api: Api) -> None:
+    answers = [await api.get(path) for path in (AGENTS, "/nowhere/", "/healthz", AGENTS)]
+    assert len({answer.headers["X-Request-ID"] for answer in answers}) == 4
 
 
 async def answer(request: web.Request) -> web.Response:

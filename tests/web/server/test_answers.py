@@ -1,9 +1,10 @@
-"""The headers that every answer has, on every route and however it is refused."""
+"""The headers of every answer, on every route and however it is refused; answers without an application."""
 
 import asyncio
 import re
 import socket
 from collections.abc import Mapping
+from http import HTTPStatus
 from uuid import uuid4
 
 from aiohttp import web
@@ -13,9 +14,9 @@ from tests.web.conftest import Api, Service
 from tests.web.server.clients import GET, Client, small_server
 from web.app import ROUTES
 from web.handlers.documentation import FILE_TYPES, PAGES
+from web.server.answers import HEADERS, raw_answer
+from web.server.connection import ConnectionSettings
 from web.server.listener import serving
-from web.server.security_headers import HEADERS
-from web.server.settings import ConnectionSettings
 from web.server.standby import build_standby_app
 
 DOCUMENTS = "/api/defaults/documents/"
@@ -111,3 +112,17 @@ async def test_https_clients_are_told_to_stay_with_https() -> None:
             for request in (GET, b"NONSENSE\r\n\r\n"):
                 answer = await (await server.connect(data=request)).answer()
                 assert answer.headers.get("strict-transport-security") == expected
+
+
+def test_raw_answer_is_a_whole_answer_that_ends_the_connection() -> None:
+    head, _, body = raw_answer(HTTPStatus.SERVICE_UNAVAILABLE, "Full.", {"A": "b"}).partition(b"\r\n\r\n")
+    status, *headers = head.decode().split("\r\n")
+    assert status == "HTTP/1.1 503 Service Unavailable"
+    assert body == b'{"detail":"Full."}'
+    names = [header.partition(": ")[0] for header in headers]
+    assert names == ["Content-Type", "Content-Length", "X-Request-ID", "A", "Connection", "Retry-After"]
+    assert f"Content-Length: {len(body)}" in headers
+
+
+def test_late_request_is_not_asked_to_retry() -> None:
+    assert b"Retry-After" not in raw_answer(HTTPStatus.REQUEST_TIMEOUT, "Late.", {})
