@@ -5,9 +5,7 @@ Either is read and sent in chunks. What fits one chunk is sent at once; what is 
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -15,48 +13,19 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage import ids
-from storage.postgres.json_pages import JsonItem
-from storage.postgres.paging import Chunk, Cursor, JsonChunk, Page
+from storage.postgres.paging import Cursor, Page
 from storage.postgres.query import Period
 from web.access.auth import CALLER
-from web.access.path_access import Owned, OwnedResource
+from web.access.path_access import OwnedResource
 from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
-from web.page_reader import ALL, Listing, PageReader, serialized
+from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
 
 Item = TypeVar("Item")
-
-
-class OwnedRecord(Owned, Protocol):
-    """A resource of one organization that lists show by its creation time."""
-
-    @property
-    def id(self) -> UUID: ...
-    @property
-    def created_at(self) -> datetime: ...
-
-
-Record = TypeVar("Record", bound=OwnedRecord)
-Filters = TypeVar("Filters", contravariant=True)
-
-
-class OwnedStore(Protocol[Filters, Record]):
-    """The stored resources of one kind; `filters` name the organizations whose resources are listed."""
-
-    async def list_page(self, filters: Filters, page: Page, /) -> Chunk[Record]: ...
-    async def get(self, resource_id: UUID, /) -> Record | None: ...
-
-
-class JsonStore(Protocol[Filters]):
-    """An `OwnedStore` that lists the resources as JSON."""
-
-    async def list_json(self, filters: Filters, page: Page, /, item: JsonItem) -> JsonChunk: ...
-    async def get(self, resource_id: UUID, /) -> OwnedRecord | None: ...
-
 
 log = structlog.get_logger(__name__)
 
@@ -93,32 +62,6 @@ def period(query: Mapping[str, Any], name: str) -> Period:
     return Period(query[f"{name}_after"], query[f"{name}_before"])
 
 
-async def answer_owned_list(
-    request: web.Request,
-    query: Mapping[str, Any],
-    organization_ids: Collection[UUID],
-    store: OwnedStore[Filters, Record],
-    filters: Filters,
-    serialize: Callable[[Record], Mapping[str, Any]],
-) -> web.StreamResponse:
-    """Answer with what the store lists, newest first. Only items of these organizations serve as `after`."""
-    read = serialized(partial(store.list_page, filters), serialize)
-    return await answer_list(request, query, Listing(read, find_owned(organization_ids, store.get)))
-
-
-async def answer_json_list(
-    request: web.Request,
-    query: Mapping[str, Any],
-    organization_ids: Collection[UUID],
-    store: JsonStore[Filters],
-    filters: Filters,
-    item: JsonItem,
-) -> web.StreamResponse:
-    """Answer like `answer_owned_list` with the items as PostgreSQL writes them."""
-    read = partial(store.list_json, filters, item=item)
-    return await answer_list(request, query, Listing(read, find_owned(organization_ids, store.get)))
-
-
 def find_owned(
     organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[OwnedResource | None]]
 ) -> Callable[[UUID], Awaitable[OwnedResource | None]]:
@@ -134,13 +77,13 @@ def find_owned(
 async def answer_list(
     request: web.Request, query: Mapping[str, Any], listing: Listing[Item]
 ) -> web.StreamResponse:
-    """Answer with the page that the query asks for, or the whole list if it has no limit.
+    """Answer with the page that the query asks for, newest first, or the whole list if it has no limit.
 
     Raise TooManyRequests if it is longer than one chunk and the caller receives too many such lists.
     """
     after = await _cursor(query["after"], listing)
     page = Page(after=after, limit=query["limit"] or ALL, offset=query["offset"] or 0)
-    reader = PageReader(listing.read, page)
+    reader = PageReader(listing, page)
 
     def link() -> dict[str, str]:
         return next_link(request, reader.next_after, page.limit) if reader.next_after else {}
@@ -150,7 +93,7 @@ async def answer_list(
 
 async def send_page(
     request: web.Request,
-    reader: PageReader,
+    reader: PageReader[Item],
     opening: bytes,
     closing: bytes,
     headers: Callable[[], Mapping[str, str]] = dict,
@@ -181,13 +124,13 @@ async def send_page(
     return response
 
 
-async def _read(request: web.Request, reader: PageReader) -> bytes:
+async def _read(request: web.Request, reader: PageReader[Item]) -> bytes:
     """Read the next chunk when it is the turn of the caller's organization."""
     async with request.app[STREAMS].turn(request[CALLER].accountable):
         return await reader.read()
 
 
-async def _write_next(response: web.StreamResponse, request: web.Request, reader: PageReader) -> None:
+async def _write_next(response: web.StreamResponse, request: web.Request, reader: PageReader[Item]) -> None:
     """Write the next chunk. While a slow reader takes it, it is all that the reader holds."""
     if items := await _read(request, reader):
         await response.write(b",")
@@ -218,7 +161,7 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
         return None
     item = await listing.find(after) if listing.find else None
     if item is not None:
-        return listing.cursor(item)
+        return getattr(item, listing.time), item.id
     # The item may have been deleted since. An item gets its creation time before its id, so a cursor made
     # from the id skips nothing; items of the same millisecond may appear twice.
     latest_creation = ids.latest_creation(after)

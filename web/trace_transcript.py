@@ -14,7 +14,6 @@ from storage.history.span_content import INSTRUCTIONS, TOOL_DEFINITIONS
 from storage.history.traces import ExpandedSpan
 from storage.postgres.json_values import decoded
 from supervisors.harness.recorded_content import EARLIER_MESSAGES, INPUT_MESSAGES, OUTPUT_MESSAGES
-from web.schemas.spans import duration_ms
 from web.schemas.trace_transcripts import (
     CalledToolResponse,
     ModelCallResponse,
@@ -135,8 +134,7 @@ def _tool_entry(step: _Step) -> TranscriptEntryResponse:
 
 
 def _timed(step: _Step) -> Json:
-    span = step.expanded.span
-    return {"duration_ms": duration_ms(span.started_at, span.ended_at), "error": step.expanded.error}
+    return {"duration_ms": step.expanded.span.duration_ms, "error": step.expanded.error}
 
 
 def _entry(step: _Step, role: Speaker, **fields: Any) -> TranscriptEntryResponse:

@@ -8,6 +8,8 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.agents.agent_filters import AgentFilters, page_conditions
 from storage.agents.bulk_tags import TagChange, add_tags_to_many, remove_tags_from_many
 from storage.agents.deletion import delete_agent
@@ -21,9 +23,9 @@ from storage.events.model import BY_SERVICE, Announce, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
-from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import to_json
-from storage.postgres.paging import JsonChunk, Page
+from storage.postgres.page_conditions import fetch_rows
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -242,9 +244,9 @@ class Agents:
         if has_webhook:
             self._on_webhook_stored()
 
-    async def list_json(self, filters: AgentFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List one page of the agents, newest first, as JSON."""
-        return await fetch_json(self._pool, item, PAGE, page_conditions(filters, page.with_next()))
+    async def list_rows(self, filters: AgentFilters, page: Page) -> Chunk[Record]:
+        """List one page of the agents, newest first, as rows with the columns of `Agent`."""
+        return await fetch_rows(self._pool, Agent, PAGE, page_conditions(filters, page))
 
     async def update(
         self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE

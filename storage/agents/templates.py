@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,7 +13,6 @@ from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.events.model import BY_SERVICE, Announce
 from storage.model import Receipt, Template
-from storage.postgres.json_pages import StoredSecret
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -107,13 +105,6 @@ CHANGEABLE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTemplate(Template):
-    """The columns of a template, with its secret as it is stored."""
-
-    tool_call_secret: StoredSecret
-
-
 class Templates:
     """The table `template`. `announce` is called after each commit that wrote events."""
 
@@ -168,10 +159,6 @@ class Templates:
                 await self._pool.execute(DELETE_DETACHING, template_id, now, actor)
                 self._announce()
                 return
-
-    def decrypt_secret(self, template_id: UUID, stored: str) -> str | None:
-        """Return the secret that is stored in a template; None if it cannot be decrypted."""
-        return self._cipher.decrypt_or_none(stored, tool_call_secret_of(template_id))
 
     def _template(self, row: Record) -> Template:
         return template_of(row, self._cipher)

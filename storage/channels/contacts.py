@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, LiteralString
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.channels.addresses import needs_region, normalize, phone_addresses
 from storage.channels.contact_addresses import (
     ADDRESS_FIELDS,
@@ -16,9 +18,8 @@ from storage.channels.contact_addresses import (
 )
 from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt
-from storage.postgres.json_pages import JsonItem, fetch_json
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page, fetch_rows
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -178,10 +179,10 @@ class Contacts:
         statement, conditions = await self._listing(filters, page)
         return await fetch_page(self._pool, Contact, statement, conditions)
 
-    async def list_json(self, filters: ContactFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
-        statement, conditions = await self._listing(filters, page.with_next())
-        return await fetch_json(self._pool, item, statement, conditions)
+    async def list_rows(self, filters: ContactFilters, page: Page) -> Chunk[Record]:
+        """List the same page as rows with the columns of `Contact`."""
+        statement, conditions = await self._listing(filters, page)
+        return await fetch_rows(self._pool, Contact, statement, conditions)
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
         """Set the columns in `changes` and return the contact; None if there is no such contact.

@@ -7,14 +7,15 @@ from functools import partial
 from typing import Any, LiteralString, Self
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
 from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
-from storage.postgres.json_pages import JsonItem, fetch_json
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_rows
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row
@@ -177,10 +178,10 @@ class Documents:
         async with self._limit.reserved(document.organization_id, _bytes_of(document)):
             await insert_once(self._pool, receipt, document.organization_id, INSERT, *_row(document))
 
-    async def list_json(self, filters: DocumentFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List one page of the documents, newest first, as JSON."""
-        statement, conditions = _listing(filters, page.with_next())
-        return await fetch_json(self._pool, item, statement, conditions)
+    async def list_rows(self, filters: DocumentFilters, page: Page) -> Chunk[Record]:
+        """List one page of the documents, newest first, as rows with the columns of `Document`."""
+        statement, conditions = _listing(filters, page)
+        return await fetch_rows(self._pool, Document, statement, conditions)
 
     async def update(
         self,

@@ -16,10 +16,9 @@ from storage.events.model import BY_SERVICE, Announce
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification, lock_state
 from storage.notifications.notifications import Notifications
-from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.json_values import decoded
 from storage.postgres.page_conditions import OrganizationsPage, fetch_page
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -259,10 +258,6 @@ class Messages:
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
         return await fetch_page(self._pool, Message, PAGE, _conditions(filters, page), message_of)
-
-    async def list_json(self, filters: MessageFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
-        return await fetch_json(self._pool, item, PAGE, _conditions(filters, page.with_next()))
 
     async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None:
         """Return where the contact's last message to the agent came from; None if there is none."""

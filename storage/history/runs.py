@@ -5,10 +5,11 @@ from functools import partial
 from typing import LiteralString
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.model import Outcome, Run
-from storage.postgres.json_pages import JsonItem, fetch_json
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page, fetch_rows
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period
 from storage.postgres.rows import from_row
@@ -79,10 +80,10 @@ class Runs:
         statement, conditions = _listing(filters, page)
         return await fetch_page(self._pool, Run, statement, conditions)
 
-    async def list_json(self, filters: RunFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List the same page as JSON."""
-        statement, conditions = _listing(filters, page.with_next())
-        return await fetch_json(self._pool, item, statement, conditions)
+    async def list_rows(self, filters: RunFilters, page: Page) -> Chunk[Record]:
+        """List the same page as rows with the columns of `Run`."""
+        statement, conditions = _listing(filters, page)
+        return await fetch_rows(self._pool, Run, statement, conditions)
 
 
 def _listing(filters: RunFilters, page: Page) -> tuple[LiteralString, PageConditions]:

@@ -1,13 +1,29 @@
 """Traces and spans: what runs did, step by step, as plain values."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class Lasting:
+    """Something with a start, and with an end once it is over."""
+
+    __slots__ = ()
+
+    started_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def duration_ms(self) -> int | None:
+        """The duration in whole milliseconds; None while there is no end."""
+        return None if self.ended_at is None else (self.ended_at - self.started_at) // MILLISECOND
+
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Lasting):
     id: UUID
     organization_id: UUID
     agent_id: UUID
@@ -19,7 +35,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Span(Lasting):
     """One step of a run, without its metadata. `span_usage.usage_of` reads what it used from the metadata."""
 
     id: UUID
@@ -41,7 +57,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanSummary:
+class SpanSummary(Lasting):
     """A span as pages of spans show it."""
 
     id: UUID

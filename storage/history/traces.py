@@ -15,7 +15,6 @@ from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
 from storage.history.span_usage import usage_of
 from storage.history.trace_model import NewSpan, Span, SpanSummary, Trace
 from storage.history.waterfalls import SpanColumns, read_columns
-from storage.history.whole_traces import WholeTraces
 from storage.model import Receipt
 from storage.postgres.group_commit import SharedPace
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -169,22 +168,13 @@ class TraceFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceSummary:
+class TraceSummary(Trace):
     """A trace as lists show it."""
 
-    trace: Trace
     agent_name: str
     template_name: str
     span_count: int
     has_error: bool
-
-    @property
-    def id(self) -> UUID:
-        return self.trace.id
-
-    @property
-    def started_at(self) -> datetime:
-        return self.trace.started_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +239,6 @@ class Traces:
         self.get = SharedReads(
             "traces", pool, GET, partial(from_row, Trace), texts=("error",), documents=("metadata",)
         )
-        self.whole = WholeTraces(pool)
         self.get_span = SharedReads(
             "spans",
             pool,
@@ -331,7 +320,7 @@ class Traces:
         """List one page of the traces, last started first."""
         conditions = PageConditions(organization_ids, page, "t.started_at, t.id")
         _add_filters(conditions, filters)
-        return await fetch_page(self._pool, TraceSummary, PAGE, conditions, _summary)
+        return await fetch_page(self._pool, TraceSummary, PAGE, conditions)
 
     async def count(self, organization_ids: Sequence[UUID], filters: TraceFilters) -> int:
         """Count the traces."""
@@ -359,10 +348,6 @@ class Traces:
 
 def _span_with_metadata(row: Record) -> SpanWithMetadata:
     return from_row(SpanWithMetadata, row, span=from_row(Span, row), metadata=full_metadata(row))
-
-
-def _summary(row: Record) -> TraceSummary:
-    return from_row(TraceSummary, row, trace=from_row(Trace, row))
 
 
 def _add_filters(conditions: Conditions, filters: TraceFilters) -> None:

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.events.model import BY_SERVICE, Announce
 from storage.model import Notification, Priority, Receipt, Source
@@ -33,10 +35,9 @@ from storage.notifications.inserts import (
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.group_commit import GroupCommit, SharedPace
-from storage.postgres.json_pages import JsonItem, fetch_json
 from storage.postgres.leadership import Sleep
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions
-from storage.postgres.paging import Chunk, JsonChunk, Page
+from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_rows
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
 from storage.postgres.rows import fetch_all, from_row
@@ -194,9 +195,12 @@ class Notifications:
         if agent_ids:
             self._on_commit(list(agent_ids))
 
-    async def list_json(self, filters: NotificationFilters, page: Page, item: JsonItem) -> JsonChunk:
-        """List one page of the notifications, newest first, including those scheduled for later, as JSON."""
-        return await fetch_json(self._pool, item, PAGE, _conditions(filters, page.with_next()))
+    async def list_rows(self, filters: NotificationFilters, page: Page) -> Chunk[Record]:
+        """List one page of the notifications, newest first, including those scheduled for later.
+
+        The rows have the columns of `Notification`.
+        """
+        return await fetch_rows(self._pool, Notification, PAGE, _conditions(filters, page))
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime

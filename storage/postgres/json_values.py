@@ -38,11 +38,6 @@ def from_json(text: bytes) -> Any:
     return EncodedJson(bytes(text))
 
 
-def rewritten(text: bytes) -> bytes:
-    """Return the text of a JSON column as `to_json` writes the value that `from_json` returns for it."""
-    return to_json(from_json(text))
-
-
 def decoded(value: Any) -> Any:
     """Return the value of a JSON column in any case, for columns that are worked with."""
     return orjson.loads(value.text) if isinstance(value, EncodedJson) else value

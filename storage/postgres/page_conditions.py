@@ -56,7 +56,6 @@ class PageConditions(OrderedConditions):
         columns = [f"p.{column.rpartition('.')[2]}" for column in order.split(", ")]
         by = ", ".join(f"{column} DESC" for column in columns)
         super().__init__(owners, page.limit, page.offset, max_bytes=page.max_bytes, order=by)
-        self.moment = columns[0]
         if page.after is not None:
             self.add(f"({order}) < ($, $)", *page.after)
         if page.until is not None:
@@ -96,18 +95,23 @@ async def fetch_page(
 
     The columns of `model` that hold text, json or arrays count with their length.
     """
-    sql = fitting(model, statement, conditions)
-    rows = await pool.fetch(sql, *conditions.parameters, conditions.max_bytes)
-    items = [build(row) if build else from_row(model, row) for row in rows]
-    return Chunk(items, is_cut=bool(rows) and rows[-1]["next_id"] is not None)
+    rows = await fetch_rows(pool, model, statement, conditions)
+    return Chunk([build(row) if build else from_row(model, row) for row in rows], is_cut=rows.is_cut)
 
 
-def fitting(model: type["DataclassInstance"], statement: LiteralString, conditions: OrderedConditions) -> str:
-    """Return the statement that reads the rows of the page that fit the bytes of its last parameter."""
+async def fetch_rows(
+    pool: Pool,
+    model: type["DataclassInstance"],
+    statement: LiteralString,
+    conditions: OrderedConditions,
+) -> Chunk[Record]:
+    """Return the same rows as they are, for lists that only show their columns."""
     sql = fill_in(FITTING, "/* page */", conditions.into(statement))
     sql = fill_in(sql, "/* bytes */", _bytes_of_row(model))
     sql = fill_in(sql, "/* order */", conditions.order)
-    return fill_in(sql, "/* max_bytes */", f"${len(conditions.parameters) + 1}")
+    sql = fill_in(sql, "/* max_bytes */", f"${len(conditions.parameters) + 1}")
+    rows = await pool.fetch(sql, *conditions.parameters, conditions.max_bytes)
+    return Chunk(rows, is_cut=bool(rows) and rows[-1]["next_id"] is not None)
 
 
 @cache

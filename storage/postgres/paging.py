@@ -45,16 +45,3 @@ class Chunk(list[Item]):
         """Set `is_cut` if the page contains more items after these."""
         super().__init__(items)
         self.is_cut = is_cut
-
-
-@dataclass(frozen=True, slots=True)
-class JsonChunk:
-    """The first items of a page as JSON, as many as fit its `max_bytes`, without brackets.
-
-    `last` is the cursor of the last of them, None if there are none. The list `has_more` if items follow.
-    """
-
-    items: bytes
-    count: int
-    last: Cursor | None
-    has_more: bool

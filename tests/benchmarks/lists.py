@@ -12,7 +12,7 @@ from tests.benchmarks.rounds import BARE, compare, interleave
 AGENTS = 20
 EACH = 50
 LIMIT = 100
-BAR = 1.0
+BAR = 0.6
 
 
 async def measure(bench: Bench) -> Result:

@@ -176,7 +176,7 @@ async def test_every_list_is_read_in_bounded_chunks(pool: Pool) -> None:
     names = [
         name
         for name, store in vars(storage).items()
-        if hasattr(store, "list_page") or hasattr(store, "list_json")
+        if hasattr(store, "list_page") or hasattr(store, "list_rows")
     ]
     assert len(names) >= 17
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,13 +17,10 @@ from storage.channels.projects import Project
 from storage.delivery.outbox import WebhookDelivery
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import Span, SpanContent, Trace
-from storage.history.whole_traces import FEW_SPANS, SpanOfTrace, WholeTrace
 from storage.identity.invites import Invite
 from storage.identity.memberships import Member
 from storage.ids import new_id
 from storage.model import Agent, ApiKey, Notification, Organization, Run, Template
-from storage.postgres.json_pages import JsonItem
-from storage.postgres.json_reads import JsonReads
 from storage.postgres.page_conditions import long_columns
 from storage.postgres.pool import Pool
 from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
@@ -99,10 +96,6 @@ FILLS = (
 )
 GROWN = {*COPIED, "document", "membership", "adapter_config"}
 
-FILL_SIZES = """
-INSERT INTO trace_size (trace_id, span_count) SELECT gen_random_uuid(), 1 FROM generate_series(1, $1)
-"""
-
 SHARE_CONTENT = """
 INSERT INTO shared_content (organization_id, digest, content, used_at) VALUES ($1, $2, $3, now())
 """
@@ -158,11 +151,6 @@ READS = {
     "traces.get_span": Read("span", Span, "name span_type"),  # its metadata has a test of its own
 }
 
-AS_JSON = {
-    *("agents.get", "notifications.get", "contacts.get", "messages.get", "documents.get", "runs.get"),
-    "templates.get",
-}
-
 
 @pytest.fixture
 async def storage(pool: Pool) -> Storage:
@@ -178,11 +166,6 @@ def reads_of(storage: Storage) -> dict[str, SharedReads[Any]]:
     }
 
 
-def json_reads_of(storage: Storage) -> dict[str, JsonReads]:
-    reads = reads_of(storage)
-    return {name: reads[name].as_json(JsonItem(READS[name].model, {"id": "id"})) for name in AS_JSON}
-
-
 async def stored_resources(storage: Storage, scout: Agent) -> None:
     """Store a short row in each table."""
     await Lists(storage, storage.pool, scout).fill("x")
@@ -194,7 +177,6 @@ async def stored_resources(storage: Storage, scout: Agent) -> None:
 async def test_every_shared_read_leaves_out_long_rows(pool: Pool, storage: Storage) -> None:
     await stored_resources(storage, await stored_agent(pool))
 
-    as_json = json_reads_of(storage)
     for name, get in reads_of(storage).items():
         read = READS[name]
         row_id = await pool.fetchval(GET_ID.format(read.table))
@@ -206,10 +188,6 @@ async def test_every_shared_read_leaves_out_long_rows(pool: Pool, storage: Stora
             await pool.execute(update, row_id, long)
             assert await get.get_short(row_id) is None, (name, column)
             assert await get.get_alone(row_id) == await get(row_id) is not None, (name, column)
-            if name in as_json:
-                row = await as_json[name].get_short(row_id)
-                assert row is not None, (name, column)
-                assert row.text == b"", (name, column)
             await pool.execute(update, row_id, before)
         short = await get.get_short(row_id)
         assert short == await get(row_id) is not None, name
@@ -225,68 +203,14 @@ async def test_short_reads_find_rows_by_id_in_grown_tables(pool: Pool) -> None:
     await stored_resources(storage, await stored_agent(pool))
     for fill in FILLS:
         await pool.execute(fill, MANY)
-    as_json = json_reads_of(storage)
 
     for name, get in reads_of(storage).items():
         if READS[name].table in GROWN:
             rows = await pool.fetch(GET_SOME_IDS.format(READS[name].table), TOGETHER)
-            for reads in (get, as_json[name]) if name in as_json else (get,):
-                explaining.rows_touched.clear()
-                found = await asyncio.gather(*(reads.get_short(row["id"]) for row in rows))
-                assert None not in found, name
-                assert max(explaining.rows_touched.values()) <= FEW, name
-
-
-def whole_traces(storage: Storage) -> JsonReads:
-    return storage.traces.whole.as_json(
-        JsonItem(WholeTrace, {"total_spans": "total_spans", "spans": "spans"}),
-        JsonItem(SpanOfTrace, {"name": "name"}),
-    )
-
-
-async def test_long_trace_is_found_without_its_spans(pool: Pool, storage: Storage) -> None:
-    await stored_resources(storage, await stored_agent(pool))
-    reads, trace_id = whole_traces(storage), await pool.fetchval(GET_ID.format("trace"))
-    short = await reads.get_short(trace_id)
-    assert short is not None
-    assert short.text != b""
-    for column, long in (("error", LONG), ("metadata", {"title": LONG})):
-        before = await pool.fetchval(GET_COLUMN.format("trace", column), trace_id)
-        await pool.execute(UPDATE.format("trace", column), trace_id, long)
-        assert await reads.get_short(trace_id) == replace(short, text=b""), column
-        await pool.execute(UPDATE.format("trace", column), trace_id, before)
-    assert await reads.get_short(trace_id) == short
-
-
-async def test_trace_with_many_spans_is_found_without_reading_them(pool: Pool) -> None:
-    explaining = ExplainingPool(pool)
-    storage = Storage(explaining, on_commit=lambda _: None, sleep=SystemClock().sleep)
-    await stored_resources(storage, await stored_agent(pool))
-    reads, trace_id = whole_traces(storage), await pool.fetchval(GET_ID.format("trace"))
-    count = await storage.traces.count_spans(trace_id)
-    await storage.traces.insert_spans([new_span(trace_id) for _ in range(FEW_SPANS - count)])
-    whole = await reads.get_short(trace_id)
-    assert whole is not None
-    assert whole.text.startswith(b'{"total_spans":%d,"spans":[{' % FEW_SPANS)
-    await storage.traces.insert_spans([new_span(trace_id)])
-    explaining.rows_touched.clear()
-    assert await reads.get_short(trace_id) == replace(whole, text=b"")
-    assert list(explaining.rows_touched.values()) == [1]
-
-
-async def test_whole_traces_read_few_rows_of_grown_tables(pool: Pool) -> None:
-    explaining = ExplainingPool(pool)
-    storage = Storage(explaining, on_commit=lambda _: None, sleep=SystemClock().sleep)
-    await stored_resources(storage, await stored_agent(pool))
-    for fill in FILLS:
-        await pool.execute(fill, MANY)
-    rows = await pool.fetch(GET_SOME_IDS.format("trace"), TOGETHER)
-    await storage.traces.insert_spans([new_span(row["id"]) for row in rows])
-    await pool.execute(FILL_SIZES, MANY)
-    reads = whole_traces(storage)
-    explaining.rows_touched.clear()
-    assert None not in await asyncio.gather(*(reads.get_short(row["id"]) for row in rows))
-    assert max(explaining.rows_touched.values()) <= FEW
+            explaining.rows_touched.clear()
+            found = await asyncio.gather(*(get.get_short(row["id"]) for row in rows))
+            assert None not in found, name
+            assert max(explaining.rows_touched.values()) <= FEW, name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from storage.postgres.paging import Chunk, Page
-from web.page_reader import ALL, FIRST_ROWS, PageReader, serialized
+from web.page_reader import ALL, FIRST_ROWS, Listing, PageReader
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Things:
         fitting = wanted[: max(1, min(self.size, page.max_bytes))]
         return Chunk(fitting, is_cut=len(fitting) < len(wanted))
 
-    def reader(self, limit: int = ALL, offset: int = 0) -> PageReader:
+    def reader(self, limit: int = ALL, offset: int = 0) -> PageReader[Thing]:
         def serialize(thing: Thing) -> dict[str, Any]:
-            return {"n": thing.number}
+            return {"n": thing.number, "id": thing.id, "created_at": thing.created_at}
 
-        return PageReader(serialized(self.list_page, serialize), Page(limit=limit, offset=offset))
+        return PageReader(Listing(self.list_page, serialize), Page(limit=limit, offset=offset))
 
 
-async def read_rest(reader: PageReader) -> list[int]:
+async def read_rest(reader: PageReader[Thing]) -> list[int]:
     numbers = []
     while not reader.is_over:
         numbers += [item["n"] for item in json.loads(b"[%b]" % await reader.read())]

@@ -3,8 +3,9 @@
 import asyncio
 import json
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,8 +21,8 @@ from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
 from web.access.auth import CALLER, Caller
 from web.app_keys import STREAMS
-from web.page_reader import FIRST_ROWS
-from web.paging import answer_owned_list
+from web.page_reader import FIRST_ROWS, Listing
+from web.paging import answer_list, find_owned
 from web.streams import Streams
 
 NOTIFICATIONS = "/api/defaults/notifications/"
@@ -240,24 +241,19 @@ class Things:
         app[STREAMS] = Streams(per_caller=1, per_organization=1)
         request = make_mocked_request("GET", "/things/", app=app)
         request[CALLER] = Caller(new_id(), {organization_id: Role.MEMBER})
-        answer = await answer_owned_list(
-            request,
-            query,
-            (organization_id,),
-            self,
-            organization_id,
-            lambda thing: {"id": thing.id},
-        )
+        fetch, find = partial(self.list_page, organization_id), find_owned((organization_id,), self.get)
+        listing = Listing(fetch, asdict, find)
+        answer = await answer_list(request, query, listing)
         assert isinstance(answer, web.Response)
         assert isinstance(answer.body, bytes)
         items: list[Any] = json.loads(answer.body)
-        return items
+        return [item["id"] for item in items]
 
 
 async def test_owned_list_without_cursor_starts_at_newest() -> None:
     thing = Thing(new_id(), new_id(), LONG_AGO)
     things = Things(thing)
-    assert await things.list_after(None, thing.organization_id) == [{"id": str(thing.id)}]
+    assert await things.list_after(None, thing.organization_id) == [str(thing.id)]
     assert things.after is None
 
 

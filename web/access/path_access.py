@@ -6,19 +6,20 @@ A filter by a resource of another organization is refused; a filter by an unknow
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from aiohttp import web
 
 from storage.model import Agent, Visibility
-from storage.postgres.json_reads import JsonRow
+from storage.postgres.shared_reads import SharedReads
 from storage.toolbox.adapters import Adapter
 from web.access.auth import CALLER, Caller
 from web.app_keys import LOAD_TURNS, STORAGE
 from web.errors import PermissionDenied, Unavailable, require_found
 from web.fields import parse_uuid
-from web.json import json_text_response
+from web.json import json_response
+from web.serializers import Serializer
 
 Resource = TypeVar("Resource")
 
@@ -63,25 +64,21 @@ def path_id(request: web.Request, name: str = "id") -> UUID:
 async def load(request: web.Request, get: GetById[Resource], name: str = "id") -> Resource:
     """Return the resource whose id is in the path, of any organization. Raise NotFound if it does not exist.
 
-    For resources that have an access rule of their own, which the handler must check. Short resources are
-    read together; for a long one organizations wait for their turn.
+    For resources that have an access rule of their own, which the handler must check.
     """
-    resource_id = path_id(request, name)
+    return require_found(await read_by_id(request, get, path_id(request, name)))
+
+
+async def read_by_id(request: web.Request, get: GetById[Resource], resource_id: UUID) -> Resource | None:
+    """Return the resource with this id, of any organization; None if there is none.
+
+    Short resources are read together; for a long one organizations wait for their turn.
+    """
     resource = await get.get_short(resource_id)
     if resource is not None:
         return resource
     async with turn_to_read(request):
-        return require_found(await get.get_alone(resource_id))
-
-
-async def load_json(request: web.Request, reads: GetById[JsonRow], name: str = "id") -> JsonRow:
-    """Like `load`, for a resource that PostgreSQL writes as JSON."""
-    resource_id = path_id(request, name)
-    row = require_found(await reads.get_short(resource_id))
-    if row.text:
-        return row
-    async with turn_to_read(request):
-        return require_found(await reads.get_alone(resource_id))
+        return await get.get_alone(resource_id)
 
 
 async def load_in_turn(request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]]) -> Resource:
@@ -137,11 +134,16 @@ async def load_of_agent(
     return resource
 
 
-async def answer_of_agent(request: web.Request, caller: Caller, reads: GetById[JsonRow]) -> web.Response:
-    """Like `load_of_agent`, but answer with the resource, which PostgreSQL writes as JSON."""
-    row = await load_json(request, reads)
-    caller.require_agent(row.agent_id, row.organization_id)
-    return json_text_response(row.text)
+async def answer_of_agent(
+    request: web.Request, caller: Caller, get: SharedReads[Any], serialize: Serializer[Any, Any]
+) -> web.Response:
+    """Answer with the resource whose id is in the path, for callers that `load_of_agent` lets reach it.
+
+    The row is shown as it is: nothing needs the model.
+    """
+    row = await load(request, get.rows)
+    caller.require_agent(row.get("agent_id", row["id"]), row["organization_id"])  # an agent is its own
+    return json_response(serialize.row(row))
 
 
 async def load_agent(request: web.Request, caller: Caller) -> Agent:

@@ -18,7 +18,7 @@ from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.page_reader import Listing, serialized
+from web.page_reader import Listing
 from web.paging import answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -84,7 +84,7 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
     configs = request.app[STORAGE].adapter_configs
     fetch = partial(configs.list_page, caller.organizations, query["template"], query["adapter"])
     find = find_owned(caller.organizations, configs.get)
-    return await answer_list(request, query, Listing(serialized(fetch, serialize_adapter_config), find))
+    return await answer_list(request, query, Listing(fetch, serialize_adapter_config, find))
 
 
 async def get_config(request: web.Request, caller: Caller) -> web.Response:

@@ -15,7 +15,7 @@ from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing, serialized
+from web.page_reader import Listing
 from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -57,7 +57,7 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
         return adapter if adapter and may_see(caller, adapter) else None
 
     fetch = partial(adapters.list_page, caller.organizations, query["visibility"])
-    return await answer_list(request, query, Listing(serialized(fetch, serialize_adapter), find))
+    return await answer_list(request, query, Listing(fetch, serialize_adapter, find))
 
 
 async def get_adapter(request: web.Request, caller: Caller) -> web.Response:

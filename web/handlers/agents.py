@@ -27,13 +27,13 @@ from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, to_json
-from web.paging import answer_json_list
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.agents import (
     DATETIME_FIELDS,
-    LISTED_AGENT,
     AgentBody,
     AgentQuery,
     AgentResponse,
@@ -171,13 +171,15 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
     query = read_query(request, QUERY)
     filters = await read_agent_filters(request, caller, query)
     agents = request.app[STORAGE].agents
-    return await answer_json_list(request, query, caller.organizations, agents, filters, LISTED_AGENT)
+    listing = Listing(
+        partial(agents.list_rows, filters), serialize_agent.row, find_owned(caller.organizations, agents.get)
+    )
+    return await answer_list(request, query, listing)
 
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:
     """Read one agent. The token of a run may read the run's own agent."""
-    reads = request.app[STORAGE].agents.get.as_json(LISTED_AGENT)
-    return await answer_of_agent(request, caller, reads)
+    return await answer_of_agent(request, caller, request.app[STORAGE].agents.get, serialize_agent)
 
 
 async def change_agent(request: web.Request, caller: Caller) -> web.Response:

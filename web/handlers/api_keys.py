@@ -1,6 +1,7 @@
 """API keys of an organization, for its owners and admins."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from web.credentials.formats import make_key
 from web.errors import require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.paging import PageQuery, answer_owned_list
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.api_keys import (
@@ -68,9 +70,10 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     keys = request.app[STORAGE].api_keys
-    return await answer_owned_list(
-        request, query, organization_ids, keys, organization_ids, serialize_api_key
+    listing = Listing(
+        partial(keys.list_page, organization_ids), serialize_api_key, find_owned(organization_ids, keys.get)
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_key(request: web.Request, caller: Caller) -> web.Response:

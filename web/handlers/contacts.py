@@ -1,5 +1,7 @@
 """Contacts: the people that agents are in touch with."""
 
+from functools import partial
+
 from aiohttp import web
 
 from storage.channels.contacts import Contact, ContactFilters, Contacts
@@ -13,11 +15,11 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_json_list, period
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.contacts import (
-    LISTED_CONTACT,
     ContactBody,
     ContactQuery,
     ContactResponse,
@@ -62,13 +64,17 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
         period(query, "created"),
         visible_to=reach.agent_id,
     )
-    return await answer_json_list(request, query, reach.organization_ids, contacts, filters, LISTED_CONTACT)
+    listing = Listing(
+        partial(contacts.list_rows, filters),
+        serialize_contact.row,
+        find_owned(reach.organization_ids, contacts.get),
+    )
+    return await answer_list(request, query, listing)
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
     """Read one contact."""
-    reads = request.app[STORAGE].contacts.get.as_json(LISTED_CONTACT)
-    return await answer_of_agent(request, caller, reads)
+    return await answer_of_agent(request, caller, request.app[STORAGE].contacts.get, serialize_contact)
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -26,11 +27,11 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Conflict, Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_json_list, period
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.documents import (
-    LISTED_DOCUMENT,
     DocumentBody,
     DocumentHitResponse,
     DocumentQuery,
@@ -91,7 +92,12 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
         query["deleted"],
         visible_to=reach.agent_id,
     )
-    return await answer_json_list(request, query, reach.organization_ids, documents, filters, LISTED_DOCUMENT)
+    listing = Listing(
+        partial(documents.list_rows, filters),
+        serialize_document.row,
+        find_owned(reach.organization_ids, documents.get),
+    )
+    return await answer_list(request, query, listing)
 
 
 async def search_documents(request: web.Request, caller: Caller) -> web.Response:
@@ -116,8 +122,7 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
     """Read one document with its content."""
-    reads = request.app[STORAGE].documents.get.as_json(LISTED_DOCUMENT)
-    return await answer_of_agent(request, caller, reads)
+    return await answer_of_agent(request, caller, request.app[STORAGE].documents.get, serialize_document)
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:

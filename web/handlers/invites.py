@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -20,7 +21,8 @@ from web.credentials.throttle import AttemptKind, CountedAttempt
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.paging import PageQuery, answer_owned_list
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute, PublicRoute
 from web.schemas.accounts import SignedUpResponse, serialize_organization, serialize_user
@@ -70,9 +72,12 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     invites = request.app[STORAGE].invites
-    return await answer_owned_list(
-        request, query, organization_ids, invites, organization_ids, serialize_invite
+    listing = Listing(
+        partial(invites.list_page, organization_ids),
+        serialize_invite,
+        find_owned(organization_ids, invites.get),
     )
+    return await answer_list(request, query, listing)
 
 
 async def delete_invite(request: web.Request, caller: Caller) -> web.Response:

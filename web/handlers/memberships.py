@@ -1,5 +1,7 @@
 """Memberships: the users of an organization and their roles, managed by its owners and admins."""
 
+from functools import partial
+
 from aiohttp import web
 
 from storage.identity.memberships import Member
@@ -8,7 +10,8 @@ from web.access.path_access import load_owned
 from web.app_keys import STORAGE
 from web.errors import require_found
 from web.json import json_response
-from web.paging import PageQuery, answer_owned_list
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.memberships import MembershipChangesBody, MembershipResponse, serialize_member
@@ -25,9 +28,12 @@ async def list_memberships(request: web.Request, caller: Caller) -> web.StreamRe
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     memberships = request.app[STORAGE].memberships
-    return await answer_owned_list(
-        request, query, organization_ids, memberships, organization_ids, serialize_member
+    listing = Listing(
+        partial(memberships.list_page, organization_ids),
+        serialize_member,
+        find_owned(organization_ids, memberships.get),
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_membership(request: web.Request, caller: Caller) -> web.Response:

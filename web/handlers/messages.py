@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,20 +19,20 @@ from storage.notifications.inserts import NewNotification
 from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
-from web.access.path_access import answer_of_agent, load_owned, require_agent, require_of_agent
+from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.constraint_errors import refusal, refusing_constraint_errors
 from web.errors import Invalid, TooLarge, Unavailable, require_found
 from web.handlers.attachments import PATH as ATTACHMENT_PATH
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_json_list, period
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned, period
 from web.request.body import room_for_files
 from web.request.file_parts import BINARY, stored_type
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.messages import (
-    LISTED_MESSAGE,
     MessageChangesBody,
     MessageQuery,
     MessageResponse,
@@ -222,13 +223,18 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
         query["direction"],
         period(query, "created"),
     )
-    return await answer_json_list(request, query, reach.organization_ids, messages, filters, LISTED_MESSAGE)
+    listing = Listing(
+        partial(messages.list_page, filters),
+        serialize_message,
+        find_owned(reach.organization_ids, messages.get),
+    )
+    return await answer_list(request, query, listing)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
     """Read one message."""
-    reads = request.app[STORAGE].messages.get.as_json(LISTED_MESSAGE)
-    return await answer_of_agent(request, caller, reads)
+    message = await load_of_agent(request, caller, request.app[STORAGE].messages.get)
+    return json_response(serialize_message(message))
 
 
 async def change_message(request: web.Request, caller: Caller) -> web.Response:

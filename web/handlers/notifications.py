@@ -1,6 +1,7 @@
 """Notifications: the queue of things that an agent should look at."""
 
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -19,12 +20,12 @@ from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_json_list, period
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned, period
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.notifications import (
-    LISTED_NOTIFICATION,
     ClearBody,
     ClearedResponse,
     NewNotificationBody,
@@ -95,15 +96,19 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         period(query, "created"),
         period(query, "scheduled"),
     )
-    return await answer_json_list(
-        request, query, reach.organization_ids, notifications, filters, LISTED_NOTIFICATION
+    listing = Listing(
+        partial(notifications.list_rows, filters),
+        serialize_notification.row,
+        find_owned(reach.organization_ids, notifications.get),
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
     """Read one notification. Reading changes nothing: only clearing takes it from the queue."""
-    reads = request.app[STORAGE].notifications.get.as_json(LISTED_NOTIFICATION)
-    return await answer_of_agent(request, caller, reads)
+    return await answer_of_agent(
+        request, caller, request.app[STORAGE].notifications.get, serialize_notification
+    )
 
 
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:

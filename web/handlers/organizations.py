@@ -16,7 +16,7 @@ from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import PermissionDenied, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing, serialized
+from web.page_reader import Listing
 from web.paging import PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -63,7 +63,7 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
         return await organizations.get(organization_id) if organization_id in caller.roles else None
 
     fetch = partial(organizations.list_page, caller.organizations)
-    return await answer_list(request, query, Listing(serialized(fetch, serialize_whole_organization), find))
+    return await answer_list(request, query, Listing(fetch, serialize_whole_organization, find))
 
 
 async def get_organization(request: web.Request, caller: Caller) -> web.Response:

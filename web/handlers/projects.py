@@ -1,5 +1,7 @@
 """Projects: the longer tasks that agents work on."""
 
+from functools import partial
+
 from aiohttp import web
 
 from storage.channels.projects import Project, ProjectFilters
@@ -12,7 +14,8 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list, period
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.projects import ProjectBody, ProjectQuery, ProjectResponse, serialize_project
@@ -47,9 +50,12 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
         period(query, "created"),
         visible_to=reach.agent_id,
     )
-    return await answer_owned_list(
-        request, query, reach.organization_ids, projects, filters, serialize_project
+    listing = Listing(
+        partial(projects.list_page, filters),
+        serialize_project,
+        find_owned(reach.organization_ids, projects.get),
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_project(request: web.Request, caller: Caller) -> web.Response:

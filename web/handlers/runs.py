@@ -6,25 +6,24 @@ from typing import Any
 from uuid import UUID
 
 from aiohttp import web
+from asyncpg import Record
 
 from storage.history.runs import RunFilters
 from storage.model import Outcome, Receipt, Run
-from storage.postgres.paging import Cursor
 from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import agent_of_path, load_json, path_id, require_agent
+from web.access.path_access import agent_of_path, path_id, read_by_id, require_agent
 from web.app_keys import REGISTRY, STORAGE
 from web.errors import NotFound
 from web.fields import parse_uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response, json_text_response
+from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.runs import (
-    LISTED_RUN,
     AllRunQuery,
     RunAnsweredResponse,
     RunBody,
@@ -33,6 +32,7 @@ from web.schemas.runs import (
     StopAnsweredResponse,
     StopBody,
     WaitQuery,
+    serialize_run,
     wake_reasons,
 )
 from web.schemas.timeline import PastSupervisorResponse
@@ -101,8 +101,8 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
         run = await runs.get(run_id)
         return run if run and run.agent_id == agent_id else None
 
-    read = partial(runs.list_json, _filters(query, (), agent_id), item=LISTED_RUN)
-    return await answer_list(request, query, Listing(read, find, _cursor))
+    fetch = partial(runs.list_rows, _filters(query, (), agent_id))
+    return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
 
 
 async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -115,8 +115,8 @@ async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamRespo
     runs = request.app[STORAGE].runs
     filters = _filters(query, caller.organizations, query["agent"])
     find = find_owned(caller.organizations, runs.get)
-    read = partial(runs.list_json, filters, item=LISTED_RUN)
-    return await answer_list(request, query, Listing(read, find, _cursor))
+    fetch = partial(runs.list_rows, filters)
+    return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
 
 
 def _filters(
@@ -132,10 +132,6 @@ def _filters(
     )
 
 
-def _cursor(run: Run) -> Cursor:
-    return run.started_at, run.id
-
-
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
     """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
     agent_id = path_id(request)
@@ -144,23 +140,22 @@ async def get_run(request: web.Request, caller: Caller) -> web.Response:
     if query["wait"] is not None:
         await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
         run = await _load_run(request, caller, agent_id)
-    return json_text_response(run)
+    return json_response(serialize_run.row(run))
 
 
-async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> bytes:
-    """Return the agent's run whose id is in the path, as JSON.
+async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> Record:
+    """Return the row of the agent's run whose id is in the path.
 
     Raise NotFound for a run of another agent, PermissionDenied for an agent that the caller may not reach. A
     run that is found tells whose agent it is, so the agent is read only for a refusal.
     """
-    reads = request.app[STORAGE].runs.get.as_json(LISTED_RUN)
     run_id = parse_uuid(request.match_info["run_id"])
-    run = await reads.get_short(run_id) if run_id else None
-    if run is None or run.agent_id != agent_id:
+    run = await read_by_id(request, request.app[STORAGE].runs.get.rows, run_id) if run_id else None
+    if run is None or run["agent_id"] != agent_id:
         await agent_of_path(request, caller)
         raise NotFound
-    caller.require_agent(agent_id, run.organization_id)
-    return run.text or (await load_json(request, reads, "run_id")).text
+    caller.require_agent(agent_id, run["organization_id"])
+    return run
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:

@@ -1,5 +1,6 @@
 """Secrets for the code and the tools of agents, for owners and admins: written, listed, never read back."""
 
+from functools import partial
 from uuid import UUID
 
 from aiohttp import web
@@ -14,7 +15,8 @@ from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import PageQuery, answer_owned_list
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.secrets import SecretBody, SecretChangesBody, SecretResponse, serialize_secret
@@ -75,7 +77,10 @@ async def list_secrets(request: web.Request, caller: Caller) -> web.StreamRespon
     owners = caller.administered()
     query = read_query(request, QUERY)
     secrets = request.app[STORAGE].secrets
-    return await answer_owned_list(request, query, owners, secrets, SecretFilters(owners), serialize_secret)
+    listing = Listing(
+        partial(secrets.list_page, SecretFilters(owners)), serialize_secret, find_owned(owners, secrets.get)
+    )
+    return await answer_list(request, query, listing)
 
 
 async def list_template_secrets(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -83,9 +88,12 @@ async def list_template_secrets(request: web.Request, caller: Caller) -> web.Str
     template = await _load_template(request, caller)
     query, owners = read_query(request, QUERY), (template.organization_id,)
     filters = SecretFilters(owners, template.id)
-    return await answer_owned_list(
-        request, query, owners, request.app[STORAGE].secrets, filters, serialize_secret
+    listing = Listing(
+        partial(request.app[STORAGE].secrets.list_page, filters),
+        serialize_secret,
+        find_owned(owners, request.app[STORAGE].secrets.get),
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_secret(request: web.Request, caller: Caller) -> web.Response:

@@ -10,21 +10,20 @@ from supervisors.engine.broadcast import tell_agents_of_template
 from supervisors.engine.messages import Signal
 from web.access.auth import Caller, requested_organization
 from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default, warn_of_refused_models
-from web.access.path_access import load_json, load_owned, path_id
+from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, require_found
 from web.idempotency import read_body_once, receipt_without
-from web.json import json_response, json_text_response
-from web.paging import PageQuery, answer_owned_list
+from web.json import json_response
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.templates import (
-    STORED_TEMPLATE,
     TemplateBody,
     TemplateDeletionQuery,
     TemplateResponse,
     serialize_template,
-    with_secret,
     without_hidden_secret,
 )
 
@@ -52,12 +51,7 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
     """Read one template."""
-    templates = request.app[STORAGE].templates
-    row = await load_json(request, templates.get.as_json(STORED_TEMPLATE))
-    caller.require(row.organization_id)
-    decrypt = partial(templates.decrypt_secret, path_id(request))
-    show_secret = caller.is_admin(row.organization_id)
-    return json_text_response(with_secret(row.text, decrypt, show_secret=show_secret))
+    return _answer(caller, await load_owned(request, caller, request.app[STORAGE].templates.get))
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
@@ -88,7 +82,12 @@ async def list_templates(request: web.Request, caller: Caller) -> web.StreamResp
     """List the templates of your organizations, newest first."""
     templates = request.app[STORAGE].templates
     query, owners = read_query(request, QUERY), caller.organizations
-    return await answer_owned_list(request, query, owners, templates, owners, partial(_serialize_for, caller))
+    listing = Listing(
+        partial(templates.list_page, owners),
+        partial(_serialize_for, caller),
+        find_owned(owners, templates.get),
+    )
+    return await answer_list(request, query, listing)
 
 
 def _serialize_for(caller: Caller, template: Template) -> TemplateResponse:

@@ -18,7 +18,7 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing, serialized
+from web.page_reader import Listing
 from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -75,7 +75,7 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
         return tool if adapter and may_see(caller, adapter) else None
 
     fetch = partial(storage.tools.list_page, caller.organizations, query["adapter"])
-    return await answer_list(request, query, Listing(serialized(fetch, serialize_tool), find))
+    return await answer_list(request, query, Listing(fetch, serialize_tool, find))
 
 
 async def get_tool(request: web.Request, caller: Caller) -> web.Response:

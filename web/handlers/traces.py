@@ -14,21 +14,19 @@ from storage.ids import new_id
 from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, path_id, require_agent, require_owned
+from web.access.path_access import load, load_of_agent, require_agent, require_owned
 from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.errors import Invalid, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
-from web.json import MAX_ANSWER_BYTES, fit, json_response, json_text_response, to_json
-from web.page_reader import PageReader, serialized
+from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
+from web.page_reader import Listing, PageReader
 from web.paging import next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.spans import SpanResponse, serialize_span
 from web.schemas.traces import (
-    SPAN_OF_TRACE,
-    WHOLE_TRACE,
     FullTraceResponse,
     NewTraceBody,
     PaginationResponse,
@@ -82,20 +80,8 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
-    if not request.query_string:  # the first page; what is longer is read in pages
-        reads = request.app[STORAGE].traces.whole.as_json(WHOLE_TRACE, SPAN_OF_TRACE)
-        trace = require_found(await reads.get_short(path_id(request)))
-        caller.require_agent(trace.agent_id, trace.organization_id)
-        if trace.text:
-            return json_text_response(trace.text)
-    return await _answer_with_page(request, caller)
-
-
-async def _answer_with_page(request: web.Request, caller: Caller) -> web.Response:
-    """Answer with a FullTraceResponse, whose page of spans the query chooses."""
     traces = request.app[STORAGE].traces
-    trace = await load(request, traces.get)
-    caller.require_agent(trace.agent_id, trace.organization_id)
+    trace = await load_of_agent(request, caller, traces.get)
     query = read_query(request, SPAN_PAGE)
     after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
     if query["after"] and after is None:
@@ -172,11 +158,8 @@ async def _answer_page(
         has_error=query["has_error"],
         started=period(query, "started"),
     )
-    read = serialized(
-        partial(traces.list_page, reach.organization_ids, filters),
-        serialize_trace_summary,
-        lambda summary: (summary.started_at, summary.id),
-    )
+    fetch = partial(traces.list_page, reach.organization_ids, filters)
+    listing = Listing(fetch, serialize_trace_summary, time="started_at")
     limit, offset = query["limit"], query["offset"]
     async with request.app[STREAMS].turn(caller.accountable):  # it may have to look at many rows
         total = await traces.count(reach.organization_ids, filters)
@@ -186,7 +169,7 @@ async def _answer_page(
         "offset": offset,
         "has_more": offset + limit < total,
     }
-    reader = PageReader(read, Page(limit=limit, offset=offset))
+    reader = PageReader(listing, Page(limit=limit, offset=offset))
     closing = b'],"pagination":' + to_json(pagination) + closing
     return await send_page(request, reader, opening + b'"results":[', closing)
 

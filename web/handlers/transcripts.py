@@ -9,7 +9,7 @@ from storage.history.transcripts import TranscriptFilters, TranscriptTurn
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import agent_of_path
 from web.app_keys import STORAGE
-from web.page_reader import Listing, serialized
+from web.page_reader import Listing
 from web.paging import answer_list
 from web.request.parsing import read_query
 from web.routes import CallerRoute
@@ -32,7 +32,7 @@ async def list_transcript(request: web.Request, caller: Caller) -> web.StreamRes
         return turn if turn and turn.agent_id == agent_id else None
 
     fetch = partial(transcripts.list_page, TranscriptFilters(agent_id, query["carried"]))
-    return await answer_list(request, query, Listing(serialized(fetch, serialize_turn), find))
+    return await answer_list(request, query, Listing(fetch, serialize_turn, find))
 
 
 async def delete_transcript(request: web.Request, caller: Caller) -> web.Response:

@@ -1,5 +1,7 @@
 """Deliveries to event webhooks and to those of templates: what was sent and with which result."""
 
+from functools import partial
+
 from aiohttp import web
 
 from storage.delivery.outbox import DeliveryFilters
@@ -8,7 +10,8 @@ from web.access.path_access import load_owned, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import require_found
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned
 from web.request.parsing import read_query
 from web.routes import CallerRoute
 from web.schemas.webhook_deliveries import (
@@ -32,7 +35,10 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
     filters = DeliveryFilters(
         caller.organizations, query["agent"], query["template"], query["webhook"], query["status"]
     )
-    return await answer_owned_list(request, query, caller.organizations, outbox, filters, serialize_delivery)
+    listing = Listing(
+        partial(outbox.list_page, filters), serialize_delivery, find_owned(caller.organizations, outbox.get)
+    )
+    return await answer_list(request, query, listing)
 
 
 async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:

@@ -1,6 +1,7 @@
 """Event webhooks of an organization, for its owners and admins."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from web.credentials.formats import make_signing_secret
 from web.errors import Conflict, NotFound, PermissionDenied, require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.paging import PageQuery, answer_owned_list
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.webhook_deliveries import WholeDeliveryResponse, serialize_whole_delivery
@@ -79,9 +81,12 @@ async def list_webhooks(request: web.Request, caller: Caller) -> web.StreamRespo
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     webhooks = request.app[STORAGE].webhooks
-    return await answer_owned_list(
-        request, query, organization_ids, webhooks, organization_ids, serialize_webhook
+    listing = Listing(
+        partial(webhooks.list_page, organization_ids),
+        serialize_webhook,
+        find_owned(organization_ids, webhooks.get),
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_webhook(request: web.Request, caller: Caller) -> web.Response:

@@ -8,6 +8,7 @@ from storage.identity.accounts import Membership
 from storage.model import Organization, Role, User
 from web.fields import Email, Line, Text
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 MIN_PASSWORD = 8
 MAX_PASSWORD = 128
@@ -143,13 +144,10 @@ class CallerResponse(TypedDict):
     in which it is an admin."""
 
 
-def serialize_user(user: User) -> UserResponse:
-    return {"id": user.id, "email": user.email, "name": user.name}
+serialize_user = Serializer(UserResponse, User)
 
 
-def serialize_organization(organization: Organization) -> OrganizationResponse:
-    return {"id": organization.id, "name": organization.name}
+serialize_organization = Serializer(OrganizationResponse, Organization)
 
 
-def serialize_membership(membership: Membership) -> PlaceResponse:
-    return {"id": membership.organization_id, "name": membership.organization_name, "role": membership.role}
+serialize_membership = Serializer(PlaceResponse, Membership, id="organization_id", name="organization_name")

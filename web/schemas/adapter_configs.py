@@ -10,6 +10,7 @@ from web.fields import JsonValue, Uuid
 from web.paging import PageQuery
 from web.request.parsing import Body
 from web.secret_fields import SecretHeaders
+from web.serializers import Serializer
 
 
 class AdapterConfigChangesBody(Body):
@@ -54,13 +55,4 @@ class AdapterConfigResponse(TypedDict):
     """When the config was last changed; at first the same as `created_at`."""
 
 
-def serialize_adapter_config(config: AdapterConfig) -> AdapterConfigResponse:
-    return {
-        "id": config.id,
-        "template": config.template_id,
-        "adapter": config.adapter_id,
-        "config": config.config,
-        "secret_headers": config.secret_headers,
-        "created_at": config.created_at,
-        "updated_at": config.updated_at,
-    }
+serialize_adapter_config = Serializer(AdapterConfigResponse, AdapterConfig)

@@ -9,6 +9,7 @@ from storage.toolbox.adapters import Adapter
 from web.fields import MAX_SIDE_TEXT, Choice, JsonObject, Line, Text, Url
 from web.paging import PageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class AdapterBody(Body):
@@ -47,14 +48,4 @@ class AdapterResponse(TypedDict):
     {}: any config."""
 
 
-def serialize_adapter(adapter: Adapter) -> AdapterResponse:
-    return {
-        "id": adapter.id,
-        "name": adapter.name,
-        "description": adapter.description,
-        "visibility": adapter.visibility,
-        "organization_id": adapter.organization_id,
-        "created_at": adapter.created_at,
-        "detail_url": adapter.detail_url,
-        "config_schema": adapter.config_schema,
-    }
+serialize_adapter = Serializer(AdapterResponse, Adapter)

@@ -8,6 +8,7 @@ from marshmallow import INCLUDE, fields
 from supervisors.tools.toolkit import ToolDefinition
 from web.fields import Boolean, JsonValue, Text
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 JSON_FIELD = JsonValue(allow_none=True)
 TEXT_FIELD = Text()
@@ -59,13 +60,7 @@ class ToolRefusedResponse(TypedDict):
     """Why the call failed."""
 
 
-def serialize_agent_tool(definition: ToolDefinition) -> AgentToolResponse:
-    return {
-        "name": definition.name,
-        "description": definition.description,
-        "parameters": definition.parameters,
-        "adapter": definition.adapter_id,
-    }
+serialize_agent_tool = Serializer(AgentToolResponse, ToolDefinition)
 
 
 def build_call_schema(definition: ToolDefinition) -> Body:

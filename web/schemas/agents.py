@@ -9,7 +9,6 @@ from uuid import UUID
 from marshmallow import ValidationError
 
 from storage.model import Agent, AgentStatus, Language, Purpose, ReasoningEffort, Unpriced
-from storage.postgres.json_pages import JsonItem
 from web.fields import (
     MAX_INT32,
     MIN_INT32,
@@ -26,9 +25,9 @@ from web.fields import (
     Timezone,
     Uuid,
 )
-from web.listed_items import columns_of
 from web.paging import PageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class AgentBody(Body):
@@ -216,42 +215,4 @@ class AgentResponse(TypedDict):
     """Whether the agent's cap allows calls of models whose price is not known; null: the template says."""
 
 
-def serialize_agent(agent: Agent) -> AgentResponse:
-    return {
-        "id": agent.id,
-        "adapters": agent.adapters,
-        "organization": agent.organization_id,
-        "template": agent.template_id,
-        "parent_name": agent.parent_name,
-        "template_name": agent.template_name,
-        "tags": agent.tags,
-        "name": agent.name,
-        "model": agent.model,
-        "created_at": agent.created_at,
-        "timezone": agent.timezone,
-        "system_prompt": agent.system_prompt,
-        "sleep_until": agent.sleep_until,
-        "email_alias": agent.email_alias,
-        "status": agent.status,
-        "paused": agent.paused,
-        "run_started_at": agent.run_started_at,
-        "last_wake_reason": agent.last_wake_reason,
-        "last_wake_interrupted_sleep_until": agent.last_wake_interrupted_sleep_until,
-        "max_turns": agent.max_turns,
-        "max_sleep_hours": agent.max_sleep_hours,
-        "harness_git_ref": agent.harness_git_ref,
-        "reasoning_effort": agent.reasoning_effort,
-        "debounce_window_seconds": agent.debounce_window_seconds,
-        "call_voice_id": agent.call_voice_id,
-        "purpose": agent.purpose,
-        "parent": agent.parent_id,
-        "max_cost_usd_per_day": agent.max_cost_usd_per_day,
-        "language": agent.language,
-        "unpriced": agent.unpriced,
-    }
-
-
-LISTED_AGENT = JsonItem(
-    Agent,
-    columns_of(AgentResponse, organization="organization_id", template="template_id", parent="parent_id"),
-)
+serialize_agent = Serializer(AgentResponse, Agent)

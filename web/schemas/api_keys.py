@@ -7,6 +7,7 @@ from uuid import UUID
 from storage.model import ApiKey
 from web.fields import Boolean, Line
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class NewApiKeyBody(Body):
@@ -48,12 +49,4 @@ class NewApiKeyResponse(ApiKeyResponse):
     repeated request with the same `Idempotency-Key` has null."""
 
 
-def serialize_api_key(key: ApiKey) -> ApiKeyResponse:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "prefix": key.prefix,
-        "is_active": key.is_active,
-        "last_used_at": key.last_used_at,
-        "created_at": key.created_at,
-    }
+serialize_api_key = Serializer(ApiKeyResponse, ApiKey)

@@ -7,12 +7,11 @@ from uuid import UUID
 
 from storage.channels.addresses import MAX_ADDRESS_LENGTH
 from storage.channels.contacts import Contact
-from storage.postgres.json_pages import JsonItem
 from web.fields import Email, JsonValue, Line, ListOf, Uuid
 from web.filter_fields import EmailFilter, PhoneFilter
-from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 MAX_OTHER_ADDRESSES = 20
 
@@ -68,20 +67,4 @@ class ContactResponse(TypedDict):
     """When the contact was created."""
 
 
-def serialize_contact(contact: Contact) -> ContactResponse:
-    return {
-        "id": contact.id,
-        "organization": contact.organization_id,
-        "agent": contact.agent_id,
-        "name": contact.name,
-        "email": contact.email,
-        "phone": contact.phone,
-        "metadata": contact.metadata,
-        "other_addresses": contact.other_addresses,
-        "created_at": contact.created_at,
-    }
-
-
-LISTED_CONTACT = JsonItem(
-    Contact, columns_of(ContactResponse, organization="organization_id", agent="agent_id")
-)
+serialize_contact = Serializer(ContactResponse, Contact)

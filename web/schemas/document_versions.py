@@ -5,6 +5,7 @@ from typing import TypedDict
 from uuid import UUID
 
 from storage.channels.document_versions import DocumentVersion, VersionSummary
+from web.serializers import Serializer
 
 
 class VersionResponse(TypedDict):
@@ -33,17 +34,7 @@ class FullVersionResponse(VersionResponse):
     """The text of this version."""
 
 
-def serialize_version(version: VersionSummary) -> VersionResponse:
-    return {
-        "number": version.number,
-        "title": version.title,
-        "content_type": version.content_type,
-        "size_bytes": version.size_bytes,
-        "author": version.author,
-        "run": version.run_id,
-        "created_at": version.created_at,
-    }
+serialize_version = Serializer(VersionResponse, VersionSummary)
 
 
-def serialize_full_version(version: DocumentVersion) -> FullVersionResponse:
-    return {**serialize_version(version), "content": version.content}
+serialize_full_version = Serializer(FullVersionResponse, DocumentVersion)

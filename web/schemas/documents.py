@@ -9,11 +9,10 @@ from marshmallow import ValidationError
 from storage.channels.document_search import MAX_HITS, DocumentHit
 from storage.channels.documents import Document
 from storage.channels.memory_paths import MAX_PATH_CHARACTERS, ROOT, InvalidPath, normalized
-from storage.postgres.json_pages import JsonItem
 from web.fields import Boolean, Integer, Line, Text, Uuid
-from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 DEFAULT_HITS = 10
 
@@ -102,27 +101,7 @@ class DocumentResponse(TypedDict):
     """When the agent deleted the document; null if it did not. Reverting it to a version restores it."""
 
 
-def serialize_document(document: Document) -> DocumentResponse:
-    return {
-        "id": document.id,
-        "agent": document.agent_id,
-        "project": document.project_id,
-        "title": document.title,
-        "content": document.content,
-        "content_type": document.content_type,
-        "created_at": document.created_at,
-        "updated_at": document.updated_at,
-        "path": document.path,
-        "version": document.version,
-        "author": document.author,
-        "run": document.run_id,
-        "deleted_at": document.deleted_at,
-    }
-
-
-LISTED_DOCUMENT = JsonItem(
-    Document, columns_of(DocumentResponse, agent="agent_id", project="project_id", run="run_id")
-)
+serialize_document = Serializer(DocumentResponse, Document)
 
 
 class DocumentHitResponse(TypedDict):
@@ -154,18 +133,4 @@ class DocumentHitResponse(TypedDict):
     """The places of the content where the words are, which are marked by `**`."""
 
 
-def serialize_hit(hit: DocumentHit) -> DocumentHitResponse:
-    return {
-        "id": hit.id,
-        "agent": hit.agent_id,
-        "project": hit.project_id,
-        "title": hit.title,
-        "path": hit.path,
-        "content_type": hit.content_type,
-        "size_bytes": hit.size_bytes,
-        "version": hit.version,
-        "created_at": hit.created_at,
-        "updated_at": hit.updated_at,
-        "rank": hit.rank,
-        "snippet": hit.snippet,
-    }
+serialize_hit = Serializer(DocumentHitResponse, DocumentHit)

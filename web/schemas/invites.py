@@ -9,6 +9,7 @@ from storage.model import Role
 from web.fields import Choice, Email, Line, Text
 from web.request.parsing import Body
 from web.schemas.accounts import MAX_PASSWORD, MIN_PASSWORD
+from web.serializers import Serializer
 
 
 class NewInviteBody(Body):
@@ -62,12 +63,4 @@ class NewInviteResponse(InviteResponse):
     repeated request with the same `Idempotency-Key` has null."""
 
 
-def serialize_invite(invite: Invite) -> InviteResponse:
-    return {
-        "id": invite.id,
-        "email": invite.email,
-        "role": invite.role,
-        "expires_at": invite.expires_at,
-        "accepted_at": invite.accepted_at,
-        "created_at": invite.created_at,
-    }
+serialize_invite = Serializer(InviteResponse, Invite)

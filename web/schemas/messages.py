@@ -15,16 +15,13 @@ from storage.channels.messages import (
     Direction,
     Message,
     MessageStatus,
-    attachments_of,
 )
-from storage.postgres.json_pages import JsonItem
-from storage.postgres.json_values import from_json
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.json import to_json
-from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.file_fields import Files
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 UPLOADED_PATH = re.compile(r"/api/defaults/attachments/[0-9a-f-]{36}/")
 MAX_ATTACHMENTS_BYTES = 262_144  # of all attachments of a message, as JSON
@@ -167,24 +164,12 @@ class MessageResponse(TypedDict):
     """When the message was stored."""
 
 
+_serialize_fields = Serializer(MessageResponse, Message)
+
+
 def serialize_message(message: Message) -> MessageResponse:
-    return {
-        "id": message.id,
-        "agent": message.agent_id,
-        "contact": message.contact_id,
-        "channel": message.channel,
-        "direction": message.direction,
-        "subject": message.subject,
-        "body": message.body,
-        "address": message.address,
-        "attachments": [_serialize_attachment(attachment) for attachment in message.attachments],
-        "status": message.status,
-        "created_at": message.created_at,
-    }
-
-
-def _rewrite_attachments(text: bytes) -> bytes:
-    return to_json([_serialize_attachment(attachment) for attachment in attachments_of(from_json(text))])
+    attachments = [_serialize_attachment(attachment) for attachment in message.attachments]
+    return {**_serialize_fields(message), "attachments": attachments}
 
 
 def _serialize_attachment(attachment: Attachment) -> AttachmentResponse | UploadedAttachmentResponse:
@@ -196,8 +181,3 @@ def _serialize_attachment(attachment: Attachment) -> AttachmentResponse | Upload
     if attachment.id is None:
         return link
     return {"id": attachment.id, **link, "size": attachment.size or 0}
-
-
-LISTED_MESSAGE = JsonItem(
-    Message, columns_of(MessageResponse, agent="agent_id", contact="contact_id"), _rewrite_attachments
-)

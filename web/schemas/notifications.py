@@ -6,12 +6,11 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from storage.postgres.json_pages import JsonItem
 from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
 from web.filter_fields import UtcDatetime
-from web.listed_items import columns_of
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class NewNotificationBody(Body):
@@ -97,20 +96,6 @@ class NotificationResponse(TypedDict):
     """When it was cleared; null while it is not."""
 
 
-def serialize_notification(notification: Notification | NewNotification) -> NotificationResponse:
-    return {
-        "id": notification.id,
-        "agent": notification.agent_id,
-        "source": notification.source,
-        "source_id": notification.source_id,
-        "title": notification.title,
-        "body": notification.body,
-        "priority": notification.priority,
-        "created_at": notification.created_at,
-        "scheduled_for": notification.scheduled_for,
-        "cleared": notification.cleared,
-        "cleared_at": notification.cleared_at,
-    }
-
-
-LISTED_NOTIFICATION = JsonItem(Notification, columns_of(NotificationResponse, agent="agent_id"))
+serialize_notification: Serializer[Notification | NewNotification, NotificationResponse] = Serializer(
+    NotificationResponse, Notification
+)

@@ -8,6 +8,7 @@ from uuid import UUID
 from storage.model import Organization, Unpriced
 from web.fields import Boolean, Choice, Line, Money, Region
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class NewOrganizationBody(Body):
@@ -47,13 +48,4 @@ class WholeOrganizationResponse(TypedDict):
     """When the organization was created."""
 
 
-def serialize_whole_organization(organization: Organization) -> WholeOrganizationResponse:
-    return {
-        "id": organization.id,
-        "name": organization.name,
-        "paused": organization.paused,
-        "max_cost_usd_per_day": organization.max_cost_usd_per_day,
-        "unpriced": organization.unpriced,
-        "phone_region": organization.phone_region,
-        "created_at": organization.created_at,
-    }
+serialize_whole_organization = Serializer(WholeOrganizationResponse, Organization)

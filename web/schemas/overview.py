@@ -15,6 +15,7 @@ from supervisors.overview.overviews import (
 from supervisors.policy.phases import ShownPhase
 from web.fields import Uuid
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class OverviewQuery(Body):
@@ -111,12 +112,6 @@ def _serialize_attention(item: AttentionItem) -> AttentionResponse:
     }
 
 
-def _serialize_agenda(item: AgendaItem) -> AgendaResponse:
-    return {
-        "at": item.at,
-        "kind": item.kind,
-        "because": item.because,
-        "agent": item.agent.agent_id,
-        "agent_name": item.agent.name,
-        "timezone": item.agent.timezone,
-    }
+_serialize_agenda = Serializer(
+    AgendaResponse, AgendaItem, agent="agent.agent_id", agent_name="agent.name", timezone="agent.timezone"
+)

@@ -8,6 +8,7 @@ from storage.channels.projects import Project, ProjectStatus
 from web.fields import Choice, Line, Text, Uuid
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class ProjectBody(Body):
@@ -45,13 +46,4 @@ class ProjectResponse(TypedDict):
     """When the project was last changed; at first the same as `created_at`."""
 
 
-def serialize_project(project: Project) -> ProjectResponse:
-    return {
-        "id": project.id,
-        "agent": project.agent_id,
-        "name": project.name,
-        "description": project.description,
-        "status": project.status,
-        "created_at": project.created_at,
-        "updated_at": project.updated_at,
-    }
+serialize_project = Serializer(ProjectResponse, Project)

@@ -7,14 +7,13 @@ from uuid import UUID
 
 from storage.channels.messages import Channel, MessageStatus
 from storage.model import Outcome, Run, Source
-from storage.postgres.json_pages import JsonItem
 from supervisors.engine.messages import RunAnswer, StopReply
 from supervisors.policy.decisions import WakeReason
 from web.fields import Boolean, Integer, Text, Uuid
 from web.filter_fields import OneOf, UtcDatetime
-from web.listed_items import columns_of
 from web.paging import PageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 DEFAULT_LIMIT = 50
 MAX_REASON_LENGTH = 1000
@@ -193,25 +192,4 @@ class RunResponse(TypedDict):
     """The latest moment that it may let the agent sleep until; null: no limit."""
 
 
-def serialize_run(run: Run) -> RunResponse:
-    return {
-        "id": run.id,
-        "agent": run.agent_id,
-        "trace": run.id,
-        "wake_reason": run.wake_reason,
-        "notifications": run.notifications,
-        "notification_count": run.notification_count,
-        "interrupted_sleep_until": run.interrupted_sleep_until,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "turns": run.turns,
-        "outcome": run.outcome,
-        "error": run.error,
-        "stop_reason": run.stop_reason,
-        "output": run.output,
-        "journal": run.journal,
-        "max_sleep_until": run.max_sleep_until,
-    }
-
-
-LISTED_RUN = JsonItem(Run, columns_of(RunResponse, agent="agent_id", trace="id"))
+serialize_run = Serializer(RunResponse, Run, trace="id")

@@ -7,6 +7,7 @@ from uuid import UUID
 from storage.agents.secrets import Secret
 from web.request.parsing import Body
 from web.secret_fields import SecretName, SecretValue
+from web.serializers import Serializer
 
 
 class SecretChangesBody(Body):
@@ -41,12 +42,4 @@ class SecretResponse(TypedDict):
     """When the value was last set; at first the same as `created_at`."""
 
 
-def serialize_secret(secret: Secret) -> SecretResponse:
-    return {
-        "id": secret.id,
-        "organization": secret.organization_id,
-        "template": secret.template_id,
-        "name": secret.name,
-        "created_at": secret.created_at,
-        "updated_at": secret.updated_at,
-    }
+serialize_secret = Serializer(SecretResponse, Secret)

@@ -1,6 +1,6 @@
 """Spans: request bodies and responses. Only the response about a single span contains its metadata."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -8,8 +8,8 @@ from storage.history.trace_model import Span, SpanSummary
 from storage.history.traces import SpanWithMetadata
 from web.fields import MAX_SIDE_TEXT, Datetime, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
+from web.serializers import Serializer
 
-MILLISECOND = timedelta(milliseconds=1)
 DATETIME_FIELDS = ("started_at", "ended_at")
 
 
@@ -86,28 +86,8 @@ class FullSpanResponse(SpanResponse):
     attributes by the names of OpenTelemetry."""
 
 
-def serialize_span(span: Span | SpanSummary) -> SpanResponse:
-    return {
-        "id": span.id,
-        "trace": span.trace_id,
-        "name": span.name,
-        "started_at": span.started_at,
-        "duration_ms": duration_ms(span.started_at, span.ended_at),
-        "has_error": span.has_error,
-        "parent": span.parent_id,
-        "span_type": span.span_type,
-        "ended_at": span.ended_at,
-        "input_tokens": span.input_tokens,
-        "output_tokens": span.output_tokens,
-        "cached_tokens": span.cached_tokens,
-        "cost_usd": span.cost_usd,
-    }
+serialize_span: Serializer[Span | SpanSummary, SpanResponse] = Serializer(SpanResponse, SpanSummary)
 
 
 def serialize_full_span(full: SpanWithMetadata) -> FullSpanResponse:
     return {**serialize_span(full.span), "error": full.span.error, "metadata": full.metadata}
-
-
-def duration_ms(started_at: datetime, ended_at: datetime | None) -> int | None:
-    """Return the duration in whole milliseconds, or None while there is no end."""
-    return None if ended_at is None else (ended_at - started_at) // MILLISECOND

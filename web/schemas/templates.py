@@ -1,22 +1,17 @@
 """Templates: request body, deletion query and response."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypedDict
 from uuid import UUID
 
-import orjson
-
-from storage.agents.templates import StoredTemplate
 from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
-from storage.postgres.json_pages import SECRET_MARK, JsonItem, rewrite_marked
 from supervisors.settings import MAX_CONTEXT_TOKENS
 from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
-from web.json import to_json
-from web.listed_items import columns_of
 from web.request.parsing import Body
 from web.secret_fields import SecretNames
+from web.serializers import Serializer
 
 MAX_RETENTION_DAYS = 36_500
 
@@ -119,46 +114,10 @@ def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "tool_call_secret" or value is not None}
 
 
+_serialize_all = Serializer(TemplateResponse, Template)
+
+
 def serialize_template(template: Template, *, show_secret: bool) -> TemplateResponse:
-    """Return the response; a secret is null unless it is shown."""
-    return {
-        "id": template.id,
-        "organization": template.organization_id,
-        "name": template.name,
-        "created_at": template.created_at,
-        "description": template.description,
-        "system_prompt": template.system_prompt,
-        "default_model": template.default_model,
-        "default_reasoning_effort": template.default_reasoning_effort,
-        "thinking_max_tokens": template.thinking_max_tokens,
-        "max_turns": template.max_turns,
-        "debounce_window_seconds": template.debounce_window_seconds,
-        "harness_git_ref": template.harness_git_ref,
-        "agent_created_webhook_url": template.agent_created_webhook_url,
-        "tool_call_secret": _shown_secret(template.tool_call_secret, show_secret=show_secret),
-        "max_cost_usd_per_day": template.max_cost_usd_per_day,
-        "context_tokens": template.context_tokens,
-        "carry_over": template.carry_over,
-        "reply": template.reply,
-        "content": template.content,
-        "content_days": template.content_days,
-        "environment_secrets": template.environment_secrets,
-        "unpriced": template.unpriced,
-    }
-
-
-def _shown_secret(secret: str | None, *, show_secret: bool) -> str | None:
-    """Return the secret, or None if it is not shown; a blank text is no secret."""
-    return secret if show_secret or not secret else None
-
-
-STORED_TEMPLATE = JsonItem(StoredTemplate, columns_of(TemplateResponse, organization="organization_id"))
-
-
-def with_secret(text: bytes, decrypt: Callable[[str], str | None], *, show_secret: bool) -> bytes:
-    """Return the text of a STORED_TEMPLATE with its secret as the response shows it."""
-
-    def write(stored: bytes) -> bytes:
-        return to_json(_shown_secret(decrypt(orjson.loads(stored)), show_secret=show_secret))
-
-    return rewrite_marked(text, write, SECRET_MARK)
+    """Return the response; a secret is null unless it is shown. A blank text is no secret."""
+    secret = template.tool_call_secret
+    return {**_serialize_all(template), "tool_call_secret": secret if show_secret or not secret else None}

@@ -16,6 +16,7 @@ from supervisors.timestamps import format_timestamp
 from web.fields import Datetime
 from web.request.parsing import Body
 from web.schemas.events import ActorResponse, actor_of
+from web.serializers import Serializer
 
 
 class TimelineQuery(Body):
@@ -227,12 +228,4 @@ def _serialize_mark(mark: Mark) -> MarkResponse:
     }
 
 
-def _serialize_waiting(notification: NotificationTimes) -> WaitingResponse:
-    return {
-        "notification": notification.id,
-        "title": notification.title,
-        "priority": notification.priority,
-        "created_at": notification.created_at,
-        "due_at": notification.scheduled_for,
-        "cleared_at": notification.cleared_at,
-    }
+_serialize_waiting = Serializer(WaitingResponse, NotificationTimes, notification="id", due_at="scheduled_for")

@@ -8,6 +8,7 @@ from storage.toolbox.tools import Tool
 from web.fields import MAX_SIDE_TEXT, JsonValue, Line, Text, Url, Uuid
 from web.paging import PageQuery
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 
 class ToolChangesBody(Body):
@@ -57,15 +58,4 @@ class ToolResponse(TypedDict):
     """An http or https URL with more about it, for people; "" if there is none."""
 
 
-def serialize_tool(tool: Tool) -> ToolResponse:
-    return {
-        "id": tool.id,
-        "adapter": tool.adapter_id,
-        "name": tool.name,
-        "description": tool.description,
-        "created_at": tool.created_at,
-        "parameters": tool.parameters,
-        "url": tool.url,
-        "handler": tool.handler,
-        "detail_url": tool.detail_url,
-    }
+serialize_tool = Serializer(ToolResponse, Tool)

@@ -7,8 +7,6 @@ from uuid import UUID
 
 from storage.history.trace_model import Trace
 from storage.history.traces import ExpandedSpan, TraceSummary
-from storage.history.whole_traces import SpanOfTrace, WholeTrace
-from storage.postgres.json_pages import JsonItem
 from web.fields import (
     MAX_OFFSET,
     MAX_SIDE_TEXT,
@@ -22,9 +20,9 @@ from web.fields import (
     Uuid,
 )
 from web.filter_fields import UtcDatetime
-from web.listed_items import columns_of
 from web.request.parsing import Body
-from web.schemas.spans import SpanResponse, duration_ms, serialize_span
+from web.schemas.spans import SpanResponse, serialize_span
+from web.serializers import Serializer
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
@@ -165,16 +163,7 @@ class TracePageResponse(TypedDict):
     """Which part of all traces this is."""
 
 
-def serialize_trace(trace: Trace) -> TraceResponse:
-    return {
-        "id": trace.id,
-        "name": trace.name,
-        "agent": trace.agent_id,
-        "started_at": trace.started_at,
-        "ended_at": trace.ended_at,
-        "error": trace.error,
-        "metadata": trace.metadata,
-    }
+serialize_trace = Serializer(TraceResponse, Trace)
 
 
 def serialize_expanded_span(span: ExpandedSpan) -> SpanOfTraceResponse:
@@ -186,23 +175,4 @@ def serialize_full_trace(trace: Trace, spans: list[Any], total: int) -> FullTrac
     return {**serialize_trace(trace), "spans": spans, "total_spans": total}
 
 
-WHOLE_TRACE = JsonItem(WholeTrace, columns_of(FullTraceResponse, agent="agent_id"))
-SPAN_OF_TRACE = JsonItem(SpanOfTrace, columns_of(SpanResponse, trace="trace_id", parent="parent_id"))
-
-
-def serialize_trace_summary(summary: TraceSummary) -> TraceSummaryResponse:
-    trace = summary.trace
-    return {
-        "id": trace.id,
-        "name": trace.name,
-        "agent_name": summary.agent_name,
-        "template_name": summary.template_name,
-        "started_at": trace.started_at,
-        "duration_ms": duration_ms(trace.started_at, trace.ended_at),
-        "span_count": summary.span_count,
-        "has_error": summary.has_error,
-        "agent": trace.agent_id,
-        "ended_at": trace.ended_at,
-        "error": trace.error,
-        "metadata": trace.metadata,
-    }
+serialize_trace_summary = Serializer(TraceSummaryResponse, TraceSummary)

@@ -9,6 +9,7 @@ from storage.history.transcripts import TranscriptTurn, TurnKind
 from supervisors.llm.port import ChatRole
 from web.fields import Boolean
 from web.paging import PageQuery
+from web.serializers import Serializer
 
 
 class TranscriptQuery(PageQuery):
@@ -63,14 +64,4 @@ class TranscriptTurnResponse(TypedDict):
     """When the turn or the summary was stored."""
 
 
-def serialize_turn(turn: TranscriptTurn) -> TranscriptTurnResponse:
-    return {
-        "id": turn.id,
-        "agent": turn.agent_id,
-        "run": turn.run_id,
-        "kind": turn.kind,
-        "messages": turn.messages,
-        "tokens": turn.tokens,
-        "carried": turn.carried,
-        "created_at": turn.created_at,
-    }
+serialize_turn = Serializer(TranscriptTurnResponse, TranscriptTurn)

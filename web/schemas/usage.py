@@ -11,6 +11,7 @@ from marshmallow import ValidationError
 from storage.history.usage import ModelUsage, UsageRecord, UsageSums
 from web.fields import MAX_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 DATETIME_FIELDS = ("start_date", "end_date")
 
@@ -106,19 +107,7 @@ class UsageResponse(ModelUsageResponse):
     """The sums by the name of the model, for the 500 most expensive models."""
 
 
-def serialize_usage_record(record: UsageRecord) -> UsageRecordResponse:
-    return {
-        "id": record.id,
-        "agent": record.agent_id,
-        "trace": record.trace_id,
-        "model": record.model,
-        "input_tokens": record.input_tokens,
-        "output_tokens": record.output_tokens,
-        "cached_tokens": record.cached_tokens,
-        "cost_usd": record.cost_usd,
-        "priced": record.priced,
-        "occurred_at": record.occurred_at,
-    }
+serialize_usage_record = Serializer(UsageRecordResponse, UsageRecord)
 
 
 def serialize_usage(
@@ -135,12 +124,4 @@ def serialize_usage(
     }
 
 
-def serialize_sums(sums: ModelUsage) -> ModelUsageResponse:
-    return {
-        "input_tokens": sums.input_tokens,
-        "output_tokens": sums.output_tokens,
-        "cached_tokens": sums.cached_tokens,
-        "total_cost_usd": sums.cost_usd,
-        "llm_calls": sums.calls,
-        "priced": sums.priced,
-    }
+serialize_sums = Serializer(ModelUsageResponse, ModelUsage, total_cost_usd="cost_usd", llm_calls="calls")

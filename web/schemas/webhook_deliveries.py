@@ -8,6 +8,7 @@ from uuid import UUID
 from storage.delivery.outbox import DeliveryStatus, WebhookDelivery
 from web.fields import Choice, Uuid
 from web.paging import PageQuery
+from web.serializers import Serializer
 
 
 class DeliveryQuery(PageQuery):
@@ -61,24 +62,7 @@ class WholeDeliveryResponse(DeliveryResponse):
     """The body of the request: `type`, `timestamp` and `data`."""
 
 
-def serialize_delivery(delivery: WebhookDelivery) -> DeliveryResponse:
-    return {
-        "id": delivery.id,
-        "type": delivery.type,
-        "agent": delivery.agent_id,
-        "template": delivery.template_id,
-        "webhook": delivery.webhook_id,
-        "url": delivery.url,
-        "status": delivery.status,
-        "attempts": delivery.attempts,
-        "created_at": delivery.created_at,
-        "next_attempt_at": delivery.next_attempt_at,
-        "delivered_at": delivery.delivered_at,
-        "failed_at": delivery.failed_at,
-        "last_status": delivery.last_status,
-        "last_error": delivery.last_error,
-    }
+serialize_delivery = Serializer(DeliveryResponse, WebhookDelivery)
 
 
-def serialize_whole_delivery(delivery: WebhookDelivery) -> WholeDeliveryResponse:
-    return {**serialize_delivery(delivery), "payload": delivery.payload}
+serialize_whole_delivery = Serializer(WholeDeliveryResponse, WebhookDelivery)

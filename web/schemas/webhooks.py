@@ -14,6 +14,7 @@ from storage.model import Purpose
 from web.event_type_fields import EventTypePattern
 from web.fields import Boolean, Line, ListOf, Text, Url, Uuid
 from web.request.parsing import Body
+from web.serializers import Serializer
 
 ALL_TYPES = "*"
 MAX_TYPES = 50
@@ -144,20 +145,4 @@ class AgentCreated(TypedDict):
     """When it was created."""
 
 
-def serialize_webhook(webhook: Webhook) -> WebhookResponse:
-    return {
-        "id": webhook.id,
-        "organization": webhook.organization_id,
-        "url": webhook.url,
-        "types": webhook.types,
-        "agent": webhook.agent_id,
-        "template": webhook.template_id,
-        "tag": webhook.tag,
-        "description": webhook.description,
-        "is_active": webhook.is_active,
-        "created_at": webhook.created_at,
-        "updated_at": webhook.updated_at,
-        "failing_since": webhook.failing_since,
-        "disabled_at": webhook.disabled_at,
-        "disabled_reason": webhook.disabled_reason,
-    }
+serialize_webhook = Serializer(WebhookResponse, Webhook)

@@ -63,7 +63,7 @@ def summary_of(new: NewSpan) -> SpanSummary:
 async def listed(traces: Traces, of: Agent, filters: TraceFilters) -> list[UUID]:
     summaries = await traces.list_page([of.organization_id], filters, Page())
     assert await traces.count([of.organization_id], filters) == len(summaries)
-    return [summary.trace.id for summary in summaries]
+    return [summary.id for summary in summaries]
 
 
 async def test_trace_has_metadata_but_its_listed_spans_do_not(traces: Traces, pool: Pool) -> None:
@@ -145,7 +145,7 @@ async def test_page_merges_traces_of_several_organizations(traces: Traces, pool:
     owners = [ours.organization_id, also_ours.organization_id]
     summaries = await traces.list_page(owners, TraceFilters(), Page(limit=2))
 
-    assert [summary.trace.id for summary in summaries] == [stored[2], stored[1]]
+    assert [summary.id for summary in summaries] == [stored[2], stored[1]]
     assert await traces.count(owners, TraceFilters()) == 3
 
 
@@ -159,7 +159,7 @@ async def test_summary_counts_spans_and_names_agent_and_template(traces: Traces,
 
     [summary] = await traces.list_page([owner], TraceFilters(), Page())
 
-    assert summary.trace == await traces.get(trace_id)
+    assert summary.id == trace_id
     assert (summary.agent_name, summary.template_name) == ("Scout", "Concierge")
     assert (summary.span_count, summary.has_error) == (2, True)
 

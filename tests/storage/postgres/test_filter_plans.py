@@ -20,7 +20,7 @@ from storage.agents.templates import Templates
 from storage.channels import document_search
 from storage.channels.contacts import ContactFilters, Contacts
 from storage.channels.document_search import SearchScope
-from storage.channels.documents import Document, DocumentFilters, Documents
+from storage.channels.documents import DocumentFilters, Documents
 from storage.channels.memories import Memories
 from storage.channels.messages import MessageFilters, Messages
 from storage.delivery.outbox import DeliveryFilters, Outbox
@@ -28,9 +28,8 @@ from storage.history.daily_usage import UsageByDay, UsageScope
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.history.transcripts import TranscriptFilters, Transcripts
-from storage.model import Agent, Notification, Outcome
+from storage.model import Agent, Outcome
 from storage.notifications.notifications import NotificationFilters, Notifications
-from storage.postgres.json_pages import JsonItem
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import Period
@@ -40,9 +39,6 @@ from tests.storage.postgres.explaining_pool import ExplainingPool
 MANY = 5_000
 FEW = 20  # more than twice the rows that match
 PAGE = Page(limit=10)
-LISTED_AGENT = JsonItem(Agent, {"name": "name"})
-LISTED_DOCUMENT = JsonItem(Document, {"title": "title"})
-LISTED_NOTIFICATION = JsonItem(Notification, {"title": "title"})
 
 FILL_RUNS = """
 INSERT INTO run (id, agent_id, organization_id, wake_reason, started_at, ended_at, outcome)
@@ -247,12 +243,12 @@ async def test_documents_are_found_by_path_and_words_along_an_index(
     for agent_id in (None, scout.id):
         for path, found in (("/memories/77", 1), ("/memories/x", 0)):
             filters = DocumentFilters(owners, agent_id, path=path)
-            assert (await documents.list_json(filters, PAGE, LISTED_DOCUMENT)).count == found
+            assert len(await documents.list_rows(filters, PAGE)) == found
         scope = SearchScope(owners, agent_id)
         assert len(await documents.search(scope, "word77", 10)) == 1
         assert len(await documents.search(scope, "common", 10)) == 10
     deleted = DocumentFilters(owners, is_deleted=True)
-    assert (await documents.list_json(deleted, PAGE, LISTED_DOCUMENT)).count == 1
+    assert len(await documents.list_rows(deleted, PAGE)) == 1
     assert await Memories(pool).get(scout.id, "/memories/77") is not None
     assert await Memories(pool).find_conflict(scout.id, "/memories/77/x/y") == "/memories/77"
     require_few(pool)
@@ -279,9 +275,9 @@ async def test_documents_that_an_agent_sees_are_read_along_an_index(explain: Any
     documents = Documents(pool)
     assert len(await documents.list_titles(scout.id, None, PAGE)) == 10
     named = DocumentFilters((scout.organization_id,), visible_to=scout.id)
-    listed = await documents.list_json(named, PAGE, LISTED_DOCUMENT)
-    assert listed.count == 10
-    assert listed.items.startswith(b'{"title":"Shared"}')
+    listed = await documents.list_rows(named, PAGE)
+    assert len(listed) == 10
+    assert listed[0]["title"] == "Shared"
     require_few(pool)
 
 
@@ -305,7 +301,7 @@ async def test_notifications_are_found_by_time_along_an_index(explain: Any, scou
         (NotificationFilters(owners, scheduled=Period(NOW, NOW + HOUR)), 1),
         (NotificationFilters(owners, scheduled=Period(NOW + HOUR)), 0),
     ):
-        assert (await notifications.list_json(filters, PAGE, LISTED_NOTIFICATION)).count == found
+        assert len(await notifications.list_rows(filters, PAGE)) == found
     require_few(pool)
 
 
@@ -347,7 +343,7 @@ async def test_agents_are_found_by_name_along_an_index(explain: Any, scout: Agen
         (AgentFilters((scout.organization_id,), name="agent"), 0),
         (AgentFilters((scout.organization_id,), parent_id=scout.id), 0),
     ):
-        assert (await Agents(pool).list_json(filters, PAGE, LISTED_AGENT)).count == found
+        assert len(await Agents(pool).list_rows(filters, PAGE)) == found
         selection = Selection(filters, AgentAction.STOP, NOW)
         assert len(await AgentSelections(pool).list_candidates(selection, PAGE.limit)) == found
     require_few(pool)

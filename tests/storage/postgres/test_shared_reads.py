@@ -10,9 +10,8 @@ import pytest
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
-from storage.postgres.json_reads import MAX_ROWS
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
-from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
+from storage.postgres.shared_reads import MAX_ROWS, SHORT_BYTES, SharedReads
 from tests.storage.postgres.test_pool import end_connections
 
 CREATE = "CREATE TABLE thing (id uuid PRIMARY KEY, text text, document json, list text[])"

@@ -10,10 +10,9 @@ from aiohttp.test_utils import make_mocked_request
 
 from storage.ids import new_id
 from storage.model import Role
-from storage.postgres.json_reads import JsonRow
 from supervisors.fair_slots import FairSlots
 from web.access.auth import CALLER, Caller, RunScope
-from web.access.path_access import answer_of_agent, load, load_in_turn, load_json, load_owned, path_id
+from web.access.path_access import load, load_in_turn, load_owned, path_id
 from web.app_keys import LOAD_TURNS
 from web.errors import NotFound, PermissionDenied, Unavailable
 
@@ -52,20 +51,6 @@ class LongThings(Things):
         self.reading.append(thing_id)
         await self.gate.wait()
         return self.things.get(thing_id)
-
-
-class JsonThings:
-    """A store of things as JSON: those that a shared statement finds, and those that are read alone."""
-
-    def __init__(self, found: dict[UUID, JsonRow], alone: dict[UUID, JsonRow]) -> None:
-        self.found = found
-        self.alone = alone
-
-    async def get_short(self, thing_id: UUID) -> JsonRow | None:
-        return self.found.get(thing_id)
-
-    async def get_alone(self, thing_id: UUID) -> JsonRow | None:
-        return self.alone.get(thing_id)
 
 
 def asking_for(text: object, turns: FairSlots | None = None, caller: Caller | None = None) -> web.Request:
@@ -160,33 +145,6 @@ async def test_long_read_without_a_turn_in_time_is_refused(monkeypatch: pytest.M
         await load(asking_for(thing.id, turns, caller), long_things)
     turns.release(caller.accountable)
     assert await load(asking_for(thing.id, turns, caller), long_things) == thing
-
-
-async def test_missing_json_needs_no_second_read() -> None:
-    thing_id = new_id()
-    with pytest.raises(NotFound):
-        await load_json(asking_for(thing_id), JsonThings({}, {thing_id: JsonRow(new_id(), None, b"{}")}))
-
-
-async def test_long_json_is_read_in_a_turn() -> None:
-    thing_id, turns, caller = new_id(), FairSlots(1), member_of(new_id())
-    found, whole = JsonRow(new_id(), None, b""), JsonRow(new_id(), None, b"{}")
-    await turns.take(caller.accountable)
-    reads = JsonThings({thing_id: found}, {thing_id: whole})
-    loading = asyncio.create_task(load_json(asking_for(thing_id, turns, caller), reads))
-    await asyncio.sleep(0)
-    assert not loading.done()
-    turns.release(caller.accountable)
-    assert await loading == whole
-
-
-async def test_json_of_another_organization_is_refused() -> None:
-    thing_id, owner = new_id(), new_id()
-    reads = JsonThings({thing_id: JsonRow(owner, None, b"{}")}, {})
-    answer = await answer_of_agent(asking_for(thing_id), member_of(owner), reads)
-    assert answer.body == b"{}"
-    with pytest.raises(PermissionDenied):
-        await answer_of_agent(asking_for(thing_id), member_of(new_id()), reads)
 
 
 async def test_load_in_turn_waits_for_every_read() -> None:

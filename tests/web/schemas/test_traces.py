@@ -1,6 +1,6 @@
 """Bodies, queries and responses of traces."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 from storage.history.trace_model import Span, Trace
@@ -78,7 +78,7 @@ def test_full_trace_has_a_page_of_its_spans() -> None:
 
 def test_summary_adds_names_counts_and_duration() -> None:
     trace = replace(TRACE, ended_at=NOON + timedelta(seconds=1.5))
-    summary = TraceSummary(trace, agent_name="Ann", template_name="", span_count=3, has_error=True)
+    summary = TraceSummary(**asdict(trace), agent_name="Ann", template_name="", span_count=3, has_error=True)
     assert serve(serialize_trace_summary(summary)) == {
         **RESPONSE,
         "ended_at": "2026-01-01T12:00:01.500000Z",
