@@ -1,12 +1,12 @@
 """The handlers of requests to a supervisor. Each reply is stored before it is given."""
 
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd
 from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.effects import after_fields, after_status, answer_without_run
 from supervisors.engine.lifecycle import Cause
 from supervisors.engine.messages import (
     DeferredReply,
@@ -28,9 +28,8 @@ from supervisors.engine.messages import (
 from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_journal import journal_of
 from supervisors.engine.supervisor import Supervisor
-from supervisors.errors import AgentArchived, NoStarts, RunIsOver
+from supervisors.errors import NoStarts, RunIsOver
 from supervisors.policy import transitions
-from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import WakeReason, active_count
 from supervisors.policy.phases import Phase
 
@@ -65,9 +64,10 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
 
     while True:
         facts = await supervisor.get_facts()
-        reply = _reply_without_effect(supervisor, facts, request, now)
-        if reply is not None:
-            return reply
+        is_stopping = _is_stopping(supervisor, facts.state)
+        refusal = answer_without_run(facts, now, wakeup=request.wakeup, run_is_stopping=is_stopping)
+        if refusal is not None:
+            return RunReply(refusal, facts.state.run_id if refusal is RunAnswer.ALREADY_RUNNING else None)
         if not context.may_start:
             raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
         if supervisor.run is not None or facts.state.run_id is not None:
@@ -79,24 +79,6 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
         if not context.slots.has_room(facts.organization_id):
             await supervisor.queue(facts, requested, request.receipt(queued), cause)
             return queued
-
-
-def _reply_without_effect(
-    supervisor: Supervisor, facts: AgentFacts, request: RunRequest, now: datetime
-) -> RunReply | None:
-    """Return the reply to a run request that has no effect, now or later; None if it has one."""
-    state = facts.state
-    if state.status is AgentStatus.ARCHIVED:
-        raise AgentArchived("The agent is archived.")
-    if facts.is_paused:
-        return RunReply(RunAnswer.PAUSED)
-    if state.run_id is not None and not _is_stopping(supervisor, state):
-        return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
-    if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
-        return RunReply(RunAnswer.SLEEPING)
-    if reached_budget(facts.budgets) is not None:
-        return RunReply(RunAnswer.OVER_BUDGET)
-    return None
 
 
 async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | DeferredReply[StopReply]:
@@ -164,14 +146,7 @@ async def _write(supervisor: Supervisor, owned: OwnedFieldsRequest) -> bool:
     facts, now = await supervisor.get_facts(), supervisor.context.clock.now()
 
     def written(seen: AgentFacts) -> AgentState:
-        after = seen.state
-        if owned.paused is not Unset.UNSET:
-            after = transitions.paused(after) if owned.paused else transitions.unpaused(after)
-        if owned.sleep_until is not Unset.UNSET:
-            if after.status is AgentStatus.ARCHIVED:
-                raise AgentArchived("The agent is archived.")
-            after = transitions.rescheduled(replace(seen, state=after), owned.sleep_until, now)
-        return after
+        return after_fields(seen, now, paused=owned.paused, sleep_until=owned.sleep_until)
 
     after = await supervisor.change(facts, written, cause=Cause(owned.caller))
     return after is not None and after.paused != facts.state.paused
@@ -179,30 +154,25 @@ async def _write(supervisor: Supervisor, owned: OwnedFieldsRequest) -> bool:
 
 async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: str) -> bool:
     """Do what a client asks for by writing `status`. Return whether the agent was archived or restored."""
-    context, cause = supervisor.context, Cause(caller)
+    context, run = supervisor.context, supervisor.run
     facts, now = await supervisor.get_facts(), context.clock.now()
-    state = facts.state
-    is_archived = state.status is AgentStatus.ARCHIVED
-    match status:
-        case AgentStatus.RUNNING:
-            try:
-                await request_run(supervisor, RunRequest(caller=caller))
-            except NoStarts:
-                # The rest of the write is stored already, so keep the request until runs may start.
-                await supervisor.change(
-                    facts, lambda seen: transitions.run_requested(seen.state, now), cause=cause
-                )
-        case AgentStatus.ARCHIVED if not is_archived:
-            await supervisor.change(facts, lambda seen: transitions.archived(seen, now), now=now, cause=cause)
-            if supervisor.run is not None:
-                supervisor.run.stop(context.stop_grace_seconds)
-            return True
-        case AgentStatus.SLEEPING if is_archived:
-            await supervisor.change(facts, lambda seen: transitions.restored(seen, now), now=now, cause=cause)
-            return True
-        case AgentStatus.SLEEPING if state.run_id is not None:
-            await stop(supervisor, StopRequest(caller=caller))
-    return False
+    if status is AgentStatus.RUNNING:
+        try:
+            await request_run(supervisor, RunRequest(caller=caller))
+            return False
+        except NoStarts:
+            pass  # the rest of the write is stored already, so keep the request until runs may start
+    elif status is AgentStatus.SLEEPING and facts.state.status is AgentStatus.RUNNING:
+        await stop(supervisor, StopRequest(caller=caller))
+        return False
+
+    def written(seen: AgentFacts) -> AgentState | None:
+        return after_status(seen, status, now, run_is_stopping=_is_stopping(supervisor, seen.state))
+
+    after = await supervisor.change(facts, written, now=now, cause=Cause(caller))
+    if after is not None and status is AgentStatus.ARCHIVED and run is not None:
+        run.stop(context.stop_grace_seconds)
+    return after is not None and status is not AgentStatus.RUNNING
 
 
 async def restore(supervisor: Supervisor, request: RestoreRequest) -> bool:

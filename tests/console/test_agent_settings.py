@@ -26,8 +26,9 @@ async def test_change_shows_its_effect_before_it_is_saved(console: Console, pers
     await expect(page.get_by_text("inherited from the template").first).to_be_visible()
 
     await window.fill("5")
+    await expect(effect).to_contain_text("If a text came now")
     await expect(effect).to_contain_text(
-        re.compile("If an SMS came now, .* with a debounce window of 5 s, at")
+        re.compile("As it is.* it wakes 60 s after .*With the change.* it wakes 5 s after ")
     )
     await expect(page.get_by_text("overrides the template: 60")).to_be_visible()
     assert (await person.client.agent(agent))["debounce_window_seconds"] is None
@@ -89,5 +90,5 @@ async def test_refused_value_is_explained_at_its_field(console: Console, person:
 async def test_settings_are_accessible(console: Console, person: Person) -> None:
     page, _ = await open_settings(console, person)
     await page.get_by_label(WINDOW).fill("5")
-    await expect(page.get_by_label("Effect of the change")).to_contain_text("If an SMS came now")
+    await expect(page.get_by_label("Effect of the change")).to_contain_text("it wakes 5 s after")
     assert await violations(page) == []

@@ -1,7 +1,5 @@
 """The panel What if: questions in the address, answers in words and on a line."""
 
-import re
-
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
@@ -12,21 +10,18 @@ async def test_five_texts_in_a_row_wake_it_once(console: Console, person: Person
     agent = await person.client.create_agent(name="Grace", debounce_window_seconds=60)
     page = await console.open(f"/agents/{agent}/what-if", person)
     answer = page.locator(".what-answer")
-    await expect(answer).to_contain_text("If an SMS came now, it would wait until")
+    await expect(answer).to_contain_text("it wakes 60 s after the last message")
 
     await page.get_by_role("button", name="Five texts in a row").click()
-    await expect(answer).to_contain_text(
-        re.compile("If 5 SMS came now, 2 s apart, it would wait until .* and wake once")
-    )
     await expect(page.locator(".what-arrival")).to_have_count(5)
     await expect(page.locator(".what-wake")).to_have_count(1)
     await page.get_by_label("With a debounce window of").fill("5")
-    await expect(answer).to_contain_text("with a debounce window of 5 s, at")
+    await expect(answer).to_contain_text("it wakes 5 s after the last message")
     assert "window=5" in page.url
     assert await violations(page) == []
 
     await page.reload()
-    await expect(answer).to_contain_text("with a debounce window of 5 s, at")
+    await expect(answer).to_contain_text("it wakes 5 s after the last message")
     assert (await person.client.runs(agent)) == []
     assert (await person.client.notifications(agent)) == []
 

@@ -3,19 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agent_facts import ActivationPeriod
+from storage.agent_facts import AgentFacts, Budget
 from storage.model import Agent, Template
+from supervisors.engine.effects import after_owned_fields
+from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.engine.snapshot import Present
-from supervisors.preview.changes import Change
-from supervisors.preview.course import one_by_one
-from supervisors.preview.paths import Event
-from supervisors.preview.preview import Preview, preview
+from supervisors.preview import Event, Preview, preview
 from web.access.agent_references import resolve
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn
@@ -30,19 +29,17 @@ from web.schemas.preview import PreviewBody
 BODY = PreviewBody()
 
 MAX_DAYS = 31
-MAX_REMINDERS = 100  # that are taken one by one
-LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 HAS_PASSED = "This moment has passed: leave at out to ask about the present."
 TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
-CHANGED_AS_THEY_ARE = ("max_sleep_hours", "timezone", "paused", "status", "sleep_until")
+OWNED_FIELDS = ("paused", "status", "sleep_until")
 
 
 async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
-    """Say in words what would happen to an agent if notifications came, if it were changed, or by itself up
-    to a moment ahead.
+    """Explain an agent as it is now, and as it would be if notifications came, if it were changed, or by
+    itself at a moment ahead.
 
     The rules of the service compute it on a copy; nothing is stored and nothing starts. It ends with the next
-    run, because no rule decides what a run does.
+    run, because no rule decides what a run does. A change that PATCH would refuse is refused.
     """
     agent = await load_agent(request, caller)
     body = await read_body(request, BODY)
@@ -54,11 +51,12 @@ async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
     with _refused_inside("patch"):
         localize(patch, ("sleep_until",), zone)
         references = await resolve(request.app[STORAGE], lambda _: agent.organization_id, patch)
-    present = await _read_present(request)
+    present = await load_in_turn(request, request.app[STATUS].present)
     _require_near(body["at"], present.now)
-    change = await _change(request, agent, references.template, patch, present) if patch else None
-    answer = preview(present, event=Event(**event) if event else None, change=change, at=body["at"])
-    return json_response(answer)
+    changed = await _with_settings(request, agent, references.template, patch, present)
+    owned = OwnedFieldsRequest(**{name: patch[name] for name in OWNED_FIELDS if name in patch})
+    changed = after_owned_fields(changed, owned, present.now, run_is_stopping=present.run_is_stopping)
+    return json_response(preview(present, changed, event=Event(**event) if event else None, at=body["at"]))
 
 
 @contextmanager
@@ -70,19 +68,6 @@ def _refused_inside(name: str) -> Iterator[None]:
         raise Invalid({name: error.body}) from error
 
 
-async def _read_present(request: web.Request) -> Present:
-    """Read what the rules need, with each reminder ahead by itself."""
-    present = await load_in_turn(request, request.app[STATUS].present)
-    ahead = [group for group in present.facts.pending if group.period is ActivationPeriod.AHEAD]
-    if sum(group.count for group in ahead) == len(ahead):
-        return present
-    found = await request.app[STORAGE].mark_events.list_reminders(
-        present.facts.state.agent_id, present.now, LAST_MOMENT, MAX_REMINDERS
-    )
-    moments = [reminder.scheduled_for for reminder in found if reminder.scheduled_for is not None]
-    return replace(present, facts=one_by_one(present.facts, moments))
-
-
 def _require_near(at: datetime | None, now: datetime) -> None:
     """Raise Invalid for a moment that has passed or is too far ahead."""
     if at is not None and at < now:
@@ -91,25 +76,29 @@ def _require_near(at: datetime | None, now: datetime) -> None:
         raise Invalid({"at": [TOO_FAR]})
 
 
-async def _change(
+async def _with_settings(
     request: web.Request, agent: Agent, template: Template | None, patch: dict[str, Any], present: Present
-) -> Change:
-    """Return what the patch changes. `template` is the one that it names."""
-    fields = {name: patch[name] for name in CHANGED_AS_THEY_ARE if name in patch}
+) -> AgentFacts:
+    """Return the facts with the settings of the patch. `template` is the one that it names."""
+    facts, storage = present.facts, request.app[STORAGE]
     if "debounce_window_seconds" in patch:
-        fields["agent_window_seconds"] = patch["debounce_window_seconds"]
+        facts = replace(facts, agent_window_seconds=patch["debounce_window_seconds"])
+    if "max_sleep_hours" in patch:
+        facts = replace(facts, max_sleep_hours=patch["max_sleep_hours"])
     if "template_id" in patch:
-        fields["template_window_seconds"] = template.debounce_window_seconds if template else None
-    if not {"max_cost_usd_per_day", "template_id"} & patch.keys():
-        return Change(**fields)
-    storage = request.app[STORAGE]
-    if "template_id" not in patch and agent.template_id is not None:
+        facts = replace(facts, template_window_seconds=template.debounce_window_seconds if template else None)
+    elif "max_cost_usd_per_day" not in patch:
+        return facts
+    elif agent.template_id is not None:
         template = await storage.templates.get(agent.template_id)
-    own_cap_usd = patch.get("max_cost_usd_per_day", agent.max_cost_usd_per_day)
-    inherited_cap_usd = template.max_cost_usd_per_day if template else None
-    spent_usd = await storage.spending.get_spent(agent.id, present.now)
-    cap_usd = inherited_cap_usd if own_cap_usd is None else own_cap_usd
-    return Change(**fields, cap_usd=cap_usd, spent_usd=spent_usd)
+    cap_usd = patch.get("max_cost_usd_per_day", agent.max_cost_usd_per_day)
+    if cap_usd is None and template is not None:
+        cap_usd = template.max_cost_usd_per_day
+    budgets = tuple(budget for budget in facts.budgets if budget.of_organization)
+    if cap_usd is not None:
+        spent_usd = await storage.spending.get_spent(agent.id, present.now)
+        budgets = (Budget(False, cap_usd, spent_usd), *budgets)
+    return replace(facts, budgets=budgets)
 
 
 ROUTES = (
@@ -120,5 +109,6 @@ ROUTES = (
         "What would happen to an agent",
         answer=Preview,
         body=BODY,
+        refusals=frozenset({409}),
     ),
 )

@@ -1,7 +1,7 @@
-"""Previews: request bodies. The answer is `supervisors.preview.preview.Preview`."""
+"""Previews: request bodies. The answer is `supervisors.preview.Preview`."""
 
 from storage.model import AgentStatus, Priority, Source
-from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Timezone, Uuid
+from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Uuid
 from web.request.parsing import Body
 
 MAX_COUNT = 100
@@ -30,8 +30,6 @@ class PreviewPatchBody(Body):
     template_id = Uuid(data_key="template", allow_none=True)
     """Another template, whose debounce window and cap count where the agent has none of its own; null:
     none."""
-    timezone = Timezone(blank=False, max_length=255)
-    """Another time zone."""
     debounce_window_seconds = Integer(min_value=0, max_value=MAX_INT32, allow_none=True)
     """Another debounce window; null: the template's."""
     max_sleep_hours = Integer(min_value=0, max_value=MAX_INT32, allow_none=True)

@@ -30,11 +30,9 @@ async def test_preview_of_texts_is_answered_and_changes_nothing(service: Service
     five = {"source": "sms", "count": 5, "seconds_apart": 2}
     answer = await said(api, agent, event=five, patch={"debounce_window_seconds": 5})
 
-    assert answer["sentences"][0].startswith("If 5 SMS came now, 2 s apart, it would wait until ")
-    assert "and wake once; with a debounce window of 5 s, at " in answer["sentences"][0]
     assert (answer["now"]["phase"], answer["then"]["phase"]) == ("asleep", "holding")
-    [wake] = answer["wakes"]
-    assert wake["reason"] == "notification:sms"
+    assert "it wakes 5 s after the last message, at " in answer["then"]["why"]
+    assert answer["then"]["next_wake"]["because"] == "The debounce window over its messages ends."
     assert await service.storage.agent_states.get_facts(agent["id"], datetime.now(UTC)) == before
     assert await service.storage.pool.fetchval("SELECT max(id) FROM event") == events
     assert (await api.get(f"{AGENTS}{agent['id']}/")).body == agent
@@ -45,10 +43,13 @@ async def test_template_is_previewed_with_the_values_it_passes_on(api: Api) -> N
     new = await api.create_template(name="Other", debounce_window_seconds=7, max_cost_usd_per_day=0)
     agent = await api.create_agent(template=old["id"])
 
-    answer = await said(api, agent, patch={"template": new["id"]})
+    text = {"source": "sms"}
 
-    assert "A conversation would wake it when it has paused for 7 s, not for 60 s." in answer["sentences"]
-    assert "A cap of 0 USD a day allows no run." in answer["sentences"]
+    paused = await said(api, agent, event=text)
+    capped = await said(api, agent, event=text, patch={"template": new["id"]})
+
+    assert "it wakes 60 s after the last message" in paused["then"]["why"]
+    assert capped["then"]["why"].startswith("Over its budget of 0.00 USD a day; it starts no run at all")
 
 
 async def test_cap_is_previewed_with_what_was_spent_today(api: Api) -> None:
@@ -58,8 +59,8 @@ async def test_cap_is_previewed_with_what_was_spent_today(api: Api) -> None:
 
     answer = await said(api, agent, patch={"max_cost_usd_per_day": 1}, event={"source": "api"})
 
-    assert "with a cap of 1.00 USD a day, it would wake once, at " in answer["sentences"][0]
-    assert any("2.00 USD are spent today: it is over its budget." in one for one in answer["sentences"])
+    assert answer["then"]["why"].startswith("Over its budget of 1.00 USD a day; it starts no run before ")
+    assert answer["then"]["next_wake"]["because"].startswith("Its budget is renewed.")
 
 
 async def test_reminders_of_one_source_are_told_apart(api: Api) -> None:
@@ -68,10 +69,21 @@ async def test_reminders_of_one_source_are_told_apart(api: Api) -> None:
     for moment in (second, first):
         await api.create_notification(agent, priority="high", scheduled_for=moment.isoformat())
 
-    answer = await said(api, agent, at=(datetime.now(UTC) + SOON / 2).isoformat())
+    before = await said(api, agent, at=(datetime.now(UTC) + SOON / 2).isoformat())
+    after = await said(api, agent, at=(datetime.now(UTC) + 3 * SOON).isoformat())
 
-    assert answer["then"]["phase"] == "asleep"
-    assert datetime.fromisoformat(answer["wakes"][0]["at"]) == first
+    assert (before["then"]["phase"], after["then"]["phase"]) == ("asleep", None)
+    for answer in (before, after):
+        assert datetime.fromisoformat(answer["then"]["next_wake"]["at"]) == first
+
+
+async def test_change_that_patch_would_refuse_is_refused(api: Api) -> None:
+    agent = await api.create_agent()
+    await api.patch(f"{AGENTS}{agent['id']}/", {"status": "archived"})
+
+    answer = await api.post(preview_of(agent), {"patch": {"sleep_until": None}})
+
+    assert answer.status == 409
 
 
 async def test_local_times_are_those_of_the_agent(api: Api) -> None:
@@ -80,8 +92,7 @@ async def test_local_times_are_those_of_the_agent(api: Api) -> None:
 
     answer = await said(api, agent, patch={"sleep_until": noon.strftime("%Y-%m-%dT%H:%M")})
 
-    [wake] = answer["wakes"]
-    assert datetime.fromisoformat(wake["at"]) == noon - timedelta(hours=9)
+    assert datetime.fromisoformat(answer["then"]["next_wake"]["at"]) == noon - timedelta(hours=9)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 // What the service would do: asked with a pause after each change, so that typing stays quick.
 import { html, useEffect, useState } from "../../lib.js";
 import { flatten, post } from "../../core/api.js";
-import { Sentence } from "../../ui/ui.js";
+import { Instant, PhaseBadge, Sentence } from "../../ui/ui.js";
 
 const PAUSE_MS = 250;
 
@@ -30,14 +30,13 @@ export const usePreview = (agent, question, again) => {
 /** Return the items as a form returns them, which separates by commas, too. */
 export const listOf = (items) => items.join("\n").split(/[\n,]/).map((one) => one.trim()).filter(Boolean);
 
-/** Show the sentences of a preview, the first one larger. */
-export const Sentences = ({ answer: { data, error }, zone }) => {
-  if (error) {
-    const said = Object.keys(error.fields ?? {}).length ? flatten(error.fields) : error.sentence;
-    return html`<p class="error" role="alert">${said}</p>`;
-  }
-  if (!data) return null;
-  return html`<div class="preview-said" role="status">
-    ${data.sentences.map((one, index) => html`<p key=${index} class=${index ? "muted" : "lead"}><${Sentence} text=${one} zone=${zone} /></p>`)}
-  </div>`;
-};
+/** Show why a question is refused. */
+export const Refusal = ({ error }) =>
+  error && html`<p class="error" role="alert">${Object.keys(error.fields ?? {}).length ? flatten(error.fields) : error.sentence}</p>`;
+
+/** Show an agent at one moment of a preview: its phase, why it is in it, and what wakes it next. */
+export const Outlook = ({ title, outlook: { phase, why, next_wake: wake }, zone }) => html`<div class="outlook">
+  <p><b>${title}</b> ${phase ? html`<${PhaseBadge} phase=${phase} />` : html`<span class="badge">not decided</span>`}</p>
+  <p><${Sentence} text=${why} zone=${zone} /></p>
+  ${wake && phase && html`<p class="muted">Next wake <${Instant} at=${wake.at} zone=${zone} />: <${Sentence} text=${wake.because} zone=${zone} /></p>`}
+</div>`;

@@ -4,7 +4,7 @@ import { get, patch } from "../../core/api.js";
 import { useResource } from "../../core/resource.js";
 import { formatInput } from "../../core/time.js";
 import { changesOf, Failure, Field, Form, Line, Loading, namesOf, readForm, toast } from "../../ui/ui.js";
-import { listOf, Sentences, usePreview } from "./preview.js";
+import { listOf, Outlook, Refusal, usePreview } from "./preview.js";
 
 const options = (...values) => values.map((one) => [one, one.replaceAll("_", " ")]);
 const EFFORTS = options("none", "minimal", "low", "medium", "high", "xhigh");
@@ -47,8 +47,9 @@ const GROUPS = [
   },
 ];
 const FIELDS = GROUPS.flatMap(({ fields }) => fields);
-const PREVIEWED = ["template", "debounce_window_seconds", "max_cost_usd_per_day", "max_sleep_hours", "timezone", "sleep_until"];
+const PREVIEWED = ["template", "debounce_window_seconds", "max_cost_usd_per_day", "max_sleep_hours", "sleep_until"];
 const WITH_TEXT = ["template", "debounce_window_seconds"];
+const TEXT = { source: "sms", priority: "high" };
 
 const shown = ({ name, blank }, agent) => {
   const value = agent[name];
@@ -114,12 +115,16 @@ const Adapters = ({ adapters, chosen, choose }) => html`<fieldset class="setting
 const Effect = ({ agent, changes }) => {
   const changed = Object.fromEntries(PREVIEWED.filter((name) => name in changes).map((name) => [name, changes[name]]));
   const names = Object.keys(changed);
-  const event = names.some((name) => WITH_TEXT.includes(name)) ? { source: "sms", priority: "high" } : null;
-  const answer = usePreview(agent, names.length ? { patch: changed, event } : null);
+  const event = names.some((name) => WITH_TEXT.includes(name)) ? TEXT : null;
+  const without = usePreview(agent, names.length ? { event } : null).data;
+  const { data: after, error } = usePreview(agent, names.length ? { patch: changed, event } : null);
   const count = Object.keys(changes).length;
   return html`<aside class="card settings-effect" aria-label="Effect of the change">
     <h2>What if you save?</h2>
-    ${names.length > 0 && html`<${Sentences} answer=${answer} zone=${agent.timezone} />`}
+    ${event && html`<p class="muted">If a text came now:</p>`}
+    <${Refusal} error=${error} />
+    ${without && html`<${Outlook} title="As it is" outlook=${without.then} zone=${agent.timezone} />`}
+    ${after && html`<${Outlook} title="With the change" outlook=${after.then} zone=${agent.timezone} />`}
     ${names.length === 0 &&
     html`<p class="muted">${count ? "This does not change when the agent wakes." : "Change the debounce window, the cap or the sleep, and its effect appears here before you save it."}</p>`}
     <p><a href="/console/agents/${agent.id}/what-if">Ask about other events</a></p>

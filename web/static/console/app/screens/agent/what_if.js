@@ -4,8 +4,8 @@ import { useEvents } from "../../core/resource.js";
 import { query, setQuery } from "../../core/router.js";
 import { formatInput, formatInstant } from "../../core/time.js";
 import { sourceWord } from "../../core/words.js";
-import { PhaseBadge, QueryChoice, Sentence } from "../../ui/ui.js";
-import { Sentences, usePreview } from "./preview.js";
+import { QueryChoice } from "../../ui/ui.js";
+import { Outlook, Refusal, usePreview } from "./preview.js";
 
 const SOURCES = ["sms", "email", "mms", "api", "portal", "system", "subagent", "browser", "agent"];
 const NAMES = ["event", "priority", "count", "apart", "due", "at", "window"];
@@ -58,11 +58,13 @@ const Question = ({ zone }) => {
     <small>Times are in the agent's zone, ${zone}. Nothing is sent: the rules are run on a copy of the agent.</small>`;
 };
 
-const moments = ({ event, at }, { data, askedAt }, zone) => {
+const moments = ({ event, at }, { data: { now, then }, askedAt }, zone) => {
   const first = Math.max(askedAt, at ? instantOf(at, zone) : 0);
   const { count = 0, seconds_apart: apart = 0 } = event ?? {};
   const arrivals = Array.from({ length: Math.min(count, 100) }, (_, index) => ({ at: first + index * apart * 1000, kind: "arrival" }));
-  return [{ at: askedAt, kind: "now" }, ...arrivals, ...data.wakes.map((one) => ({ at: Date.parse(one.at), kind: "wake" }))];
+  const isStarted = then.phase === "running" && now.phase !== "running";
+  const wake = isStarted ? (arrivals.at(-1)?.at ?? first) : then.next_wake && Date.parse(then.next_wake.at);
+  return [{ at: askedAt, kind: "now" }, ...arrivals, ...(wake ? [{ at: wake, kind: "wake" }] : [])];
 };
 
 const Axis = ({ question, answer, zone }) => {
@@ -85,11 +87,6 @@ const Axis = ({ question, answer, zone }) => {
   </figure>`;
 };
 
-const State = ({ title, outlook, zone }) => html`<div class="card">
-  <h2>${title} ${outlook.phase ? html`<${PhaseBadge} phase=${outlook.phase} />` : html`<span class="badge">not decided</span>`}</h2>
-  <p><${Sentence} text=${outlook.why} zone=${zone} /></p>
-</div>`;
-
 /** Show the panel that answers what would happen to an agent. */
 export default ({ agent }) => {
   const [version, setVersion] = useState(0);
@@ -100,13 +97,13 @@ export default ({ agent }) => {
   return html`<section class="what" aria-label="What if">
     <${Question} zone=${zone} />
     <div class="card what-answer">
-      <${Sentences} answer=${answer} zone=${zone} />
-      ${answer.data && html`<${Axis} question=${question} answer=${answer} zone=${zone} />`}
+      <${Refusal} error=${answer.error} />
+      ${answer.data &&
+      html`<div class="what-states" role="status">
+          <${Outlook} title="Now" outlook=${answer.data.now} zone=${zone} />
+          <${Outlook} title="Then" outlook=${answer.data.then} zone=${zone} />
+        </div>
+        <${Axis} question=${question} answer=${answer} zone=${zone} />`}
     </div>
-    ${answer.data &&
-    html`<div class="what-states">
-      <${State} title="Now" outlook=${answer.data.now} zone=${zone} />
-      <${State} title="Then" outlook=${answer.data.then} zone=${zone} />
-    </div>`}
   </section>`;
 };

@@ -1,20 +1,23 @@
 """What a preview says is what the engine then does: in each quiet situation, for events and changes."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from storage.agent_facts import Budget
 from storage.model import Agent, AgentStatus, Priority, Source
 from storage.postgres.pool import Pool
+from supervisors.engine.effects import after_owned_fields
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.engine.snapshot import Present
+from supervisors.errors import AgentArchived
+from supervisors.policy.decisions import Wake, WakeCause, WakeReason
+from supervisors.policy.explanations import describe_cause, describe_reason
 from supervisors.policy.phases import Phase
-from supervisors.preview.changes import Change
-from supervisors.preview.paths import Event
-from supervisors.preview.preview import Preview, preview
+from supervisors.preview import Event, Outlook, preview
 from tests.supervisors.engine.situations import SITUATIONS, Situation
 from tests.supervisors.world import World, open_world
 
@@ -36,18 +39,42 @@ CASES: list[Case] = [
     (Event(Source.SYSTEM, Priority.HIGH), 1000),
 ]
 
-PATCHES: list[tuple[Change, dict[str, Any]]] = [
-    (Change(agent_window_seconds=5), {"debounce_window_seconds": 5}),
-    (Change(agent_window_seconds=0), {"debounce_window_seconds": 0}),
-    (Change(cap_usd=Decimal(0)), {"max_cost_usd_per_day": Decimal(0)}),
-    (Change(cap_usd=Decimal(100)), {"max_cost_usd_per_day": Decimal(100)}),
-    (Change(status=AgentStatus.RUNNING), {"status": AgentStatus.RUNNING}),
-    (Change(status=AgentStatus.SLEEPING), {"status": AgentStatus.SLEEPING}),
-    (Change(status=AgentStatus.ARCHIVED), {"status": AgentStatus.ARCHIVED}),
-    (Change(paused=True), {"paused": True}),
-    (Change(paused=False), {"paused": False}),
-    (Change(sleep_until=None), {"sleep_until": timedelta(minutes=20)}),
+OWNED: list[dict[str, Any]] = [
+    {"status": AgentStatus.RUNNING},
+    {"status": AgentStatus.SLEEPING},
+    {"status": AgentStatus.ARCHIVED},
+    {"paused": True},
+    {"paused": False},
+    {"sleep_until": timedelta(minutes=20)},
 ]
+SETTINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [  # of an agent, and of its facts
+    ({"debounce_window_seconds": 5}, {"agent_window_seconds": 5}),
+    ({"debounce_window_seconds": 0}, {"agent_window_seconds": 0}),
+    ({"max_cost_usd_per_day": Decimal(0)}, {"budgets": (Budget(False, Decimal(0), Decimal(0)),)}),
+    ({"max_cost_usd_per_day": Decimal(100)}, {"budgets": (Budget(False, Decimal(100), Decimal(0)),)}),
+]
+PATCHES: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+    *SETTINGS[:2],
+    *((owned, None) for owned in OWNED),
+    *SETTINGS[2:],
+]
+
+
+def causes_of(reason: str) -> set[WakeCause]:
+    """Return the causes that can lead to a run with this reason."""
+    if reason.startswith("notification:"):
+        return {WakeCause.NOTIFICATION, WakeCause.HOLD, WakeCause.RETRY}
+    return {
+        WakeReason.REMINDER: {WakeCause.REMINDER, WakeCause.NOTIFICATION, WakeCause.HOLD},
+        WakeReason.SLEEP_ELAPSED: {WakeCause.SLEEP_UNTIL},
+        WakeReason.RUN_REQUESTED: {WakeCause.RUN_REQUEST},
+    }.get(WakeReason(reason), {WakeCause.RETRY})
+
+
+def sentences_of(reason: str, at: datetime) -> set[str]:
+    """Return the sentences that announce a run with this reason."""
+    causes = causes_of(reason)
+    return {describe_cause(Wake(at, reason, cause, late)) for cause in causes for late in (False, True)}
 
 
 async def the_present(world: World, agent: Agent) -> Present:
@@ -65,18 +92,26 @@ async def bring(world: World, agent: Agent, event: Event) -> None:
         await world.notify(agent, event.source, **fields)
 
 
-async def require_wakes(world: World, agent: Agent, known: int, said: Preview) -> None:
-    """Let time pass, and compare the first run that started since with the one that was said."""
-    if not said.wakes:
+async def require_wake(
+    world: World, agent: Agent, present: Present, known: int, said: Outlook, moment: datetime
+) -> None:
+    """Let time pass, and compare the first run that started since with what was said for the moment.
+
+    If several notifications are due at a later start, it is decided only then which of them gives the reason.
+    """
+    starts_at = moment if said.phase is Phase.RUNNING else said.next_wake.at if said.next_wake else None
+    if starts_at is None:
         await world.advance(LONG_SECONDS)
         assert (await world.wakes(agent))[known:] == []
         return
-    [wake] = said.wakes
-    left = wake.at + MILLISECOND - world.clock.now()
+    left = starts_at + MILLISECOND - world.clock.now()
     await world.advance(max(0.0, left.total_seconds()))
     started_at, reason = (await world.wakes(agent))[known]
-    assert reason == wake.reason
-    assert abs(world.at(started_at) - wake.at) < MILLISECOND
+    assert abs(world.at(started_at) - starts_at) < MILLISECOND
+    if said.next_wake is None:
+        assert f"woken by {describe_reason(reason)}" in said.why
+    elif not present.facts.pending:
+        assert said.next_wake.because in sentences_of(reason, starts_at)
 
 
 async def check_event(pool: Pool, situation: Situation, event: Event, delay: float) -> None:
@@ -86,14 +121,15 @@ async def check_event(pool: Pool, situation: Situation, event: Event, delay: flo
         if event.scheduled_for is not None:
             event = replace(event, scheduled_for=first_at + timedelta(seconds=30))
         present, known = await the_present(world, agent), len(await world.wakes(agent))
-        quiet, said = preview(present, at=first_at), preview(present, event=event, at=first_at)
+        quiet = preview(present, present.facts, at=first_at).then
+        said = preview(present, present.facts, event=event, at=first_at).then
         await world.advance(delay)
-        if quiet.then.phase is not None:
-            assert quiet.then.phase == await world.phase(agent)
+        if quiet.phase is not None:
+            assert quiet.phase == await world.phase(agent)
         await bring(world, agent, event)
-        if said.then.phase is not None:
-            assert said.then.phase == await world.phase(agent)
-        await require_wakes(world, agent, known, said)
+        if said.phase is not None:
+            assert said.phase == await world.phase(agent)
+        await require_wake(world, agent, present, known, said, event.arrivals(first_at)[-1])
 
 
 @pytest.mark.parametrize("number", range(len(QUIET)), ids=lambda number: QUIET[number].__name__)
@@ -108,23 +144,29 @@ async def test_other_event_in_quiet_situation_does_what_was_said(pool: Pool, num
     await check_event(pool, QUIET[number], *CASES[(number + turn) % len(CASES)])
 
 
-async def check_change(pool: Pool, situation: Situation, change: Change, patch: dict[str, Any]) -> None:
+async def check_change(
+    pool: Pool, situation: Situation, patch: dict[str, Any], settings: dict[str, Any] | None
+) -> None:
     async with open_world(pool) as world:
         agent = await situation(world)
         if "sleep_until" in patch:
-            until = world.clock.now() + patch["sleep_until"]
-            change, patch = replace(change, sleep_until=until), {"sleep_until": until}
+            patch = {"sleep_until": world.clock.now() + patch["sleep_until"]}
         present, known = await the_present(world, agent), len(await world.wakes(agent))
-        said = preview(present, change=change)
-        is_archived = present.facts.state.status is AgentStatus.ARCHIVED
-        is_refused = is_archived and change.status is not AgentStatus.SLEEPING
-        if {"paused", "status", "sleep_until"} & patch.keys():
-            if not is_refused:
-                await world.ask(agent, OwnedFieldsRequest(**patch))
-        else:
+        if settings is not None:
+            said = preview(present, replace(present.facts, **settings)).then
             await world.change(agent, **patch)
-        assert said.then.phase == await world.phase(agent)
-        await require_wakes(world, agent, known, said)
+        else:
+            owned = OwnedFieldsRequest(**patch)
+            try:
+                changed = after_owned_fields(present.facts, owned, present.now, run_is_stopping=False)
+            except AgentArchived:
+                with pytest.raises(AgentArchived):
+                    await world.ask(agent, owned)
+                return
+            said = preview(present, changed).then
+            await world.ask(agent, owned)
+        assert said.phase == await world.phase(agent)
+        await require_wake(world, agent, present, known, said, present.now)
 
 
 @pytest.mark.parametrize("number", range(len(QUIET)), ids=lambda number: QUIET[number].__name__)
