@@ -13,23 +13,29 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
-from hostsvc.application import build_application, web_settings
 from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
-from hostsvc.database_wait import wait_for_database
-from hostsvc.descriptors import connection_settings, raise_descriptor_limit
-from hostsvc.embedded_postgres import embedded_postgres
-from hostsvc.end_request import EndRequest, end_on_signals
+from hostsvc.database import (
+    encryption_notice,
+    open_cipher_of_service,
+    open_database,
+    require_keys,
+    wait_for_database,
+)
 from hostsvc.execution import Execution, open_execution, run_credentials
-from hostsvc.forced_end import force_end_after
-from hostsvc.memory import return_large_blocks, tune_garbage_collection
+from hostsvc.operating_system import (
+    connection_settings,
+    raise_descriptor_limit,
+    return_large_blocks,
+    tune_garbage_collection,
+)
 from hostsvc.outbound.guarded_http import open_guarded_http
-from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, require_keys
+from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from storage.encryption import SecretCipher
 from storage.errors import LeadershipLost, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Leadership, Report, has_leader, lead
-from storage.postgres.migrations import migrate, refuse_unsafe
+from storage.postgres.migrations import migrate
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import Pool, open_pool
 from storage.storage import Storage
@@ -43,9 +49,12 @@ from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
 from supervisors.maintenance.write_probe import WriteProbe
 from supervisors.policy.explanations import when
-from web.ports import Readiness, ServiceState
+from supervisors.timeline.timelines import Timelines
+from web.app import build_app
+from web.ports import Health, Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
 from web.server.standby import build_standby_app
+from web.settings import WebSettings
 from web.version import VERSION
 
 log = structlog.get_logger()
@@ -227,20 +236,6 @@ async def _drain(registry: Registry, seconds: float, end: EndRequest) -> None:
     )
 
 
-@asynccontextmanager
-async def open_database(config: Config) -> AsyncIterator[str]:
-    """Yield the URL of the database. The embedded one runs at least until the block ends.
-
-    Raise DatabaseRefused if its settings are unsafe.
-    """
-    async with AsyncExitStack() as stack:
-        url = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir, SystemClock())
-        )
-        await refuse_unsafe(url)
-        yield url
-
-
 async def _wait_for_leadership(
     stack: AsyncExitStack, database: str, end_requested: asyncio.Event, watch: DatabaseWatch
 ) -> Leadership | None:
@@ -356,3 +351,58 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def web_settings(config: Config, storage: Storage) -> WebSettings:
+    """Return the settings of the API. Secrets that the configuration leaves out are those of the instance."""
+    return WebSettings(
+        token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
+        operator_token=config.operator.token or await storage.instance.operator_token(),
+        open_metrics=config.operator.open_metrics,
+        signup_open=config.accounts.signup == "open",
+        token_days=config.accounts.token_days,
+        signups_per_hour=config.limits.signups_per_hour,
+        organizations_per_user=config.limits.organizations_per_user,
+        body_bytes=config.limits.body_bytes,
+        attachment_bytes=config.limits.attachment_bytes,
+        span_metadata_bytes=config.limits.span_metadata_bytes,
+        streams_per_caller=config.limits.streams_per_caller,
+        streams=config.limits.streams,
+        event_streams_per_caller=config.limits.event_streams_per_caller,
+        tags_per_agent=config.limits.tags_per_agent,
+        requests_per_minute=config.limits.requests_per_minute,
+        anonymous_requests_per_minute=config.limits.anonymous_requests_per_minute,
+        trusted_proxies=config.server.trusted_proxies,
+        base_url=config.server.base_url,
+    )
+
+
+def build_application(
+    config: Config,
+    settings: WebSettings,
+    storage: Storage,
+    registry: Registry,
+    execution: Execution,
+    feed: EventFeed,
+    clock: Clock,
+    health: Health,
+) -> web.Application:
+    """Build the API over the parts that are open."""
+    return build_app(
+        storage=storage,
+        registry=registry,
+        feed=feed,
+        status_reader=registry.status,
+        timelines=Timelines(
+            storage.phase_events, storage.mark_events, registry.status, clock, config.retention.events
+        ),
+        toolbox=execution.toolbox,
+        wakes=execution.wakes,
+        clock=clock,
+        prices=execution.prices,
+        models=execution.models,
+        schema_checker=execution.schema_checker,
+        settings=settings,
+        health=health,
+        harness_status=execution.harness_status,
+    )

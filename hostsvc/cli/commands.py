@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from hostsvc.cli import databases
 from hostsvc.cli.database_commands import (
     migrate_command,
     operator_token_command,
@@ -26,7 +25,8 @@ from hostsvc.cli.tail_command import TailOptions, tail
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
 from hostsvc.config import Config
 from hostsvc.config_reader import stray_variables
-from hostsvc.descriptors import open_missing_streams
+from hostsvc.database import operator_token
+from hostsvc.operating_system import open_missing_streams
 from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
 from supervisors.clock import SystemClock
@@ -209,11 +209,11 @@ async def _serve(config: Config, *, token_command: str | None, wait_seconds: flo
 
 
 async def _tail(config: Config, *, options: TailOptions, url: str | None) -> int:
-    return await tail(_address(config, url), partial(databases.operator_token, config), options)
+    return await tail(_address(config, url), partial(operator_token, config), options)
 
 
 async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
-    fetch_token = partial(databases.operator_token, config)
+    fetch_token = partial(operator_token, config)
     return await show_status(_address(config, url), fetch_token, selection, watch=watch)
 
 

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import click
 
-from hostsvc.cli import databases
 from hostsvc.cli.runner import config_option, run_command
 from hostsvc.config import Config, ConfigError
-from hostsvc.secret_cipher import NEW_KEY, open_cipher
-from hostsvc.service import open_database
+from hostsvc.database import (
+    NEW_KEY,
+    open_cipher,
+    open_current_database,
+    open_current_pool,
+    open_database,
+    operator_token,
+)
 from storage.errors import DatabaseRefused
 from storage.identity.encryption_keys import EncryptionKeys
 from storage.key_rotation import KeyRotation
@@ -79,13 +84,13 @@ async def _migrate(config: Config, *, only_check: bool) -> int:
 
 
 async def _print_operator_token(config: Config) -> None:
-    click.echo(await databases.operator_token(config))
+    click.echo(await operator_token(config))
 
 
 async def _rotate_keys(config: Config) -> int:
     if not config.accounts.encryption_keys:
         raise ConfigError(f"accounts.encryption_keys is empty; set it to a key made by `{NEW_KEY}`")
-    async with open_database(config) as url, databases.open_current_pool(config, url) as pool:
+    async with open_database(config) as url, open_current_pool(config, url) as pool:
         cipher = await open_cipher(config.accounts.encryption_keys, pool)
         keys, now = EncryptionKeys(pool), SystemClock().now()
         first, *old = cipher.key_ids
@@ -112,7 +117,7 @@ async def _rotate_keys(config: Config) -> int:
 
 
 async def _vacuum(config: Config) -> None:
-    async with databases.open_current_database(config) as pool:
+    async with open_current_database(config) as pool:
         removed = await RetentionCleaner(Retention(pool), config.retention, SystemClock()).run_once()
     for kind, count in removed.items():
         click.echo(f"removed {count} {kind}")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from hostsvc.config import Config, DatabaseChoice, ServerSettings
-from hostsvc.end_request import end_on_signals
+from hostsvc.process_end import end_on_signals
 from hostsvc.service import Service, open_service
 from supervisors.clock import Clock, SystemClock, first_of
 

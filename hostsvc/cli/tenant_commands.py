@@ -7,9 +7,9 @@ from uuid import UUID
 
 import click
 
-from hostsvc.cli.databases import open_current_database
 from hostsvc.cli.runner import NotFound, config_option, run_command
 from hostsvc.config import Config
+from hostsvc.database import open_current_database
 from storage.events.model import BY_OPERATOR
 from storage.identity.accounts import Accounts
 from storage.identity.organizations import Organizations

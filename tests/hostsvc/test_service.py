@@ -10,7 +10,7 @@ import pytest
 
 from hostsvc import service as service_module
 from hostsvc.config import Config, ConfigError, DatabaseChoice, ServerSettings
-from hostsvc.end_request import EndRequest
+from hostsvc.process_end import EndRequest
 from hostsvc.service import Service, open_service
 from supervisors.settings import RunSettings
 from web.ports import Readiness, ServiceState

@@ -1,5 +1,7 @@
-"""Descriptors: the standard streams, the limit of open files, and the connections that it leaves room for."""
+"""What this process takes from the operating system: standard streams, descriptors and memory."""
 
+import ctypes
+import gc
 import os
 import resource
 import sys
@@ -16,6 +18,13 @@ RESERVED = (
 PER_RUN = 4  # a model call, or the pipes of a process and of its keeper
 
 log = structlog.get_logger()
+
+ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
+LARGE_BYTES = 131_072
+
+# Parameters of mallopt, from malloc.h of the GNU C library.
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
 
 
 def open_missing_streams() -> None:
@@ -60,3 +69,24 @@ def connections_within(descriptors: int, config: Config) -> int:
     """Return how many connections leave enough for the database and for runs; at least a quarter of all."""
     reserved = RESERVED + config.database.pool_size + PER_RUN * config.runs.max_concurrent
     return max(descriptors - reserved, descriptors // 4)
+
+
+def tune_garbage_collection() -> None:
+    """Exclude the objects alive now from collections, and collect seldom: requests leave few cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
+
+
+def return_large_blocks() -> bool:
+    """Make the C library return each large block to the system when it is freed.
+
+    By default the GNU C library stops doing so once the first large block is freed: it raises its threshold
+    to the size of that block. Then texts of a megabyte leave holes among small ones, and the memory of the
+    process stays at its peak. Return False if the C library is another one, which may need no such setting.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(M_MMAP_THRESHOLD, LARGE_BYTES) and mallopt(M_TRIM_THRESHOLD, LARGE_BYTES))

@@ -1,6 +1,9 @@
-"""The limit of open files, and the connections it leaves room for."""
+"""The limit of open files, the connections that it leaves room for, and the memory of the process."""
 
+import gc
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -8,7 +11,34 @@ import pytest
 from structlog.testing import capture_logs
 
 from hostsvc.config import Config, ServerSettings
-from hostsvc.descriptors import connection_settings, connections_within, raise_descriptor_limit
+from hostsvc.operating_system import (
+    ALLOCATIONS_BETWEEN_COLLECTIONS,
+    connection_settings,
+    connections_within,
+    raise_descriptor_limit,
+    tune_garbage_collection,
+)
+
+MAX_LEFT_BYTES = 20 << 20
+
+# Between two long texts stands a short one that stays, so that the heap could not shrink.
+LEAVE_HOLES = """
+from hostsvc.operating_system import return_large_blocks
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+if not return_large_blocks():
+    raise SystemExit(2)
+bytes(1_100_000)  # the first large block that is freed
+before = resident()
+long, short = [], []
+for _ in range(100):
+    long.append(b"x" * 1_000_000)
+    short.append(b"x" * 5_000)
+del long
+print(resident() - before)
+"""
 
 
 @pytest.fixture
@@ -49,3 +79,21 @@ def test_only_https_addresses_get_strict_transport_security() -> None:
     for base_url, is_https in (("https://a.example", True), ("http://a.example", False), ("", False)):
         config = replace(Config(), server=ServerSettings(base_url=base_url))
         assert connection_settings(config, 65_536).is_https is is_https
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_freed_texts_leave_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVE_HOLES], capture_output=True, text=True, check=False)
+    if done.returncode == 2:
+        pytest.skip("the C library has no mallopt")
+    assert int(done.stdout) < MAX_LEFT_BYTES, done.stderr
+
+
+def test_garbage_collection_is_seldom() -> None:
+    before = gc.get_threshold()
+    try:
+        tune_garbage_collection()
+        assert gc.get_threshold()[0] == ALLOCATIONS_BETWEEN_COLLECTIONS
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -1,0 +1,61 @@
+"""The end of the process: the first signal begins it, the second one hurries it, a slow one is forced."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from time import monotonic
+
+import pytest
+from structlog.testing import capture_logs
+
+from hostsvc.process_end import EXIT_CODE, end_on_signals, force_end_after
+
+NEVER_CLOSES = """
+import asyncio
+from hostsvc.process_end import force_end_after
+
+async def close():
+    force_end_after(0.05, "another instance leads")
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(3600)
+
+asyncio.run(close())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_first_signal_requests_the_end_second_hurries_it(number: signal.Signals) -> None:
+    with capture_logs() as logged:
+        end = end_on_signals()
+        async with asyncio.timeout(5):
+            os.kill(os.getpid(), number)
+            await end.requested.wait()
+            assert not end.hurried.is_set()
+            os.kill(os.getpid(), number)
+            await end.hurried.wait()
+    for end_signal in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(end_signal)
+    assert [(line["event"], line["signal"], line["again"]) for line in logged] == [
+        ("end requested", number.name, False),
+        ("end requested", number.name, True),
+    ]
+
+
+def test_process_that_closes_too_slowly_ends() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", NEVER_CLOSES], stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == EXIT_CODE
+    assert "another instance leads" in ended.stdout
+
+
+def test_cancelled_end_does_not_come() -> None:
+    timer = force_end_after(0.05, "another instance leads")
+    timer.cancel()
+    began = monotonic()
+    timer.join()
+    assert monotonic() - began < 5
