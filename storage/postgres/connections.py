@@ -5,12 +5,12 @@ does not answer leaves time for the next. asyncpg and libpq would both give a si
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from random import uniform
 from select import POLLIN, poll
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -36,6 +36,7 @@ from storage.postgres.json_values import from_json, to_json
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
+Opened = TypeVar("Opened")
 
 # The origin switches off the triggers for other programs; it is set at connect because a later SET would not
 # survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
@@ -170,35 +171,42 @@ def host_of(url: str) -> str:
     return parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "") or "localhost"
 
 
-@contextmanager
-def check_url() -> Iterator[None]:
-    """Raise DatabaseRefused if the block cannot parse the URL."""
+async def connect_to_first_host(url: str, connect: Callable[[str], Awaitable[Opened]]) -> Opened:
+    """Return the connection that `connect` makes to the first host of the URL that takes writes.
+
+    `connect` gets the URL with this host alone, and raises DatabaseUnavailable.
+    """
     try:
-        yield
+        urls = host_urls(url)
     except ValueError as error:
         raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
+    failures = []
+    for host_url in urls:
+        try:
+            with translated():
+                async with asyncio.timeout(HOST_TIMEOUT_SECONDS if urls[1:] else CONNECT_TIMEOUT_SECONDS):
+                    return await connect(host_url)
+        except DatabaseUnavailable as error:
+            if len(urls) == 1:
+                raise
+            failures.append(f"{host_of(host_url)}: {error}")
+    raise DatabaseUnavailable(f"no host of the database takes writes: {'; '.join(failures)}")
 
 
 async def open_connection(url: str, **options: Any) -> Any:
     """Return an asyncpg connection to the first host of the URL that takes writes."""
-    with check_url():
-        urls = host_urls(url)
-        if len(urls) == 1:
-            options = {"timeout": CONNECT_TIMEOUT_SECONDS} | options
-            try:
-                return await asyncpg.connect(url, target_session_attrs=WRITABLE, **options)
-            except TimeoutError:
-                raise
-            except OSError as error:
-                raise DatabaseUnavailable(failure_reason(error, host_of(url))) from error
-        failures = []
-        for host_url in urls:
-            try:
-                async with asyncio.timeout(HOST_TIMEOUT_SECONDS):
-                    return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
-            except (*_UNAVAILABLE, asyncpg.InternalClientError) as error:
-                failures.append(f"{host_of(host_url)}: {failure_reason(error)}")
-        raise DatabaseUnavailable(f"no host of the database takes writes: {'; '.join(failures)}")
+
+    async def connect(host_url: str) -> Any:
+        try:
+            return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
+        except ValueError as error:
+            raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
+        except _READ_ONLY:
+            raise
+        except (OSError, asyncpg.InternalClientError) as error:
+            raise DatabaseUnavailable(failure_reason(error, host_of(host_url))) from error
+
+    return await connect_to_first_host(url, connect)
 
 
 @asynccontextmanager
