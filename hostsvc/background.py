@@ -40,6 +40,7 @@ STUCK_CHECK_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
 PROBE_PAUSE_SECONDS = 0.25
 RENEWAL_SECONDS = 5.0
+CATCH_UP_SECONDS = 1.0  # minimum interval of the checks of all agents, however often the doorbell rings
 WATCH_SECONDS = 0.5
 MATCH_RETRY_SECONDS = 0.5
 
@@ -60,6 +61,11 @@ class MaintenanceService:
 def database_watch_service(watch: DatabaseWatch) -> MaintenanceService:
     """Build the maintenance service that a standby needs as well."""
     return MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
+
+
+def catch_up_service(catch_up: Callable[[], Awaitable[None]]) -> MaintenanceService:
+    """Build the maintenance service that checks all agents after rings of the doorbell may have been lost."""
+    return MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS)
 
 
 def maintenance_services(

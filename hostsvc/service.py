@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
-from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
+from hostsvc.background import catch_up_service, database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.database import (
     encryption_notice,
@@ -34,9 +34,9 @@ from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from storage.encryption import SecretCipher
 from storage.errors import LeadershipLost, StorageError
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.leadership import Leadership, Report, has_leader, lead
+from storage.postgres.doorbell import Doorbell
+from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate
-from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
@@ -73,7 +73,7 @@ class Service:
     base_url: str
     operator_token: str
     leadership: Leadership
-    doorbell: NotifyListener
+    doorbell: Doorbell
     registry: Registry
     stuck_agents: StuckAgentWatch
     writes: WriteProbe
@@ -263,6 +263,14 @@ async def _open_leader(
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
         registry.tell_all(agent_ids, signal)
 
+    def on_ring(agent_ids: Sequence[UUID]) -> None:
+        storage.events.announce()
+        on_commit(agent_ids)
+
+    async def check_all_agents() -> None:
+        storage.events.announce()
+        await scan.run_once()
+
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool_settings = config.database.pool_settings(database)
     pool = await enter(open_pool(pool_settings, epoch=leadership.epoch, leads=leadership.is_held))
@@ -272,7 +280,6 @@ async def _open_leader(
     writes = WriteProbe(storage.instance, clock, watch)
     pool.on_failure = writes.suspect
     leadership.report = partial(writes.report_connection, Part.LEAD)
-    report_doorbell = partial(writes.report_connection, Part.DOORBELL)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
@@ -282,7 +289,8 @@ async def _open_leader(
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = await enter(_open_doorbell(database, storage, on_commit, scan, clock, report_doorbell))
+    doorbell = Doorbell(on_ring, clock.now, partial(writes.report_connection, Part.DOORBELL))
+    await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
     service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes, feed)
@@ -291,26 +299,11 @@ async def _open_leader(
     services = maintenance_services(
         config, storage, registry, scan, webhooks, stuck_agents, writes, feed, service.may_start_runs, clock
     )
-    await enter(run_maintenance(services, clock))
+    catch_up = catch_up_service(partial(doorbell.catch_up, check_all_agents))
+    await enter(run_maintenance([*services, catch_up], clock))
     app = build_application(config, settings, storage, registry, execution, feed, clock, service)
     await enter(serve_app(app))
     return service
-
-
-def _open_doorbell(
-    database: str, storage: Storage, on_commit: Tell, scan: DueScan, clock: Clock, report: Report
-) -> AbstractAsyncContextManager[NotifyListener]:
-    """Open the listener for what other programs write: notifications, and the events of all changes."""
-
-    def on_ring(agent_ids: Sequence[UUID]) -> None:
-        storage.events.announce()
-        on_commit(agent_ids)
-
-    async def catch_up() -> None:
-        storage.events.announce()
-        await scan.run_once()
-
-    return open_notify_listener(database, on_ring, catch_up, clock, report)
 
 
 def _build_storage(

@@ -83,7 +83,7 @@ _SERVER_CLOSING = (
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated(address: str = "the server") -> Iterator[None]:
     """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
     try:
         yield
@@ -103,7 +103,7 @@ def translated() -> Iterator[None]:
     except TimeoutError as error:
         raise NoAnswer(failure_reason(error)) from error
     except _UNAVAILABLE as error:
-        raise DatabaseUnavailable(failure_reason(error)) from error
+        raise DatabaseUnavailable(failure_reason(error, address)) from error
 
 
 @contextmanager
@@ -183,7 +183,7 @@ async def connect_to_first_host(url: str, connect: Callable[[str], Awaitable[Ope
     failures = []
     for host_url in urls:
         try:
-            with translated():
+            with translated(host_of(host_url)):
                 async with asyncio.timeout(HOST_TIMEOUT_SECONDS if urls[1:] else CONNECT_TIMEOUT_SECONDS):
                     return await connect(host_url)
         except DatabaseUnavailable as error:
@@ -201,10 +201,10 @@ async def open_connection(url: str, **options: Any) -> Any:
             return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
         except ValueError as error:
             raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
-        except _READ_ONLY:
+        except asyncpg.TargetServerAttributeNotMatched:
             raise
-        except (OSError, asyncpg.InternalClientError) as error:
-            raise DatabaseUnavailable(failure_reason(error, host_of(host_url))) from error
+        except asyncpg.InternalClientError as error:
+            raise DatabaseUnavailable(failure_reason(error)) from error
 
     return await connect_to_first_host(url, connect)
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import partial
 from uuid import UUID, uuid4
 
 import aiopg
@@ -78,10 +77,9 @@ class Doorbell:
             try:
                 connection = await connect_to_first_host(url, _connect)
                 await self._listen(connection, sleep)
-            except (StorageError, psycopg2.Error) as error:
-                self._disconnect(error)
             except Exception as error:  # the outermost edge of the task
-                _log.exception("the doorbell crashed")
+                if not isinstance(error, StorageError | psycopg2.Error):
+                    _log.exception("the doorbell crashed")
                 self._disconnect(error)
             await sleep(RECONNECT_SECONDS)
 
@@ -101,8 +99,8 @@ class Doorbell:
         It is closed at any end: aiopg raises CancelledError even if the server cancelled a statement.
         """
         late = DatabaseUnavailable(f"it did not hear its own probe within {ANSWER_SECONDS:g} s")
-        limit = partial(asyncio.get_running_loop().call_later, ANSWER_SECONDS, connection.notifies.close, late)
-        deadline = limit()
+        call_later = asyncio.get_running_loop().call_later
+        deadline = call_later(ANSWER_SECONDS, connection.notifies.close, late)
         try:
             async with connection.cursor() as cursor:
                 await cursor.execute(LISTEN)
@@ -114,7 +112,7 @@ class Doorbell:
                     deadline.cancel()
                     self._connect()
                     await sleep(PROBE_SECONDS)
-                    deadline = limit()
+                    deadline = call_later(ANSWER_SECONDS, connection.notifies.close, late)
         except psycopg2.Error as error:
             connection.notifies.close(error)
         finally:
@@ -179,5 +177,5 @@ async def _connect(url: str) -> aiopg.Connection:
         )
     except psycopg2.ProgrammingError as error:
         raise DatabaseRefused(f"the database URL cannot be used: {' '.join(str(error).split())}") from error
-    except (psycopg2.Error, OSError) as error:
+    except psycopg2.Error as error:
         raise DatabaseUnavailable(failure_reason(error, host_of(url))) from error

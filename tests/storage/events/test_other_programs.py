@@ -10,7 +10,7 @@ import pytest
 from storage.agents.agents import Agents
 from storage.ids import new_id
 from storage.model import Agent
-from storage.postgres.notify_listener import EVENTS
+from storage.postgres.doorbell import EVENTS
 from storage.postgres.pool import Pool
 from tests.storage.events.log import connected
 from tests.storage.events.recorded import forget_events, list_events, logged

@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 from psycopg2.extras import RealDictCursor
 
-from storage.postgres.notify_listener import parse_ring
+from storage.postgres.doorbell import parse_ring
 from storage.postgres.pool import Pool
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)

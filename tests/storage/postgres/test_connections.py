@@ -16,7 +16,8 @@ from storage.errors import (
     RowLocked,
 )
 from storage.postgres.connections import connect, host_urls, translated
-from storage.postgres.libpq import connect_by_libpq
+from storage.postgres.doorbell import Doorbell
+from supervisors.clock import SystemClock
 from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.read_only import read_only_database
 
@@ -63,14 +64,11 @@ async def test_host_that_refuses_or_keeps_silent_is_passed_over(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.postgres.connections.HOST_TIMEOUT_SECONDS", 0.3)
-    monkeypatch.setattr("storage.postgres.libpq.HOST_TIMEOUT_SECONDS", 0.3)
     async with relay(database_url) as (in_between, url), silent_server() as silent:
         url = url.replace("@", f"@127.0.0.2:{in_between.port},127.0.0.1:{silent},")
         async with connect(url) as connection:
             assert await connection.fetchval("SELECT 1") == 1
-        async with connect_by_libpq(url) as by_libpq, by_libpq.cursor() as cursor:
-            await cursor.execute("SELECT 1")
-        assert in_between.connections == 2
+        assert in_between.connections == 1
 
 
 async def test_error_names_every_host_and_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +89,9 @@ async def test_read_only_database_is_not_connected(database_url: str) -> None:
         with pytest.raises(DatabaseReadOnly, match="standby or allows reads only"):
             async with connect(database_url):
                 pass
+        doorbell = Doorbell(lambda _: None, SystemClock().now, lambda _: None)
         with pytest.raises(DatabaseUnavailable, match="standby or allows reads only"):
-            async with connect_by_libpq(database_url):
+            async with doorbell.listening(database_url, SystemClock().sleep):
                 pass
 
 

@@ -1,19 +1,22 @@
 """The doorbell: it hears rows of other programs at once, on connections that may die at any time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
 import aiopg
 import pytest
+import uvloop
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from storage.errors import DatabaseUnavailable
-from storage.postgres.notify_listener import NotifyListener, open_notify_listener, parse_ring
+from storage.errors import DatabaseRefused, DatabaseUnavailable
+from storage.postgres.doorbell import Doorbell, parse_ring
+from storage.postgres.leadership import Sleep
 from supervisors.clock import SystemClock
+from supervisors.maintenance.loop import repeat
 from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
@@ -41,22 +44,17 @@ CANCEL_LISTENER_OFTEN = """
 """
 
 
-class HastyClock(SystemClock):
-    """Sleeps a fiftieth of the requested time."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / 50)
+async def sleep_briefly(seconds: float) -> None:
+    """Sleep a fiftieth of the time."""
+    await SystemClock().sleep(seconds / 50)
 
 
-class RestlessClock(SystemClock):
-    """Never sleeps."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(0)
+async def sleep_never(_: float) -> None:
+    await SystemClock().sleep(0)
 
 
 class RingLog:
-    """Records the rings and catch-ups of a listener."""
+    """Records the rings and catch-ups of a doorbell."""
 
     def __init__(self) -> None:
         self.rings: list[list[UUID]] = []
@@ -85,10 +83,18 @@ class RingLog:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[tuple[NotifyListener, RingLog]]:
+async def listening(url: str, sleep: Sleep = sleep_briefly) -> AsyncIterator[tuple[Doorbell, RingLog]]:
     log = RingLog()
-    async with open_notify_listener(url, log.on_ring, log.catch_up, HastyClock()) as listener:
-        yield listener, log
+    doorbell = Doorbell(log.on_ring, SystemClock().now, lambda _: None)
+    async with doorbell.listening(url, sleep):
+        catching_up = asyncio.create_task(
+            repeat("catch-up", partial(doorbell.catch_up, log.catch_up), 0.02, SystemClock())
+        )
+        try:
+            yield doorbell, log
+        finally:
+            catching_up.cancel()
+            await asyncio.wait({catching_up})
 
 
 async def run(url: str, sql: str, *args: Any) -> None:
@@ -112,14 +118,6 @@ async def until(condition: Callable[[], object], description: str) -> None:
         raise AssertionError(f"waited {PATIENCE_SECONDS} s in vain for {description}") from None
 
 
-async def back_after(listener: NotifyListener, heard_at: datetime | None) -> None:
-    """Wait until it listens on a connection made after it last heard something, at `heard_at`."""
-    await until(
-        lambda: listener.away_since is None and listener.last_heard_at != heard_at,
-        "the listener to be connected again",
-    )
-
-
 def test_agents_named_reads_ids_or_nothing() -> None:
     one, other = uuid4(), uuid4()
     assert parse_ring(f"{one}") == [one]
@@ -129,8 +127,8 @@ def test_agents_named_reads_ids_or_nothing() -> None:
 
 
 async def test_row_of_another_program_rings_for_its_agent(database_url: str) -> None:
-    async with listening(database_url) as (listener, log):
-        assert (listener.away_since, listener.last_heard_at is not None) == (None, True)
+    async with listening(database_url) as (doorbell, log):
+        assert doorbell.away_since is None
         await run(database_url, AGENTS, 1)
         await run(database_url, ONE_FOR_EACH_AGENT)
         await until(lambda: log.rings, "a ring")
@@ -179,7 +177,7 @@ async def test_many_nameless_rings_cause_few_catch_ups(
 
 
 async def test_lost_connection_is_replaced_and_caught_up(database_url: str) -> None:
-    async with listening(database_url) as (listener, log):
+    async with listening(database_url) as (doorbell, log):
         agent_id = uuid4()
 
         async def ring() -> None:
@@ -190,38 +188,37 @@ async def test_lost_connection_is_replaced_and_caught_up(database_url: str) -> N
             await run(database_url, END_LISTENER)
             await until(lambda: log.catch_ups == attempt, "a catch-up")  # noqa: B023
             await until(lambda: len(log.rings) == attempt, "a row written during the catch-up")  # noqa: B023
-            assert listener.away_since is None
-        assert "the server" in listener.reason
+            assert doorbell.away_since is None
+        assert "the server" in doorbell.reason
 
 
 async def test_disconnected_listener_tells_since_when_and_why(own_server: EmbeddedPostgres) -> None:
     url = await asyncio.to_thread(own_server.start)
-    async with listening(url) as (listener, log):
+    async with listening(url) as (doorbell, log):
         before = SystemClock().now()
         await asyncio.to_thread(own_server.stop)
-        await until(lambda: listener.away_since, "the loss of the connection")
-        away_since = listener.away_since
+        await until(lambda: doorbell.away_since, "the loss of the connection")
+        away_since = doorbell.away_since
         assert away_since is not None
         assert before <= away_since <= SystemClock().now()
-        await until(lambda: "there is no server at /" in listener.reason, "a failed attempt to connect")
-        assert listener.away_since == away_since
+        await until(lambda: "there is no server at /" in doorbell.reason, "a failed attempt to connect")
+        assert doorbell.away_since == away_since
         assert log.catch_ups == 0
 
         await asyncio.to_thread(own_server.start)
         await until(lambda: log.catch_ups == 1, "a catch-up")
-        assert listener.away_since is None
+        assert doorbell.away_since is None
         agent_id = uuid4()
         await run(url, "SELECT pg_notify('hostsvc_doorbell', %s)", str(agent_id))
         await until(lambda: log.agents == {agent_id}, "a ring")
 
 
 async def test_silent_connection_is_detected_and_replaced(database_url: str) -> None:
-    async with relay(database_url) as (in_between, url), listening(url) as (listener, log):
+    async with relay(database_url) as (in_between, url), listening(url) as (doorbell, log):
         in_between.fall_silent()
         await until(lambda: log.catch_ups, "a catch-up")
-        assert in_between.connections == 2
-        assert listener.reason == "it did not hear its own probe within 3 s"
-        await back_after(listener, None)
+        assert doorbell.reason == "it did not hear its own probe within 3 s"
+        await until(lambda: doorbell.away_since is None, "the new connection")
 
 
 async def test_failed_catch_up_is_retried(database_url: str) -> None:
@@ -232,16 +229,13 @@ async def test_failed_catch_up_is_retried(database_url: str) -> None:
         assert log.failures_ahead == 0
 
 
-async def test_listener_survives_statements_cancelled_by_the_server(database_url: str) -> None:
-    log = RingLog()
-    async with open_notify_listener(database_url, log.on_ring, log.catch_up, RestlessClock()) as listener:
+async def test_doorbell_survives_statements_cancelled_by_the_server(database_url: str) -> None:
+    async with listening(database_url, sleep_never) as (doorbell, log):
         async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while (
-                    not log.catch_ups
-                ):  # it runs one statement after another, so one of many cancels will hit
+                while not log.catch_ups:  # one statement follows another, so one of many cancels will hit
                     await cursor.execute(CANCEL_LISTENER_OFTEN)
-        await back_after(listener, listener.last_heard_at)
+        await until(lambda: doorbell.away_since is None, "the new connection")
         agent_id = uuid4()
         await run(database_url, "SELECT pg_notify('hostsvc_doorbell', %s)", str(agent_id))
         await until(lambda: log.agents == {agent_id}, "a ring")
@@ -258,11 +252,49 @@ async def test_failed_first_connection_is_an_error(database_url: str) -> None:
 
 
 async def test_closing_at_any_moment_leaves_no_task(database_url: str) -> None:
-    tasks, log = asyncio.all_tasks(), RingLog()
+    tasks = asyncio.all_tasks()
     for attempt in range(60):
-        async with (
-            asyncio.timeout(PATIENCE_SECONDS),
-            open_notify_listener(database_url, log.on_ring, log.catch_up, RestlessClock()),
-        ):
+        async with asyncio.timeout(PATIENCE_SECONDS), listening(database_url, sleep_never):
             await SystemClock().sleep(attempt / 15_000)  # in the middle of one of its probes
         assert asyncio.all_tasks() == tasks
+
+
+@pytest.mark.parametrize("first_host", ["127.0.0.2:{port},", "127.0.0.2:{port},localhost:{port},"])
+async def test_hosts_are_tried_in_turn(database_url: str, first_host: str) -> None:
+    async with relay(database_url) as (in_between, url):
+        hosts = first_host.format(port=in_between.port)
+        async with listening(url.replace("@", f"@{hosts}")):
+            assert in_between.connections == 2, "one that is accepted, and one through it"
+
+
+async def test_hostaddr_is_used_without_lookup(database_url: str) -> None:
+    async with relay(database_url) as (_, url):
+        url = url.replace("127.0.0.1", "no-such-host.invalid")
+        async with listening(f"{url}&hostaddr=127.0.0.1"):
+            pass
+
+
+async def test_unknown_url_parameter_is_refused(database_url: str) -> None:
+    with pytest.raises(DatabaseRefused, match=r"the database URL cannot be used: .*no_such_thing"):
+        async with listening(f"{database_url}&no_such_thing=1"):
+            pass
+
+
+@pytest.mark.parametrize("loop", [asyncio.run, uvloop.run])
+def test_doorbell_connects_after_refused_attempts(
+    own_server: EmbeddedPostgres, loop: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    """On both event loops: libpq closes the sockets of failed connections while the loop watches them."""
+    own_server_url = own_server.start()
+
+    async def outage() -> None:
+        async with relay(own_server_url) as (in_between, url), listening(url) as (doorbell, log):
+            for _ in range(3):
+                await in_between.refuse()
+                await until(lambda: doorbell.away_since, "the loss of the connection")
+                await SystemClock().sleep(0.05)  # some attempts
+                await in_between.accept()
+                catch_ups = log.catch_ups
+                await until(lambda: log.catch_ups > catch_ups, "a catch-up")  # noqa: B023
+
+    loop(outage())

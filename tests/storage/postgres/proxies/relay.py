@@ -18,12 +18,32 @@ class Relay:
         self._open: set[asyncio.Task[None]] = set()
         self._silenced: set[asyncio.StreamReader] = set()
         self._readers: set[asyncio.StreamReader] = set()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def accept(self) -> None:
+        """Accept connections, on the same port as before if there was one."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def refuse(self) -> None:
+        """Close all connections, and refuse new ones."""
+        assert self._server is not None
+        self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def fall_silent(self) -> None:
         """Stop forwarding on the present connections, without closing them."""
         self._silenced |= self._readers
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
@@ -35,11 +55,6 @@ class Relay:
                 group.create_task(self._forward(server_reader, writer))
         finally:
             self._open.discard(task)
-
-    async def close(self) -> None:
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._readers.add(reader)
@@ -58,17 +73,8 @@ async def relay(database_url: str) -> AsyncIterator[tuple[Relay, str]]:
     """Yield a relay to the server of `database_url`, which must be on a Unix socket, and the relay's URL."""
     url = urlsplit(database_url)
     in_between = Relay(f"{parse_qs(url.query)['host'][0]}/{_SOCKET_NAME}")
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(in_between.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    in_between.port = server.sockets[0].getsockname()[1]
+    await in_between.accept()
     try:
         yield in_between, f"postgresql://postgres@127.0.0.1:{in_between.port}{url.path}?sslmode=disable"
     finally:
-        server.close()
-        await in_between.close()
+        await in_between.refuse()
