@@ -1,9 +1,7 @@
-"""Fixtures for commands: a data directory, and the logging configuration as it was before."""
+"""Fixtures for commands: a shell, and the logging configuration as it was before."""
 
 import logging
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import structlog
@@ -15,14 +13,6 @@ from tests.hostsvc.cli.shell import Shell
 @pytest.fixture
 def shell(fork_server: ForkServer | None) -> Shell:
     return Shell(fork_server)
-
-
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """A directory outside of pytest's own, which a server started by root may not enter."""
-    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
-        Path(directory).chmod(0o711)  # otherwise the service has to, and warns of it
-        yield Path(directory)
 
 
 @pytest.fixture(autouse=True)
