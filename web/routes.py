@@ -1,10 +1,10 @@
-"""The rows of the route table, from which the router and the API document are built."""
+"""Routes: declared above their handlers; the router and the API document are built from them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -41,14 +41,13 @@ class Route(ABC):
     method: str
     path: str
     handler: Callable[..., Awaitable[web.StreamResponse]]
-    summary: str
     _: KW_ONLY
     status: int = 200  # of a success
     answer: Any = None  # the type of the response body, None without one
     stream: Any = None  # the type of the JSON in each event, if the answer may also be a stream
     body: Schema | None = None
     query: Schema | None = None
-    refusals: frozenset[int] = frozenset()  # statuses beyond those that follow from the other fields
+    refusals: Set[int] = frozenset()  # statuses beyond those that follow from the other fields
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
     idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
@@ -156,3 +155,51 @@ class OperatorRoute(Route):
         else:
             self.authenticate(request)
         return ()
+
+
+ROUTES_FOR: dict[Access, type[Route]] = {
+    Access.ANYONE: PublicRoute,
+    Access.CALLERS: CallerRoute,
+    Access.OPERATORS: OperatorRoute,
+}
+AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[web.StreamResponse]])
+
+
+class Routes(list[Route]):
+    """The routes of a module, each declared above its handler:
+
+        @routes.get("/api/defaults/contacts/{id}/", answer=ContactResponse)
+        async def get_contact(request: web.Request, caller: Caller) -> web.Response:
+
+    The name and the docstring of the handler describe it in the API document. The options are the fields of
+    `Route` and of the class for the `access`, which an option can change for one route.
+    """
+
+    def __init__(self, access: Access = Access.CALLERS) -> None:
+        super().__init__()
+        self._access = access
+
+    def get(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        return self._route("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        return self._route("POST", path, **options)
+
+    def create(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        """Declare a POST that creates something: once, if it is repeated with an Idempotency-Key."""
+        return self._route("POST", path, status=201, idempotent=True, **options)
+
+    def patch(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        return self._route("PATCH", path, **options)
+
+    def delete(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        return self._route("DELETE", path, status=204, **options)
+
+    def _route(self, method: str, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        route = ROUTES_FOR[options.pop("access", self._access)]
+
+        def add(handler: AnyHandler) -> AnyHandler:
+            self.append(route(method, path, handler, **options))
+            return handler
+
+        return add

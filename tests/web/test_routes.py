@@ -33,30 +33,30 @@ def refuse(request: web.Request) -> None:
 
 
 def test_constructors_name_whom_routes_answer() -> None:
-    assert PublicRoute("GET", "/", answer, "Read").access is Access.ANYONE
-    assert CallerRoute("GET", "/", answer_caller, "Read").access is Access.CALLERS
-    assert OperatorRoute("GET", "/", answer, "Read").access is Access.OPERATORS
+    assert PublicRoute("GET", "/", answer).access is Access.ANYONE
+    assert CallerRoute("GET", "/", answer_caller).access is Access.CALLERS
+    assert OperatorRoute("GET", "/", answer).access is Access.OPERATORS
 
 
 async def test_open_route_answers_without_credential() -> None:
-    route = PublicRoute("GET", "/", answer, "Read")
+    route = PublicRoute("GET", "/", answer)
     assert await route.endpoint()(a_request()) is ANSWER
 
 
 async def test_caller_route_refuses_missing_credential() -> None:
-    route = CallerRoute("GET", "/", answer_caller, "Read", idempotent=True)
+    route = CallerRoute("GET", "/", answer_caller, idempotent=True)
     with pytest.raises(NotAuthenticated):
         await route.endpoint()(a_request())
 
 
 async def test_operator_route_asks_its_own_check() -> None:
-    open_route = OperatorRoute("GET", "/", answer, "Read", authenticate=lambda request: None)
+    open_route = OperatorRoute("GET", "/", answer, authenticate=lambda request: None)
     assert await open_route.endpoint()(a_request()) is ANSWER
-    closed = OperatorRoute("GET", "/", answer, "Read", authenticate=refuse)
+    closed = OperatorRoute("GET", "/", answer, authenticate=refuse)
     with pytest.raises(NotAuthenticated):
         await closed.endpoint()(a_request())
 
 
 def test_only_patch_has_partial_body() -> None:
-    partial = {method: PublicRoute(method, "/", answer, "").partial for method in ("GET", "POST", "PATCH")}
+    partial = {method: PublicRoute(method, "/", answer).partial for method in ("GET", "POST", "PATCH")}
     assert partial == {"GET": False, "POST": False, "PATCH": True}

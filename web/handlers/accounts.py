@@ -20,7 +20,7 @@ from web.credentials.throttle import AttemptKind
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.json import json_response
 from web.request.parsing import read_body
-from web.routes import CallerRoute, PublicRoute
+from web.routes import Access, Routes
 from web.schemas.accounts import (
     CallerResponse,
     CredentialKind,
@@ -36,6 +36,8 @@ from web.schemas.accounts import (
     serialize_user,
 )
 
+routes = Routes()
+
 SIGNUP = SignupBody()
 LOGIN = LoginBody()
 PASSWORD_CHANGE = PasswordChangeBody()
@@ -44,6 +46,14 @@ MAX_ORGANIZATIONS = 500  # organizations that the answer to a log-in names; a li
 WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
+@routes.post(
+    "/api/organizations/auth/signup/",
+    access=Access.ANYONE,
+    status=201,
+    answer=SignedUpResponse,
+    body=SIGNUP,
+    refusals={403, 429},
+)
 async def sign_up(request: web.Request) -> web.Response:
     """Create a user who owns a new organization, and return a token for the user.
 
@@ -74,6 +84,13 @@ async def sign_up(request: web.Request) -> web.Response:
     return json_response(answer, status=201)
 
 
+@routes.post(
+    "/api/organizations/auth/login/",
+    access=Access.ANYONE,
+    answer=LoggedInResponse,
+    body=LOGIN,
+    refusals={401, 429},
+)
 async def log_in(request: web.Request) -> web.Response:
     """Return a token for a user; earlier tokens stay valid.
 
@@ -96,6 +113,7 @@ async def log_in(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
+@routes.get("/api/organizations/auth/me/", answer=CallerResponse, refusals={404})
 async def get_caller(request: web.Request, caller: Caller) -> web.Response:
     """Return who calls: the user or the API key, and its organizations with its role in each.
 
@@ -128,12 +146,16 @@ async def _key_answer(storage: Storage, caller: Caller) -> CallerResponse:
     }
 
 
+@routes.post("/api/organizations/auth/logout/", status=204)
 async def log_out(request: web.Request, caller: Caller) -> web.Response:
     """Revoke all tokens of the user, including this one. An API key is refused with 403."""
     await request.app[STORAGE].accounts.revoke_tokens(caller.require_user())
     return web.Response(status=204)
 
 
+@routes.post(
+    "/api/organizations/auth/password/", answer=FreshTokenResponse, body=PASSWORD_CHANGE, refusals={429}
+)
 async def change_password(request: web.Request, caller: Caller) -> web.Response:
     """Change the password and revoke all tokens but the one in the answer.
 
@@ -155,6 +177,13 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
     return json_response(answer)
 
 
+@routes.post(
+    "/api/organizations/auth/reset/",
+    access=Access.ANYONE,
+    answer=FreshTokenResponse,
+    body=RESET,
+    refusals={429},
+)
 async def reset_password(request: web.Request) -> web.Response:
     """Set a new password by a code, and revoke all tokens but the one in the answer.
 
@@ -174,59 +203,3 @@ async def reset_password(request: web.Request) -> web.Response:
     await record_login(request, user.id)
     answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
     return json_response(answer)
-
-
-ROUTES = (
-    PublicRoute(
-        "POST",
-        "/api/organizations/auth/signup/",
-        sign_up,
-        "Sign up: a new user who owns a new organization",
-        status=201,
-        answer=SignedUpResponse,
-        body=SIGNUP,
-        refusals=frozenset({403, 429}),
-    ),
-    PublicRoute(
-        "POST",
-        "/api/organizations/auth/login/",
-        log_in,
-        "Log in: a token for an existing user",
-        answer=LoggedInResponse,
-        body=LOGIN,
-        refusals=frozenset({401, 429}),
-    ),
-    CallerRoute(
-        "GET",
-        "/api/organizations/auth/me/",
-        get_caller,
-        "Read who calls, and in which roles",
-        answer=CallerResponse,
-        refusals=frozenset({404}),
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/auth/logout/",
-        log_out,
-        "Log out: every token of the user stops working",
-        status=204,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/auth/password/",
-        change_password,
-        "Change the password; older tokens stop working",
-        answer=FreshTokenResponse,
-        body=PASSWORD_CHANGE,
-        refusals=frozenset({429}),
-    ),
-    PublicRoute(
-        "POST",
-        "/api/organizations/auth/reset/",
-        reset_password,
-        "Reset a lost password by the code that an operator has given",
-        answer=FreshTokenResponse,
-        body=RESET,
-        refusals=frozenset({429}),
-    ),
-)

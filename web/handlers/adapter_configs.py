@@ -21,7 +21,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.adapter_configs import (
     AdapterConfigBody,
     AdapterConfigChangesBody,
@@ -30,11 +30,14 @@ from web.schemas.adapter_configs import (
     serialize_adapter_config,
 )
 
+routes = Routes()
+
 BODY = AdapterConfigBody()
 CHANGES = AdapterConfigChangesBody()
 QUERY = AdapterConfigQuery()
 
 
+@routes.create("/api/toolbox/adapter-configs/", answer=AdapterConfigResponse, body=BODY)
 async def create_config(request: web.Request, caller: Caller) -> web.Response:
     """Create the config of an adapter for a template.
 
@@ -76,6 +79,7 @@ async def _check_config(request: web.Request, organization_id: UUID, adapter: Ad
         raise Invalid({"config": errors})
 
 
+@routes.get("/api/toolbox/adapter-configs/", answer=list[AdapterConfigResponse], query=QUERY)
 async def list_configs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the adapter configs of your organizations, newest first."""
     query = read_query(request, QUERY)
@@ -87,12 +91,14 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
     return await answer_list(request, query, Listing(fetch, serialize_adapter_config, find))
 
 
+@routes.get("/api/toolbox/adapter-configs/{id}/", answer=AdapterConfigResponse)
 async def get_config(request: web.Request, caller: Caller) -> web.Response:
     """Read one adapter config."""
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     return json_response(serialize_adapter_config(config))
 
 
+@routes.patch("/api/toolbox/adapter-configs/{id}/", answer=AdapterConfigResponse, body=CHANGES)
 async def change_config(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. Tool calls use them at once.
 
@@ -108,6 +114,7 @@ async def change_config(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_adapter_config(changed))
 
 
+@routes.delete("/api/toolbox/adapter-configs/{id}/")
 async def delete_config(request: web.Request, caller: Caller) -> web.Response:
     """Delete an adapter config. Tool calls then carry null as their config."""
     configs = request.app[STORAGE].adapter_configs
@@ -115,43 +122,3 @@ async def delete_config(request: web.Request, caller: Caller) -> web.Response:
     if not await configs.delete(config.id):
         raise NotFound
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/toolbox/adapter-configs/",
-        list_configs,
-        "List adapter configs",
-        answer=list[AdapterConfigResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/toolbox/adapter-configs/",
-        create_config,
-        "Create an adapter config",
-        status=201,
-        answer=AdapterConfigResponse,
-        body=BODY,
-        idempotent=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/toolbox/adapter-configs/{id}/",
-        get_config,
-        "Read an adapter config",
-        answer=AdapterConfigResponse,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/toolbox/adapter-configs/{id}/",
-        change_config,
-        "Change an adapter config",
-        answer=AdapterConfigResponse,
-        body=CHANGES,
-    ),
-    CallerRoute(
-        "DELETE", "/api/toolbox/adapter-configs/{id}/", delete_config, "Delete an adapter config", status=204
-    ),
-)

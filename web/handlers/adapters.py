@@ -18,13 +18,16 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.adapters import AdapterBody, AdapterQuery, AdapterResponse, serialize_adapter
+
+routes = Routes()
 
 BODY = AdapterBody()
 QUERY = AdapterQuery()
 
 
+@routes.create("/api/toolbox/adapters/", answer=AdapterResponse, body=BODY, by_header=True)
 async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Create a private adapter; only an operator can publish it. Add its tools afterwards."""
     organization_id = requested_organization(request, caller)
@@ -47,6 +50,7 @@ async def _check_schema(request: web.Request, organization_id: UUID, body: dict[
             raise Invalid({"config_schema": errors})
 
 
+@routes.get("/api/toolbox/adapters/", answer=list[AdapterResponse], query=QUERY)
 async def list_adapters(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List your own adapters and the public ones, newest first."""
     query = read_query(request, QUERY)
@@ -60,6 +64,7 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
     return await answer_list(request, query, Listing(fetch, serialize_adapter, find))
 
 
+@routes.get("/api/toolbox/adapters/{id}/", answer=AdapterResponse)
 async def get_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Read one adapter, of your own or public."""
     adapter = await load(request, request.app[STORAGE].adapters.get)
@@ -67,6 +72,7 @@ async def get_adapter(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_adapter(adapter))
 
 
+@routes.patch("/api/toolbox/adapters/{id}/", answer=AdapterResponse, body=BODY)
 async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains.
 
@@ -80,6 +86,7 @@ async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_adapter(changed))
 
 
+@routes.delete("/api/toolbox/adapters/{id}/")
 async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Delete an adapter with its tools and configs, and remove it from all agents."""
     adapters = request.app[STORAGE].adapters
@@ -87,42 +94,3 @@ async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
     if not await adapters.delete(adapter.id):
         raise NotFound
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/toolbox/adapters/",
-        list_adapters,
-        "List adapters",
-        answer=list[AdapterResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/toolbox/adapters/",
-        create_adapter,
-        "Create an adapter",
-        status=201,
-        answer=AdapterResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterResponse),
-    CallerRoute(
-        "PATCH",
-        "/api/toolbox/adapters/{id}/",
-        change_adapter,
-        "Change an adapter",
-        answer=AdapterResponse,
-        body=BODY,
-    ),
-    CallerRoute(
-        "DELETE",
-        "/api/toolbox/adapters/{id}/",
-        delete_adapter,
-        "Delete an adapter with its tools",
-        status=204,
-    ),
-)

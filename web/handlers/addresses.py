@@ -9,7 +9,9 @@ from web.app_keys import COLLECTIONS
 from web.handlers.console import CONSOLE
 from web.json import json_response
 from web.request.preferences import prefers_html
-from web.routes import Access, PublicRoute, Route
+from web.routes import Access, Route, Routes
+
+routes = Routes(Access.ANYONE)
 
 API = "/api/"
 VARY = {"Vary": "Accept"}
@@ -63,6 +65,7 @@ SERVICE_ADDRESSES: ServiceAddressesResponse = {
 }
 
 
+@routes.get("/", answer=ServiceAddressesResponse)
 async def get_service_addresses(request: web.Request) -> web.Response:
     """Return the paths at which people, programs and operators start.
 
@@ -73,6 +76,7 @@ async def get_service_addresses(request: web.Request) -> web.Response:
     return json_response(SERVICE_ADDRESSES, headers=VARY)
 
 
+@routes.get(API, answer=ApiAddressesResponse)
 async def get_api_addresses(request: web.Request) -> web.Response:
     """Return the paths of the API's documentation and of its lists."""
     addresses: ApiAddressesResponse = {
@@ -90,11 +94,3 @@ def collection_paths(routes: Iterable[Route]) -> tuple[str, ...]:
         for route in routes
         if route.method == "GET" and route.access is Access.CALLERS and "{" not in route.path
     )
-
-
-ROUTES = (
-    PublicRoute(
-        "GET", "/", get_service_addresses, "Addresses of the service", answer=ServiceAddressesResponse
-    ),
-    PublicRoute("GET", API, get_api_addresses, "Addresses of the API", answer=ApiAddressesResponse),
-)

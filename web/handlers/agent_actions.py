@@ -21,9 +21,11 @@ from web.errors import Invalid, TooManyRequests
 from web.fields import unknown_id
 from web.json import json_response
 from web.request.parsing import read_body
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.agent_actions import ActOnAgentsBody, AgentActionsResponse
 from web.schemas.agents import AgentFilterQuery
+
+routes = Routes()
 
 BODY = ActOnAgentsBody()
 NO_FILTERS = AgentFilterQuery().checked({})
@@ -33,6 +35,7 @@ NOT_FOUND = "There is no such agent."
 BUSY = "Too many actions on many agents are under way for this organization; try again later."
 
 
+@routes.post("/api/cloud/agents/actions/", answer=AgentActionsResponse, body=BODY, refusals={429})
 async def act_on_agents(request: web.Request, caller: Caller) -> web.Response:
     """Pause, resume, stop, archive, restore, clear or tag many agents: those given, or all that match.
 
@@ -166,16 +169,3 @@ def _serialize(result: ActionResult, would_change: int | None = None) -> AgentAc
         "undo": result.undo,
         "failures": [{"agent": agent_id, "error": error} for agent_id, error in result.failures.items()],
     }
-
-
-ROUTES = (
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/actions/",
-        act_on_agents,
-        "Act on many agents",
-        answer=AgentActionsResponse,
-        body=BODY,
-        refusals=frozenset({429}),
-    ),
-)

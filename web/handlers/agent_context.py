@@ -6,10 +6,13 @@ from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_in_turn
 from web.app_keys import WAKES
 from web.json import json_response
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.agent_context import ContextResponse, serialize_context
 
+routes = Routes()
 
+
+@routes.get("/api/cloud/agents/{id}/context/", answer=ContextResponse, run_access=RunAccess.RUNNING)
 async def get_context(request: web.Request, caller: Caller) -> web.Response:
     """Read what the agent is told when it wakes: its notifications, conversations, core memory and last runs.
 
@@ -20,15 +23,3 @@ async def get_context(request: web.Request, caller: Caller) -> web.Response:
     agent = context.facts.agent
     caller.require_agent(agent.id, agent.organization_id)
     return json_response(serialize_context(context))
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/context/",
-        get_context,
-        "Read what an agent is told when it wakes",
-        answer=ContextResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-)

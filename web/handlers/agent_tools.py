@@ -15,7 +15,7 @@ from web.errors import NotFound
 from web.fields import printable
 from web.json import json_response
 from web.request.parsing import read_values
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.agent_tools import (
     AgentToolResponse,
     ToolCallBody,
@@ -25,9 +25,12 @@ from web.schemas.agent_tools import (
     serialize_agent_tool,
 )
 
+routes = Routes()
+
 BODY = ToolCallBody()
 
 
+@routes.get("/api/cloud/agents/{id}/tools/", answer=list[AgentToolResponse], run_access=RunAccess.RUNNING)
 async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response:
     """List the tools that the agent has now: built-in ones and those of its adapters.
 
@@ -38,6 +41,13 @@ async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response
     return json_response([serialize_agent_tool(definition) for definition in definitions])
 
 
+@routes.post(
+    "/api/cloud/agents/{id}/tools/{name}/",
+    answer=ToolCalledResponse,
+    body=BODY,
+    run_access=RunAccess.RUNNING,
+    refused=ToolRefusedResponse,
+)
 async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
     """Call a tool on behalf of an agent. The body holds the parameters by name.
 
@@ -70,25 +80,3 @@ async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:
     return await toolbox.use(
         tool, agent, run_id, request.app[REGISTRY].ask, parameters, caller=caller.identity
     )
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/tools/",
-        list_agent_tools,
-        "List the tools that an agent has",
-        answer=list[AgentToolResponse],
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/tools/{name}/",
-        call_agent_tool,
-        "Call a tool on behalf of an agent",
-        answer=ToolCalledResponse,
-        body=BODY,
-        run_access=RunAccess.RUNNING,
-        refused=ToolRefusedResponse,
-    ),
-)

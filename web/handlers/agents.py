@@ -31,7 +31,7 @@ from web.page_reader import Listing
 from web.paging import answer_list, find_owned
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.agents import (
     DATETIME_FIELDS,
     AgentBody,
@@ -40,6 +40,8 @@ from web.schemas.agents import (
     TagsBody,
     serialize_agent,
 )
+
+routes = Routes()
 
 BODY = AgentBody()
 QUERY = AgentQuery()
@@ -64,6 +66,7 @@ SETTINGS_READ_BY_SUPERVISOR = frozenset(
 )
 
 
+@routes.create("/api/cloud/agents/", answer=AgentResponse, body=BODY, by_header=True)
 async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     """Create an agent, asleep unless the body says otherwise.
 
@@ -166,6 +169,7 @@ async def _answer_after_supervisor(
     return answer
 
 
+@routes.get("/api/cloud/agents/", answer=list[AgentResponse], query=QUERY)
 async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the agents of your organizations, newest first, without archived ones unless you ask for them."""
     query = read_query(request, QUERY)
@@ -177,11 +181,13 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/cloud/agents/{id}/", answer=AgentResponse, run_access=RunAccess.RUNNING)
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:
     """Read one agent. The token of a run may read the run's own agent."""
     return await answer_of_agent(request, caller, request.app[STORAGE].agents.get, serialize_agent)
 
 
+@routes.patch("/api/cloud/agents/{id}/", answer=AgentResponse, body=BODY, refusals={409})
 async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains; `adapters` and `tags` are replaced as a whole.
 
@@ -228,6 +234,7 @@ def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> N
         raise Conflict("The agent is archived; restore it first.")
 
 
+@routes.post("/api/cloud/agents/{id}/tag/", answer=AgentResponse, body=TAGS)
 async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
     """Add tags to an agent; those that it already has stay where they are."""
     agent_id = await agent_of_path(request, caller)
@@ -248,6 +255,7 @@ def _check_tags(request: web.Request, body: dict[str, Any]) -> None:
         raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]})
 
 
+@routes.post("/api/cloud/agents/{id}/untag/", answer=AgentResponse, body=TAGS)
 async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
     """Remove tags from an agent; those that it does not have are ignored."""
     agent_id = await agent_of_path(request, caller)
@@ -258,6 +266,7 @@ async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_agent(require_found(untagged)))
 
 
+@routes.delete("/api/cloud/agents/{id}/")
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
     """Delete an agent and stop its run. Its data is deleted in small batches afterwards.
 
@@ -270,55 +279,3 @@ async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
         raise NotFound
     request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET", "/api/cloud/agents/", list_agents, "List agents", answer=list[AgentResponse], query=QUERY
-    ),
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/",
-        create_agent,
-        "Create an agent",
-        status=201,
-        answer=AgentResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/",
-        get_agent,
-        "Read an agent",
-        answer=AgentResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/cloud/agents/{id}/",
-        change_agent,
-        "Change an agent",
-        answer=AgentResponse,
-        body=BODY,
-        refusals=frozenset({409}),
-    ),
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/tag/",
-        tag_agent,
-        "Add tags to an agent",
-        answer=AgentResponse,
-        body=TAGS,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/untag/",
-        untag_agent,
-        "Take tags from an agent",
-        answer=AgentResponse,
-        body=TAGS,
-    ),
-    CallerRoute("DELETE", "/api/cloud/agents/{id}/", delete_agent, "Delete an agent", status=204),
-)

@@ -20,7 +20,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.api_keys import (
     ApiKeyChangesBody,
     ApiKeyResponse,
@@ -29,11 +29,14 @@ from web.schemas.api_keys import (
     serialize_api_key,
 )
 
+routes = Routes()
+
 NEW_KEY = NewApiKeyBody()
 CHANGES = ApiKeyChangesBody()
 QUERY = PageQuery()
 
 
+@routes.create("/api/organizations/api-keys/", answer=NewApiKeyResponse, body=NEW_KEY, by_header=True)
 async def create_key(request: web.Request, caller: Caller) -> web.Response:
     """Create an API key, which acts as an admin of the organization.
 
@@ -65,6 +68,7 @@ def _build_key(organization_id: UUID, body: dict[str, Any], prefix: str, now: da
     )
 
 
+@routes.get("/api/organizations/api-keys/", answer=list[ApiKeyResponse], query=QUERY)
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the keys of the organizations that you administer, newest first. Members are refused with 403."""
     organization_ids = caller.administered()
@@ -76,12 +80,14 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/organizations/api-keys/{id}/", answer=ApiKeyResponse)
 async def get_key(request: web.Request, caller: Caller) -> web.Response:
     """Read one API key, without the key itself. Members are refused with 403."""
     key = await load_owned(request, caller, request.app[STORAGE].api_keys.get, Caller.require_admin)
     return json_response(serialize_api_key(key))
 
 
+@routes.patch("/api/organizations/api-keys/{id}/", answer=ApiKeyResponse, body=CHANGES)
 async def change_key(request: web.Request, caller: Caller) -> web.Response:
     """Change an API key. One that is switched off is refused from the next request on."""
     keys = request.app[STORAGE].api_keys
@@ -91,44 +97,10 @@ async def change_key(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_api_key(changed))
 
 
+@routes.delete("/api/organizations/api-keys/{id}/")
 async def delete_key(request: web.Request, caller: Caller) -> web.Response:
     """Delete an API key, which is refused from the next request on."""
     keys = request.app[STORAGE].api_keys
     key = await load_owned(request, caller, keys.get, Caller.require_admin)
     await keys.delete(key.id)
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "POST",
-        "/api/organizations/api-keys/",
-        create_key,
-        "Create an API key; the only answer that holds it",
-        status=201,
-        answer=NewApiKeyResponse,
-        body=NEW_KEY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/organizations/api-keys/",
-        list_keys,
-        "List API keys",
-        answer=list[ApiKeyResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "GET", "/api/organizations/api-keys/{id}/", get_key, "Read an API key", answer=ApiKeyResponse
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/organizations/api-keys/{id}/",
-        change_key,
-        "Rename an API key, or switch it off or on",
-        answer=ApiKeyResponse,
-        body=CHANGES,
-    ),
-    CallerRoute("DELETE", "/api/organizations/api-keys/{id}/", delete_key, "Delete an API key", status=204),
-)

@@ -10,11 +10,14 @@ from web.access.path_access import load_of_agent
 from web.app_keys import STORAGE
 from web.downloads import send_file
 from web.request.file_parts import BINARY
-from web.routes import CallerRoute
+from web.routes import Routes
+
+routes = Routes()
 
 PATH = "/api/defaults/attachments/{id}/"
 
 
+@routes.get(PATH, answer=bytes, media_types=(BINARY,), run_access=RunAccess.RUNNING, refusals={429})
 async def download_attachment(request: web.Request, caller: Caller) -> web.StreamResponse:
     """Download a file that was uploaded with a message.
 
@@ -40,17 +43,3 @@ def headers_of(attachment: StoredAttachment) -> dict[str, str]:
         "Content-Disposition": f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{name}",
         "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
     }
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        PATH,
-        download_attachment,
-        "Download a file that was uploaded with a message",
-        answer=bytes,
-        media_types=(BINARY,),
-        run_access=RunAccess.RUNNING,
-        refusals=frozenset({429}),
-    ),
-)

@@ -18,7 +18,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.contacts import (
     ContactBody,
     ContactQuery,
@@ -26,10 +26,13 @@ from web.schemas.contacts import (
     serialize_contact,
 )
 
+routes = Routes()
+
 BODY = ContactBody()
 QUERY = ContactQuery()
 
 
+@routes.create("/api/defaults/contacts/", answer=ContactResponse, body=BODY, by_header=True)
 async def create_contact(request: web.Request, caller: Caller) -> web.Response:
     """Create a contact, for one agent or for all agents of the organization.
 
@@ -48,6 +51,9 @@ async def create_contact(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
+@routes.get(
+    "/api/defaults/contacts/", answer=list[ContactResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the contacts of your organizations, newest first.
 
@@ -72,11 +78,13 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/defaults/contacts/{id}/", answer=ContactResponse, run_access=RunAccess.RUNNING)
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
     """Read one contact."""
     return await answer_of_agent(request, caller, request.app[STORAGE].contacts.get, serialize_contact)
 
 
+@routes.patch("/api/defaults/contacts/{id}/", answer=ContactResponse, body=BODY, run_access=RunAccess.RUNNING)
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains; the others stay as they are.
 
@@ -103,51 +111,10 @@ async def _require_visible(caller: Caller, contacts: Contacts, error: AddressTak
         raise Invalid({error.field: [message]}) from error
 
 
+@routes.delete("/api/defaults/contacts/{id}/")
 async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
     """Delete a contact. Its messages stay, with null as their `contact`."""
     contacts = request.app[STORAGE].contacts
     contact = await load_owned(request, caller, contacts.get)
     await contacts.delete(contact.id)
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/defaults/contacts/",
-        list_contacts,
-        "List contacts",
-        answer=list[ContactResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/contacts/",
-        create_contact,
-        "Create a contact",
-        status=201,
-        answer=ContactResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/contacts/{id}/",
-        get_contact,
-        "Read a contact",
-        answer=ContactResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/defaults/contacts/{id}/",
-        change_contact,
-        "Change a contact",
-        answer=ContactResponse,
-        body=BODY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute("DELETE", "/api/defaults/contacts/{id}/", delete_contact, "Delete a contact", status=204),
-)

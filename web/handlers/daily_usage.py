@@ -16,9 +16,11 @@ from web.handlers.usage import DEFAULT_PERIOD, MIN_DATETIME, START_AFTER_END
 from web.json import json_response
 from web.request.local_times import localize
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.daily_usage import Caps, DailyUsageQuery, DailyUsageResponse, serialize_daily_usage
 from web.schemas.usage import DATETIME_FIELDS
+
+routes = Routes()
 
 QUERY = DailyUsageQuery()
 
@@ -26,6 +28,7 @@ MAX_DAYS = 400
 TOO_LONG = f"The period may be at most {MAX_DAYS} days long: choose a later start or an earlier end."
 
 
+@routes.get("/api/cloud/usage/", answer=DailyUsageResponse, query=QUERY)
 async def get_daily_usage(request: web.Request, caller: Caller) -> web.Response:
     """Sum up the model calls of all agents of your organizations, or of some, by UTC day and model.
 
@@ -88,15 +91,3 @@ async def _caps(storage: Storage, scope: UsageScope, now: datetime) -> Caps:
         organization = await storage.organizations.get(organization_id)
         of_organization = organization.max_cost_usd_per_day if organization else None
     return {"agent_max_cost_usd_per_day": of_agent, "organization_max_cost_usd_per_day": of_organization}
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/usage/",
-        get_daily_usage,
-        "What all agents used and what it cost by day",
-        answer=DailyUsageResponse,
-        query=QUERY,
-    ),
-)

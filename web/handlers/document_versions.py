@@ -13,7 +13,7 @@ from web.errors import require_found
 from web.fields import MAX_INT32
 from web.handlers.documents import refuse_misplaced, writer_of
 from web.json import json_response
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.document_versions import (
     FullVersionResponse,
     VersionResponse,
@@ -22,7 +22,10 @@ from web.schemas.document_versions import (
 )
 from web.schemas.documents import DocumentResponse, serialize_document
 
+routes = Routes()
 
+
+@routes.get("/api/defaults/documents/{id}/versions/", answer=list[VersionResponse])
 async def list_versions(request: web.Request, caller: Caller) -> web.Response:
     """List the last 50 versions of a document, the current one first."""
     document = await load_owned(request, caller, request.app[STORAGE].documents.get)
@@ -30,12 +33,16 @@ async def list_versions(request: web.Request, caller: Caller) -> web.Response:
     return json_response([serialize_version(version) for version in versions])
 
 
+@routes.get("/api/defaults/documents/{id}/versions/{number}/", answer=FullVersionResponse)
 async def get_version(request: web.Request, caller: Caller) -> web.Response:
     """Read one version of a document with its content."""
     document = await load_owned(request, caller, request.app[STORAGE].documents.get)
     return json_response(serialize_full_version(await _load_version(request, document)))
 
 
+@routes.post(
+    "/api/defaults/documents/{id}/versions/{number}/revert/", answer=DocumentResponse, refusals={400}
+)
 async def revert_document(request: web.Request, caller: Caller) -> web.Response:
     """Make an earlier version the current one again, as a new version; nothing is lost.
 
@@ -62,29 +69,3 @@ async def _load_version(request: web.Request, document: Document) -> DocumentVer
     if number is None or not 0 < number <= MAX_INT32:
         number = 0
     return require_found(await request.app[STORAGE].document_versions.get(document.id, number))
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/defaults/documents/{id}/versions/",
-        list_versions,
-        "List the versions of a document",
-        answer=list[VersionResponse],
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/documents/{id}/versions/{number}/",
-        get_version,
-        "Read a version of a document",
-        answer=FullVersionResponse,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/documents/{id}/versions/{number}/revert/",
-        revert_document,
-        "Revert a document to a version",
-        answer=DocumentResponse,
-        refusals=frozenset({400}),
-    ),
-)

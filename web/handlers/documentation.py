@@ -9,7 +9,9 @@ from aiohttp.typedefs import Handler
 
 from web.app_keys import API_DOCUMENT
 from web.json import JSON_TYPE
-from web.routes import PublicRoute
+from web.routes import Access, Routes
+
+routes = Routes(Access.ANYONE)
 
 PAGES = "/api/docs/"
 SWAGGER_UI = files("web").joinpath("static", "swagger_ui")
@@ -26,11 +28,13 @@ PAGE_HEADERS = {
 }
 
 
+@routes.get("/api/schema/", answer=dict[str, Any])
 async def get_schema(request: web.Request) -> web.Response:
     """Return this document. It needs no credential."""
     return web.Response(body=await request.app[API_DOCUMENT](), headers={"Content-Type": JSON_TYPE})
 
 
+@routes.get(PAGES, answer=str, media_types=("text/html",))
 async def get_docs(_: web.Request) -> web.Response:
     """Return a page that shows this document and can send requests. It loads nothing from elsewhere."""
     return _file_response(_read_file("index.html"), "text/html")
@@ -57,16 +61,3 @@ def _read_file(name: str) -> bytes:
 def _file_response(body: bytes, content_type: str) -> web.Response:
     charset = None if content_type.startswith("image/") else "utf-8"
     return web.Response(body=body, content_type=content_type, charset=charset, headers=PAGE_HEADERS)
-
-
-ROUTES = (
-    PublicRoute("GET", "/api/schema/", get_schema, "This document, as OpenAPI 3.1", answer=dict[str, Any]),
-    PublicRoute(
-        "GET",
-        PAGES,
-        get_docs,
-        "This document, as a page to read and try",
-        answer=str,
-        media_types=("text/html",),
-    ),
-)

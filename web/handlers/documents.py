@@ -30,7 +30,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.documents import (
     DocumentBody,
     DocumentHitResponse,
@@ -41,11 +41,20 @@ from web.schemas.documents import (
     serialize_hit,
 )
 
+routes = Routes()
+
 BODY = DocumentBody()
 QUERY = DocumentQuery()
 SEARCH_QUERY = DocumentSearchQuery()
 
 
+@routes.create(
+    "/api/defaults/documents/",
+    answer=DocumentResponse,
+    body=BODY,
+    by_header=True,
+    run_access=RunAccess.RUNNING,
+)
 async def create_document(request: web.Request, caller: Caller) -> web.Response:
     """Create a document, for one agent or for all agents of the organization.
 
@@ -74,6 +83,9 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
+@routes.get(
+    "/api/defaults/documents/", answer=list[DocumentResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the documents of your organizations with their contents, newest first.
 
@@ -100,6 +112,12 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
     return await answer_list(request, query, listing)
 
 
+@routes.get(
+    "/api/defaults/documents/search/",
+    answer=list[DocumentHitResponse],
+    query=SEARCH_QUERY,
+    run_access=RunAccess.RUNNING,
+)
 async def search_documents(request: web.Request, caller: Caller) -> web.Response:
     """Search titles, paths and the first 50,000 characters of contents for words, best first.
 
@@ -120,11 +138,19 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
     return json_response([serialize_hit(hit) for hit in hits])
 
 
+@routes.get("/api/defaults/documents/{id}/", answer=DocumentResponse, run_access=RunAccess.RUNNING)
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
     """Read one document with its content."""
     return await answer_of_agent(request, caller, request.app[STORAGE].documents.get, serialize_document)
 
 
+@routes.patch(
+    "/api/defaults/documents/{id}/",
+    answer=DocumentResponse,
+    body=BODY,
+    refusals={409},
+    run_access=RunAccess.RUNNING,
+)
 async def change_document(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. The limits hold as for a new document.
 
@@ -146,6 +172,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_document(require_found(changed)))
 
 
+@routes.delete("/api/defaults/documents/{id}/")
 async def delete_document(request: web.Request, caller: Caller) -> web.Response:
     """Delete a document with all its versions for good, which makes room for others."""
     documents = request.app[STORAGE].documents
@@ -177,56 +204,3 @@ async def refuse_misplaced(storage: Storage, document: Document, changes: Mappin
         conflict = await storage.memories.find_conflict(agent_id, path)
         if conflict is not None:
             raise Invalid({"path": [f"The path does not go together with that of a document, {conflict}."]})
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/defaults/documents/",
-        list_documents,
-        "List documents",
-        answer=list[DocumentResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/documents/",
-        create_document,
-        "Create a document",
-        status=201,
-        answer=DocumentResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/documents/search/",
-        search_documents,
-        "Search documents",
-        answer=list[DocumentHitResponse],
-        query=SEARCH_QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/documents/{id}/",
-        get_document,
-        "Read a document",
-        answer=DocumentResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/defaults/documents/{id}/",
-        change_document,
-        "Change a document",
-        answer=DocumentResponse,
-        body=BODY,
-        refusals=frozenset({409}),
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute("DELETE", "/api/defaults/documents/{id}/", delete_document, "Delete a document", status=204),
-)

@@ -23,7 +23,7 @@ from web.idempotency import read_body_once, receipt_without
 from web.json import JSON_TYPE, json_response
 from web.media_types import EVENT_STREAM, LAST_EVENT_ID
 from web.request.parsing import read_query
-from web.routes import CallerRoute, OperatorRoute
+from web.routes import Access, Routes
 from web.schemas.events import (
     MAX_CURSOR,
     STREAMED_TYPES,
@@ -36,6 +36,8 @@ from web.schemas.events import (
     TicketResponse,
 )
 
+routes = Routes()
+
 CURSOR = re.compile("[0-9]{1,19}")
 QUERY = TicketEventQuery()
 ALL_QUERY = AllEventQuery()
@@ -43,6 +45,14 @@ OPERATOR_QUERY = OperatorEventQuery()
 NEW_TICKET = NewTicketBody()
 
 
+@routes.get(
+    "/api/cloud/agents/{id}/events/",
+    answer=EventsResponse,
+    stream=StreamedResponse,
+    query=QUERY,
+    run_access=RunAccess.RUNNING,
+    takes_ticket=True,
+)
 async def stream_agent_events(request: web.Request, caller: Caller) -> web.StreamResponse:
     """Stream what happens to an agent, and the pauses of its organization.
 
@@ -53,6 +63,14 @@ async def stream_agent_events(request: web.Request, caller: Caller) -> web.Strea
     return await _answer(request, caller, query, await _interest_of_path(request, caller))
 
 
+@routes.get(
+    "/api/cloud/agents/{id}/runs/{run_id}/events/",
+    answer=EventsResponse,
+    stream=StreamedResponse,
+    query=QUERY,
+    run_access=RunAccess.RUNNING,
+    takes_ticket=True,
+)
 async def stream_run_events(request: web.Request, caller: Caller) -> web.StreamResponse:
     """Stream what happens in a run: its start, its end, and the changes that it makes.
 
@@ -66,6 +84,9 @@ async def stream_run_events(request: web.Request, caller: Caller) -> web.StreamR
     return await _answer(request, caller, query, Interest(interest.organization_ids, run_id=run.id))
 
 
+@routes.get(
+    "/api/events/", answer=EventsResponse, stream=StreamedResponse, query=ALL_QUERY, takes_ticket=True
+)
 async def stream_events(request: web.Request, caller: Caller) -> web.StreamResponse:
     """Stream what happens to all agents of your organizations, or to those that the filters select.
 
@@ -75,22 +96,7 @@ async def stream_events(request: web.Request, caller: Caller) -> web.StreamRespo
     return await _answer(request, caller, query, await _interest_of_filter(request, caller, query["agent"]))
 
 
-async def stream_all_events(request: web.Request) -> web.StreamResponse:
-    """Stream what happens to the agents of all organizations, or to those that the filters select.
-
-    The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
-    """
-    query = read_query(request, OPERATOR_QUERY)
-    agent_id, organization_id = query["agent"], query["organization"]
-    if agent_id is not None:
-        retained = await request.app[STORAGE].agents.get_retained(agent_id)
-        if retained is not None and organization_id not in {None, retained.organization_id}:
-            return await _answer(request, None, query, Interest(frozenset()))
-        organization_id = retained.organization_id if retained else organization_id
-    organization_ids = None if organization_id is None else frozenset({organization_id})
-    return await _answer(request, None, query, Interest(organization_ids, agent_id))
-
-
+@routes.create("/api/events/tickets/", answer=TicketResponse, body=NEW_TICKET)
 async def create_ticket(request: web.Request, caller: Caller) -> web.Response:
     """Create a ticket, with which a browser opens event streams: its EventSource cannot send a credential.
 
@@ -107,6 +113,29 @@ async def create_ticket(request: web.Request, caller: Caller) -> web.Response:
     if receipt is not None:
         await request.app[STORAGE].receipts.insert(receipt, caller.accountable)
     return json_response(answer, status=201)
+
+
+@routes.get(
+    "/status/events/",
+    access=Access.OPERATORS,
+    answer=EventsResponse,
+    stream=StreamedResponse,
+    query=OPERATOR_QUERY,
+)
+async def stream_all_events(request: web.Request) -> web.StreamResponse:
+    """Stream what happens to the agents of all organizations, or to those that the filters select.
+
+    The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
+    """
+    query = read_query(request, OPERATOR_QUERY)
+    agent_id, organization_id = query["agent"], query["organization"]
+    if agent_id is not None:
+        retained = await request.app[STORAGE].agents.get_retained(agent_id)
+        if retained is not None and organization_id not in {None, retained.organization_id}:
+            return await _answer(request, None, query, Interest(frozenset()))
+        organization_id = retained.organization_id if retained else organization_id
+    organization_ids = None if organization_id is None else frozenset({organization_id})
+    return await _answer(request, None, query, Interest(organization_ids, agent_id))
 
 
 async def _interest_of_path(request: web.Request, caller: Caller) -> Interest:
@@ -172,58 +201,3 @@ def _wants_list(request: web.Request, query: Mapping[str, Any]) -> bool:
         return True
     accepted = ",".join(request.headers.getall("Accept", ())).lower()
     return JSON_TYPE in accepted and EVENT_STREAM not in accepted
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/events/",
-        stream_agent_events,
-        "Stream the events of an agent",
-        answer=EventsResponse,
-        stream=StreamedResponse,
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-        takes_ticket=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/runs/{run_id}/events/",
-        stream_run_events,
-        "Stream the events of a run",
-        answer=EventsResponse,
-        stream=StreamedResponse,
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-        takes_ticket=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/events/",
-        stream_events,
-        "Stream the events of all agents",
-        answer=EventsResponse,
-        stream=StreamedResponse,
-        query=ALL_QUERY,
-        takes_ticket=True,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/events/tickets/",
-        create_ticket,
-        "Create a ticket for event streams",
-        status=201,
-        answer=TicketResponse,
-        body=NEW_TICKET,
-        idempotent=True,
-    ),
-    OperatorRoute(
-        "GET",
-        "/status/events/",
-        stream_all_events,
-        "Stream the events of all organizations",
-        answer=EventsResponse,
-        stream=StreamedResponse,
-        query=OPERATOR_QUERY,
-    ),
-)

@@ -8,7 +8,9 @@ from web.app_keys import HEALTH
 from web.errors import Unavailable
 from web.json import json_response
 from web.ports import ServiceState
-from web.routes import PublicRoute
+from web.routes import Access, Routes
+
+routes = Routes(Access.ANYONE)
 
 RETRY_SECONDS = 5
 
@@ -29,12 +31,14 @@ class ReadyResponse(TypedDict):
     """A sentence for each problem; none if all is well."""
 
 
+@routes.get("/healthz", answer=AliveResponse, is_rate_limited=False)
 async def is_alive(_: web.Request) -> web.Response:
     """Answer 200 while the process lives. A standby answers it, too, and it needs no database."""
     answer: AliveResponse = {"status": "ok"}
     return json_response(answer)
 
 
+@routes.get("/readyz", answer=ReadyResponse, refusals={503}, is_rate_limited=False)
 async def is_ready(request: web.Request) -> web.Response:
     """Return the state of the service; 503 while it drains, is not the leader, or cannot write."""
     readiness = await request.app[HEALTH].readiness()
@@ -42,24 +46,3 @@ async def is_ready(request: web.Request) -> web.Response:
         raise Unavailable(" ".join(readiness.reasons), RETRY_SECONDS)
     answer: ReadyResponse = {"state": readiness.state, "reasons": readiness.reasons}
     return json_response(answer)
-
-
-ROUTES = (
-    PublicRoute(
-        "GET",
-        "/healthz",
-        is_alive,
-        "Whether the process lives",
-        answer=AliveResponse,
-        is_rate_limited=False,
-    ),
-    PublicRoute(
-        "GET",
-        "/readyz",
-        is_ready,
-        "Whether it can serve",
-        answer=ReadyResponse,
-        refusals=frozenset({503}),
-        is_rate_limited=False,
-    ),
-)

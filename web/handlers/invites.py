@@ -24,7 +24,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute, PublicRoute
+from web.routes import Access, Routes
 from web.schemas.accounts import SignedUpResponse, serialize_organization, serialize_user
 from web.schemas.invites import (
     AcceptanceBody,
@@ -35,6 +35,8 @@ from web.schemas.invites import (
     serialize_invite,
 )
 
+routes = Routes()
+
 NEW = NewInviteBody()
 ACCEPTANCE = AcceptanceBody()
 PASSWORD_ACCEPTANCE = PasswordAcceptanceBody()
@@ -42,6 +44,7 @@ QUERY = PageQuery()
 LIFETIME = timedelta(days=7)
 
 
+@routes.create("/api/organizations/invites/", answer=NewInviteResponse, body=NEW, by_header=True)
 async def create_invite(request: web.Request, caller: Caller) -> web.Response:
     """Create an invite. Only this answer contains the code, which you pass on.
 
@@ -67,6 +70,7 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
     return json_response(answer, status=201)
 
 
+@routes.get("/api/organizations/invites/", answer=list[InviteResponse], query=QUERY)
 async def list_invites(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the invites of the organizations that you administer, accepted and expired ones included."""
     organization_ids = caller.administered()
@@ -80,6 +84,7 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
     return await answer_list(request, query, listing)
 
 
+@routes.delete("/api/organizations/invites/{id}/")
 async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
     """Delete an invite; its code stops working. An invite to a role above your own is refused with 403."""
     invites = request.app[STORAGE].invites
@@ -89,6 +94,14 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
     return web.Response(status=204)
 
 
+@routes.post(
+    "/api/organizations/invites/{id}/accept/",
+    access=Access.ANYONE,
+    answer=SignedUpResponse,
+    body=ACCEPTANCE,
+    user_token=True,
+    refusals={401, 403, 429},
+)
 async def accept_invite(request: web.Request) -> web.Response:
     """Accept an invite with the password of the account, or with a new one if there is no account yet.
 
@@ -165,37 +178,3 @@ def _wrong_code(attempt: CountedAttempt) -> Invalid:
     """Count the attempt as wrong and return the error to raise."""
     attempt.count_wrong()
     return Invalid({"code": ["The code is wrong, used or expired."]})
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/organizations/invites/",
-        list_invites,
-        "List invites",
-        answer=list[InviteResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/invites/",
-        create_invite,
-        "Invite somebody; the only answer that holds the code",
-        status=201,
-        answer=NewInviteResponse,
-        body=NEW,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
-    PublicRoute(
-        "POST",
-        "/api/organizations/invites/{id}/accept/",
-        accept_invite,
-        "Accept an invite: a token for the invited person",
-        answer=SignedUpResponse,
-        body=ACCEPTANCE,
-        user_token=True,
-        refusals=frozenset({401, 403, 429}),
-    ),
-)

@@ -9,10 +9,13 @@ from web.access.auth import Caller, requested_organization
 from web.app_keys import CLOCK, RATE_LIMITS, REGISTRY, SETTINGS, STORAGE, STREAMS
 from web.credentials.rate_limits import OF_CALLERS
 from web.json import json_response
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.limits import LimitResponse, LimitScope, LimitsResponse, serialize_limit
 
+routes = Routes()
 
+
+@routes.get("/api/organizations/limits/", answer=LimitsResponse, by_header=True)
 async def get_limits(request: web.Request, caller: Caller) -> web.Response:
     """Return the limits of one of your organizations, with what is in use of each."""
     organization_id = requested_organization(request, caller)
@@ -48,15 +51,3 @@ def _of_requests(app: web.Application, caller: Caller) -> LimitResponse:
     per_minute = limit.buckets.size
     left = limit.buckets.peek(caller.credential, app[CLOCK].monotonic()).remaining
     return serialize_limit(limit.name, LimitScope.CREDENTIAL, per_minute, per_minute - left)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/organizations/limits/",
-        get_limits,
-        "Read an organization's limits and their use",
-        answer=LimitsResponse,
-        by_header=True,
-    ),
-)

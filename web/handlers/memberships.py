@@ -13,13 +13,16 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.memberships import MembershipChangesBody, MembershipResponse, serialize_member
+
+routes = Routes()
 
 CHANGES = MembershipChangesBody()
 QUERY = PageQuery()
 
 
+@routes.get("/api/organizations/memberships/", answer=list[MembershipResponse], query=QUERY)
 async def list_memberships(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the members of the organizations that you administer, newest first.
 
@@ -36,12 +39,14 @@ async def list_memberships(request: web.Request, caller: Caller) -> web.StreamRe
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/organizations/memberships/{id}/", answer=MembershipResponse)
 async def get_membership(request: web.Request, caller: Caller) -> web.Response:
     """Read one membership of an organization that you administer."""
     member = await load_owned(request, caller, request.app[STORAGE].memberships.get, Caller.require_admin)
     return json_response(serialize_member(member))
 
 
+@routes.patch("/api/organizations/memberships/{id}/", answer=MembershipResponse, body=CHANGES)
 async def change_membership(request: web.Request, caller: Caller) -> web.Response:
     """Give a member another role.
 
@@ -59,6 +64,7 @@ async def change_membership(request: web.Request, caller: Caller) -> web.Respons
     return json_response(serialize_member(require_found(changed)))
 
 
+@routes.delete("/api/organizations/memberships/{id}/", refusals={400})
 async def delete_membership(request: web.Request, caller: Caller) -> web.Response:
     """Remove a member, who loses access with the next request.
 
@@ -74,38 +80,3 @@ async def _load_manageable_member(request: web.Request, caller: Caller) -> Membe
     member = await load_owned(request, caller, request.app[STORAGE].memberships.get, Caller.require_admin)
     caller.require_role(member.organization_id, member.role)
     return member
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/organizations/memberships/",
-        list_memberships,
-        "List memberships",
-        answer=list[MembershipResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/organizations/memberships/{id}/",
-        get_membership,
-        "Read a membership",
-        answer=MembershipResponse,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/organizations/memberships/{id}/",
-        change_membership,
-        "Give a member another role",
-        answer=MembershipResponse,
-        body=CHANGES,
-    ),
-    CallerRoute(
-        "DELETE",
-        "/api/organizations/memberships/{id}/",
-        delete_membership,
-        "Remove a member",
-        status=204,
-        refusals=frozenset({400}),
-    ),
-)

@@ -31,7 +31,7 @@ from web.paging import answer_list, find_owned, period
 from web.request.body import room_for_files
 from web.request.file_parts import BINARY, stored_type
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.messages import (
     MessageChangesBody,
     MessageQuery,
@@ -40,6 +40,8 @@ from web.schemas.messages import (
     serialize_message,
 )
 from web.senders import find_sender
+
+routes = Routes()
 
 NEW = NewMessageBody()
 CHANGES = MessageChangesBody()
@@ -54,6 +56,7 @@ ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attach
 WITHHELD_HINT = "The sender withheld its address, so this message cannot be answered."
 
 
+@routes.create("/api/defaults/messages/", answer=MessageResponse, body=NEW, is_arrival=True, takes_files=True)
 async def create_message(request: web.Request, caller: Caller) -> web.Response:
     """Store a message, with the files that a multipart form contains.
 
@@ -209,6 +212,9 @@ def _sender_name(contact: Contact | None) -> str:
     return name or "an unknown sender"
 
 
+@routes.get(
+    "/api/defaults/messages/", answer=list[MessageResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
 async def list_messages(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the messages of your organizations, newest first. A run lists those of its agent."""
     query, reach = read_query(request, QUERY), caller.reach
@@ -231,12 +237,14 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/defaults/messages/{id}/", answer=MessageResponse, run_access=RunAccess.RUNNING)
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
     """Read one message."""
     message = await load_of_agent(request, caller, request.app[STORAGE].messages.get)
     return json_response(serialize_message(message))
 
 
+@routes.patch("/api/defaults/messages/{id}/", answer=MessageResponse, body=CHANGES)
 async def change_message(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains.
 
@@ -254,51 +262,10 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_message(require_found(changed)))
 
 
+@routes.delete("/api/defaults/messages/{id}/")
 async def delete_message(request: web.Request, caller: Caller) -> web.Response:
     """Delete a message. A notification about it stays in the agent's queue."""
     messages = request.app[STORAGE].messages
     message = await load_owned(request, caller, messages.get)
     await messages.delete(message.id)
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/defaults/messages/",
-        list_messages,
-        "List messages",
-        answer=list[MessageResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/messages/",
-        create_message,
-        "Create a message",
-        status=201,
-        answer=MessageResponse,
-        body=NEW,
-        is_arrival=True,
-        idempotent=True,
-        takes_files=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/messages/{id}/",
-        get_message,
-        "Read a message",
-        answer=MessageResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/defaults/messages/{id}/",
-        change_message,
-        "Change a message",
-        answer=MessageResponse,
-        body=CHANGES,
-    ),
-    CallerRoute("DELETE", "/api/defaults/messages/{id}/", delete_message, "Delete a message", status=204),
-)

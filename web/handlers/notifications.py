@@ -24,7 +24,7 @@ from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.notifications import (
     ClearBody,
     ClearedResponse,
@@ -35,6 +35,8 @@ from web.schemas.notifications import (
     serialize_notification,
 )
 
+routes = Routes()
+
 NEW = NewNotificationBody()
 CHANGES = NotificationChangesBody()
 CLEAR = ClearBody()
@@ -42,6 +44,13 @@ QUERY = NotificationQuery()
 DATETIME_FIELDS = ("scheduled_for",)
 
 
+@routes.create(
+    "/api/defaults/notifications/",
+    answer=NotificationResponse,
+    body=NEW,
+    is_arrival=True,
+    run_access=RunAccess.RUNNING,
+)
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
     """Add a notification to the queue of an agent.
 
@@ -79,6 +88,12 @@ def _source_of_run(named: Source) -> Source:
     return Source.AGENT
 
 
+@routes.get(
+    "/api/defaults/notifications/",
+    answer=list[NotificationResponse],
+    query=QUERY,
+    run_access=RunAccess.RUNNING,
+)
 async def list_notifications(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List notifications, including those scheduled for later, which only the agent's own tool hides.
 
@@ -104,6 +119,7 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/defaults/notifications/{id}/", answer=NotificationResponse, run_access=RunAccess.RUNNING)
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
     """Read one notification. Reading changes nothing: only clearing takes it from the queue."""
     return await answer_of_agent(
@@ -111,6 +127,7 @@ async def get_notification(request: web.Request, caller: Caller) -> web.Response
     )
 
 
+@routes.patch("/api/defaults/notifications/{id}/", answer=NotificationResponse, body=CHANGES)
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains.
 
@@ -133,6 +150,7 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
     return json_response(serialize_notification(require_found(changed)))
 
 
+@routes.delete("/api/defaults/notifications/{id}/")
 async def delete_notification(request: web.Request, caller: Caller) -> web.Response:
     """Delete a notification. It no longer wakes the agent, nor keeps it from sleeping."""
     notifications = request.app[STORAGE].notifications
@@ -141,6 +159,9 @@ async def delete_notification(request: web.Request, caller: Caller) -> web.Respo
     return web.Response(status=204)
 
 
+@routes.post(
+    "/api/defaults/notifications/clear/", answer=ClearedResponse, body=CLEAR, run_access=RunAccess.RUNNING
+)
 async def clear_notifications(request: web.Request, caller: Caller) -> web.Response:
     """Clear many notifications of one agent at once, or none if one of the ids does not belong to it.
 
@@ -178,60 +199,3 @@ def _is_of_sibling(owner: NotificationOwner, organization_id: UUID, agent_id: UU
 
 def _is_local(value: datetime | None) -> bool:
     return value is not None and value.tzinfo is None
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/defaults/notifications/",
-        list_notifications,
-        "List notifications",
-        answer=list[NotificationResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/notifications/",
-        create_notification,
-        "Create a notification",
-        status=201,
-        answer=NotificationResponse,
-        body=NEW,
-        is_arrival=True,
-        idempotent=True,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/notifications/clear/",
-        clear_notifications,
-        "Clear an agent's notifications",
-        answer=ClearedResponse,
-        body=CLEAR,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/notifications/{id}/",
-        get_notification,
-        "Read a notification",
-        answer=NotificationResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/defaults/notifications/{id}/",
-        change_notification,
-        "Change a notification",
-        answer=NotificationResponse,
-        body=CHANGES,
-    ),
-    CallerRoute(
-        "DELETE",
-        "/api/defaults/notifications/{id}/",
-        delete_notification,
-        "Delete a notification",
-        status=204,
-    ),
-)

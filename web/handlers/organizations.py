@@ -19,13 +19,15 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.organizations import (
     NewOrganizationBody,
     OrganizationChangesBody,
     WholeOrganizationResponse,
     serialize_whole_organization,
 )
+
+routes = Routes()
 
 NEW = NewOrganizationBody()
 CHANGES = OrganizationChangesBody()
@@ -34,6 +36,9 @@ QUERY = PageQuery()
 FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day", "unpriced"})
 
 
+@routes.create(
+    "/api/organizations/organizations/", answer=WholeOrganizationResponse, body=NEW, refusals={429}
+)
 async def create_organization(request: web.Request, caller: Caller) -> web.Response:
     """Create an organization that the calling user owns.
 
@@ -54,6 +59,7 @@ async def create_organization(request: web.Request, caller: Caller) -> web.Respo
     return answer
 
 
+@routes.get("/api/organizations/organizations/", answer=list[WholeOrganizationResponse], query=QUERY)
 async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the organizations that you belong to; with an API key, the only one that it acts for."""
     query = read_query(request, QUERY)
@@ -66,11 +72,13 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
     return await answer_list(request, query, Listing(fetch, serialize_whole_organization, find))
 
 
+@routes.get("/api/organizations/organizations/{id}/", answer=WholeOrganizationResponse)
 async def get_organization(request: web.Request, caller: Caller) -> web.Response:
     """Read one of your organizations."""
     return json_response(serialize_whole_organization(await _load_own_organization(request, caller)))
 
 
+@routes.patch("/api/organizations/organizations/{id}/", answer=WholeOrganizationResponse, body=CHANGES)
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. Members are refused with 403.
 
@@ -101,41 +109,3 @@ async def _load_own_organization(request: web.Request, caller: Caller) -> Organi
     organization = await load(request, request.app[STORAGE].organizations.get)
     caller.require(organization.id)
     return organization
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/organizations/organizations/",
-        list_organizations,
-        "List the caller's organizations",
-        answer=list[WholeOrganizationResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/organizations/",
-        create_organization,
-        "Create an organization that the calling user owns",
-        status=201,
-        answer=WholeOrganizationResponse,
-        body=NEW,
-        idempotent=True,
-        refusals=frozenset({429}),
-    ),
-    CallerRoute(
-        "GET",
-        "/api/organizations/organizations/{id}/",
-        get_organization,
-        "Read an organization",
-        answer=WholeOrganizationResponse,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/organizations/organizations/{id}/",
-        change_organization,
-        "Rename an organization, cap its spending, or pause it",
-        answer=WholeOrganizationResponse,
-        body=CHANGES,
-    ),
-)

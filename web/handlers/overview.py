@@ -8,12 +8,15 @@ from web.access.path_access import require_organization
 from web.app_keys import CLOCK, HEALTH, STATUS, STORAGE, STREAMS
 from web.json import json_response
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.overview import OverviewQuery, OverviewResponse, serialize_overview
+
+routes = Routes()
 
 QUERY = OverviewQuery()
 
 
+@routes.get("/api/cloud/overview/", answer=OverviewResponse, query=QUERY)
 async def get_overview(request: web.Request, caller: Caller) -> web.Response:
     """Show what the agents of your organizations do, what needs a person, and who wakes next.
 
@@ -28,15 +31,3 @@ async def get_overview(request: web.Request, caller: Caller) -> web.Response:
     async with app[STREAMS].turn(caller.accountable):
         overview = await reader.read(owners, administered, app[HEALTH].forgotten())
     return json_response(serialize_overview(overview))
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/overview/",
-        get_overview,
-        "What needs a person, and who wakes next",
-        answer=OverviewResponse,
-        query=QUERY,
-    ),
-)

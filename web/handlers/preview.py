@@ -23,8 +23,10 @@ from web.errors import Invalid
 from web.json import json_response
 from web.request.local_times import localize
 from web.request.parsing import read_body
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.preview import PreviewBody
+
+routes = Routes()
 
 BODY = PreviewBody()
 
@@ -34,6 +36,7 @@ TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
 OWNED_FIELDS = ("paused", "status", "sleep_until")
 
 
+@routes.post("/api/cloud/agents/{id}/preview/", answer=Preview, body=BODY, refusals={409})
 async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
     """Explain an agent as it is now, and as it would be if notifications came, if it were changed, or by
     itself at a moment ahead.
@@ -99,16 +102,3 @@ async def _with_settings(
         spent_usd = await storage.spending.get_spent(agent.id, present.now)
         budgets = (Budget(False, cap_usd, spent_usd), *budgets)
     return replace(facts, budgets=budgets)
-
-
-ROUTES = (
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/preview/",
-        preview_agent,
-        "What would happen to an agent",
-        answer=Preview,
-        body=BODY,
-        refusals=frozenset({409}),
-    ),
-)

@@ -17,13 +17,16 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.projects import ProjectBody, ProjectQuery, ProjectResponse, serialize_project
+
+routes = Routes()
 
 BODY = ProjectBody()
 QUERY = ProjectQuery()
 
 
+@routes.create("/api/defaults/projects/", answer=ProjectResponse, body=BODY, by_header=True)
 async def create_project(request: web.Request, caller: Caller) -> web.Response:
     """Create a project, for one agent or for all agents of the organization."""
     body = await read_body_once(request, caller, BODY)
@@ -35,6 +38,9 @@ async def create_project(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
+@routes.get(
+    "/api/defaults/projects/", answer=list[ProjectResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the projects of your organizations, newest first.
 
@@ -58,12 +64,14 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/defaults/projects/{id}/", answer=ProjectResponse, run_access=RunAccess.RUNNING)
 async def get_project(request: web.Request, caller: Caller) -> web.Response:
     """Read one project."""
     project = await load_of_agent(request, caller, request.app[STORAGE].projects.get)
     return json_response(serialize_project(project))
 
 
+@routes.patch("/api/defaults/projects/{id}/", answer=ProjectResponse, body=BODY)
 async def change_project(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains; the others stay as they are."""
     projects = request.app[STORAGE].projects
@@ -75,50 +83,10 @@ async def change_project(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_project(require_found(changed)))
 
 
+@routes.delete("/api/defaults/projects/{id}/")
 async def delete_project(request: web.Request, caller: Caller) -> web.Response:
     """Delete a project. Its documents stay, with null as their `project`."""
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     await projects.delete(project.id)
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/defaults/projects/",
-        list_projects,
-        "List projects",
-        answer=list[ProjectResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/defaults/projects/",
-        create_project,
-        "Create a project",
-        status=201,
-        answer=ProjectResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/defaults/projects/{id}/",
-        get_project,
-        "Read a project",
-        answer=ProjectResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/defaults/projects/{id}/",
-        change_project,
-        "Change a project",
-        answer=ProjectResponse,
-        body=BODY,
-    ),
-    CallerRoute("DELETE", "/api/defaults/projects/{id}/", delete_project, "Delete a project", status=204),
-)

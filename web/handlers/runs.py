@@ -22,7 +22,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.runs import (
     AllRunQuery,
     RunAnsweredResponse,
@@ -39,6 +39,8 @@ from web.schemas.timeline import PastSupervisorResponse
 from web.supervisor_answers import QUERY as AT
 from web.supervisor_answers import answer_supervisor
 
+routes = Routes()
+
 RUN = RunBody()
 STOP = StopBody()
 QUERY = RunQuery()
@@ -46,6 +48,9 @@ ALL_QUERY = AllRunQuery()
 WAIT = WaitQuery()
 
 
+@routes.post(
+    "/api/cloud/agents/{id}/run/", answer=RunAnsweredResponse, body=RUN, idempotent=True, refusals={409}
+)
 async def run_agent(request: web.Request, caller: Caller) -> web.Response:
     """Request a run. It is stored before it is answered, and survives a restart of the service.
 
@@ -79,6 +84,7 @@ async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt
         await storage.receipts.insert(receipt, organization_id)
 
 
+@routes.post("/api/cloud/agents/{id}/stop/", answer=StopAnsweredResponse, body=STOP)
 async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     """Stop an agent: end its run, and cancel a pending start, a wait for messages or a retry.
 
@@ -92,6 +98,9 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     return json_response(answer)
 
 
+@routes.get(
+    "/api/cloud/agents/{id}/runs/", answer=list[RunResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the runs of an agent, last started first, 50 of them unless `limit` says otherwise."""
     agent_id = await agent_of_path(request, caller)
@@ -105,6 +114,7 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
 
 
+@routes.get("/api/cloud/runs/", answer=list[RunResponse], query=ALL_QUERY)
 async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the runs of all agents of your organizations, the last started first.
 
@@ -132,6 +142,9 @@ def _filters(
     )
 
 
+@routes.get(
+    "/api/cloud/agents/{id}/runs/{run_id}/", answer=RunResponse, query=WAIT, run_access=RunAccess.RUNNING
+)
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
     """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
     agent_id = path_id(request)
@@ -158,62 +171,7 @@ async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> Rec
     return run
 
 
+@routes.get("/api/cloud/agents/{id}/supervisor/", answer=Snapshot | PastSupervisorResponse, query=AT)
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
     """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
     return await answer_supervisor(request, await agent_of_path(request, caller))
-
-
-ROUTES = (
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/run/",
-        run_agent,
-        "Run an agent",
-        answer=RunAnsweredResponse,
-        body=RUN,
-        idempotent=True,
-        refusals=frozenset({409}),
-    ),
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/stop/",
-        stop_agent,
-        "Stop an agent",
-        answer=StopAnsweredResponse,
-        body=STOP,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/runs/",
-        list_runs,
-        "List the runs of an agent",
-        answer=list[RunResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/cloud/runs/",
-        list_all_runs,
-        "List the runs of all agents",
-        answer=list[RunResponse],
-        query=ALL_QUERY,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/runs/{run_id}/",
-        get_run,
-        "Read a run",
-        answer=RunResponse,
-        query=WAIT,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/supervisor/",
-        get_supervisor,
-        "Why the agent does what it does",
-        answer=Snapshot | PastSupervisorResponse,
-        query=AT,
-    ),
-)

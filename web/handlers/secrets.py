@@ -18,8 +18,10 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.secrets import SecretBody, SecretChangesBody, SecretResponse, serialize_secret
+
+routes = Routes()
 
 BODY = SecretBody()
 CHANGES = SecretChangesBody()
@@ -30,6 +32,7 @@ OF_ORGANIZATION = "/api/organizations/secrets/"
 OF_TEMPLATE = "/api/templates/{id}/secrets/"
 
 
+@routes.create(OF_ORGANIZATION, answer=SecretResponse, body=BODY, by_header=True)
 async def create_secret(request: web.Request, caller: Caller) -> web.Response:
     """Create a secret of the organization. Members are refused with 403.
 
@@ -41,6 +44,7 @@ async def create_secret(request: web.Request, caller: Caller) -> web.Response:
     return await _create(request, caller, organization_id, None)
 
 
+@routes.create(OF_TEMPLATE, answer=SecretResponse, body=BODY)
 async def create_template_secret(request: web.Request, caller: Caller) -> web.Response:
     """Create a secret for the agents of one template. Members are refused with 403.
 
@@ -69,6 +73,7 @@ async def _create(
     return answer
 
 
+@routes.get(OF_ORGANIZATION, answer=list[SecretResponse], query=QUERY)
 async def list_secrets(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the secrets of the organizations that you administer, without their values, newest first.
 
@@ -83,6 +88,7 @@ async def list_secrets(request: web.Request, caller: Caller) -> web.StreamRespon
     return await answer_list(request, query, listing)
 
 
+@routes.get(OF_TEMPLATE, answer=list[SecretResponse], query=QUERY)
 async def list_template_secrets(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the secrets of a template, without their values, newest first. Members are refused with 403."""
     template = await _load_template(request, caller)
@@ -96,21 +102,25 @@ async def list_template_secrets(request: web.Request, caller: Caller) -> web.Str
     return await answer_list(request, query, listing)
 
 
+@routes.get(f"{OF_ORGANIZATION}{{id}}/", answer=SecretResponse)
 async def get_secret(request: web.Request, caller: Caller) -> web.Response:
     """Read the name and the times of a secret, without its value. Members are refused with 403."""
     return json_response(serialize_secret(await _load_secret(request, caller)))
 
 
+@routes.get(f"{OF_TEMPLATE}{{secret_id}}/", answer=SecretResponse)
 async def get_template_secret(request: web.Request, caller: Caller) -> web.Response:
     """Read the name and the times of a template's secret, without its value. Members are refused with 403."""
     return json_response(serialize_secret(await _load_template_secret(request, caller)))
 
 
+@routes.patch(f"{OF_ORGANIZATION}{{id}}/", answer=SecretResponse, body=CHANGES)
 async def change_secret(request: web.Request, caller: Caller) -> web.Response:
     """Replace the value of a secret. The next run and the next tool call get the new one."""
     return await _change(request, await _load_secret(request, caller))
 
 
+@routes.patch(f"{OF_TEMPLATE}{{secret_id}}/", answer=SecretResponse, body=CHANGES)
 async def change_template_secret(request: web.Request, caller: Caller) -> web.Response:
     """Replace the value of a template's secret. The next run and the next tool call get the new one."""
     return await _change(request, await _load_template_secret(request, caller))
@@ -124,11 +134,13 @@ async def _change(request: web.Request, secret: Secret) -> web.Response:
     return json_response(serialize_secret(secret))
 
 
+@routes.delete(f"{OF_ORGANIZATION}{{id}}/")
 async def delete_secret(request: web.Request, caller: Caller) -> web.Response:
     """Delete a secret. Runs and tool calls whose settings still name it fail from now on, and say so."""
     return await _delete(request, await _load_secret(request, caller))
 
 
+@routes.delete(f"{OF_TEMPLATE}{{secret_id}}/")
 async def delete_template_secret(request: web.Request, caller: Caller) -> web.Response:
     """Delete a template's secret. A secret of the organization with the same name takes its place."""
     return await _delete(request, await _load_template_secret(request, caller))
@@ -159,82 +171,3 @@ async def _load_template_secret(request: web.Request, caller: Caller) -> Secret:
     if secret.template_id != template.id:
         raise NotFound
     return secret
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        OF_ORGANIZATION,
-        list_secrets,
-        "List an organization's secrets",
-        answer=list[SecretResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        OF_ORGANIZATION,
-        create_secret,
-        "Create a secret of an organization",
-        status=201,
-        answer=SecretResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute(
-        "GET",
-        f"{OF_ORGANIZATION}{{id}}/",
-        get_secret,
-        "Read a secret without its value",
-        answer=SecretResponse,
-    ),
-    CallerRoute(
-        "PATCH",
-        f"{OF_ORGANIZATION}{{id}}/",
-        change_secret,
-        "Replace the value of a secret",
-        answer=SecretResponse,
-        body=CHANGES,
-    ),
-    CallerRoute("DELETE", f"{OF_ORGANIZATION}{{id}}/", delete_secret, "Delete a secret", status=204),
-    CallerRoute(
-        "GET",
-        OF_TEMPLATE,
-        list_template_secrets,
-        "List a template's secrets",
-        answer=list[SecretResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        OF_TEMPLATE,
-        create_template_secret,
-        "Create a secret of a template",
-        status=201,
-        answer=SecretResponse,
-        body=BODY,
-        idempotent=True,
-    ),
-    CallerRoute(
-        "GET",
-        f"{OF_TEMPLATE}{{secret_id}}/",
-        get_template_secret,
-        "Read a template's secret without its value",
-        answer=SecretResponse,
-    ),
-    CallerRoute(
-        "PATCH",
-        f"{OF_TEMPLATE}{{secret_id}}/",
-        change_template_secret,
-        "Replace the value of a template's secret",
-        answer=SecretResponse,
-        body=CHANGES,
-    ),
-    CallerRoute(
-        "DELETE",
-        f"{OF_TEMPLATE}{{secret_id}}/",
-        delete_template_secret,
-        "Delete a template's secret",
-        status=204,
-    ),
-)

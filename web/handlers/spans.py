@@ -23,7 +23,7 @@ from web.idempotency import read_items_once, receipt_of
 from web.json import json_response, to_json
 from web.request.local_times import localize
 from web.request.parsing import read_body
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.spans import (
     DATETIME_FIELDS,
     FullSpanResponse,
@@ -35,6 +35,8 @@ from web.schemas.spans import (
 )
 from web.settings import SPAN_BODY_BYTES
 from web.trace_endings import check_order, ending_of
+
+routes = Routes()
 
 NEW = NewSpanBody()
 END = SpanEndBody()
@@ -48,6 +50,14 @@ ID_TAKEN = ["span with this id already exists."]
 MessagesByIndex = dict[int, Mapping[str, Any]]
 
 
+@routes.create(
+    "/api/tracing/spans/",
+    answer=SpanResponse | list[SpanResponse],
+    body=NEW,
+    run_access=RunAccess.FINISHING,
+    body_bytes=SPAN_BODY_BYTES,
+    max_items=MAX_SPANS,
+)
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     """Create one span, or a list of up to 500 spans of which all or none are stored.
 
@@ -81,12 +91,20 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
+@routes.get("/api/tracing/spans/{id}/", answer=FullSpanResponse, run_access=RunAccess.RUNNING)
 async def get_span(request: web.Request, caller: Caller) -> web.Response:
     """Read one span with its error and metadata."""
     full = await load_of_agent(request, caller, request.app[STORAGE].traces.get_span)
     return json_response(serialize_full_span(full))
 
 
+@routes.post(
+    "/api/tracing/spans/{id}/end/",
+    answer=FullSpanResponse,
+    body=END,
+    run_access=RunAccess.FINISHING,
+    body_bytes=SPAN_BODY_BYTES,
+)
 async def end_span(request: web.Request, caller: Caller) -> web.Response:
     """End a span; a repetition is harmless."""
     traces = request.app[STORAGE].traces
@@ -192,38 +210,3 @@ def _metadata_json(max_bytes: int, metadata: Any) -> bytes:
 def _invalid(messages: MessagesByIndex, is_list: bool) -> Invalid:
     """Return the error with the messages by index for a list, with those of the only span otherwise."""
     return Invalid({str(index): of_span for index, of_span in messages.items()} if is_list else messages[0])
-
-
-ROUTES = (
-    CallerRoute(
-        "POST",
-        "/api/tracing/spans/",
-        create_spans,
-        "Create a span, or up to 500",
-        status=201,
-        answer=SpanResponse | list[SpanResponse],
-        body=NEW,
-        run_access=RunAccess.FINISHING,
-        idempotent=True,
-        body_bytes=SPAN_BODY_BYTES,
-        max_items=MAX_SPANS,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/tracing/spans/{id}/",
-        get_span,
-        "Read a span with its metadata",
-        answer=FullSpanResponse,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/tracing/spans/{id}/end/",
-        end_span,
-        "End a span",
-        answer=FullSpanResponse,
-        body=END,
-        run_access=RunAccess.FINISHING,
-        body_bytes=SPAN_BODY_BYTES,
-    ),
-)

@@ -10,7 +10,7 @@ from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.json import MAX_ANSWER_BYTES, fit, json_response
 from web.ports import Readiness, ServiceState
 from web.request.parsing import read_query
-from web.routes import OperatorRoute
+from web.routes import Access, Routes
 from web.schemas.status import (
     ServiceResponse,
     StatusResponse,
@@ -24,9 +24,12 @@ from web.supervisor_answers import QUERY as AT
 from web.supervisor_answers import answer_supervisor
 from web.version import VERSION
 
+routes = Routes(Access.OPERATORS)
+
 QUERY = SupervisorQuery()
 
 
+@routes.get("/status/", answer=StatusResponse)
 async def get_status(request: web.Request) -> web.Response:
     """Return the state of the service, and everything that it does in numbers."""
     app = request.app
@@ -77,6 +80,7 @@ def _service_response(app: web.Application, readiness: Readiness) -> ServiceResp
     }
 
 
+@routes.get("/status/supervisors/", answer=list[Snapshot], query=QUERY)
 async def list_supervisors(request: web.Request) -> web.Response:
     """List up to `limit` agents by id, fewer if the answer would be longer than 1 MiB."""
     query = read_query(request, QUERY)
@@ -85,30 +89,10 @@ async def list_supervisors(request: web.Request) -> web.Response:
     return json_response(fit(snapshots, MAX_ANSWER_BYTES))
 
 
+@routes.get("/status/supervisors/{id}/", answer=Snapshot | PastSupervisorResponse, query=AT)
 async def get_any_supervisor(request: web.Request) -> web.Response:
     """Explain what an agent of any organization is doing and why, and what wakes it next.
 
     With `at`, as it was at that moment.
     """
     return await answer_supervisor(request, path_id(request))
-
-
-ROUTES = (
-    OperatorRoute("GET", "/status/", get_status, "How the service is", answer=StatusResponse),
-    OperatorRoute(
-        "GET",
-        "/status/supervisors/",
-        list_supervisors,
-        "Agents and why they do what they do",
-        answer=list[Snapshot],
-        query=QUERY,
-    ),
-    OperatorRoute(
-        "GET",
-        "/status/supervisors/{id}/",
-        get_any_supervisor,
-        "Why one agent does what it does",
-        answer=Snapshot | PastSupervisorResponse,
-        query=AT,
-    ),
-)

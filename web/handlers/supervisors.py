@@ -13,13 +13,16 @@ from web.json import json_response
 from web.list_positions import read_position, write_position
 from web.paging import TOTAL_HEADER, next_link
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.supervisors import SortedAgentQuery, SupervisorRowResponse, serialize_row
+
+routes = Routes()
 
 QUERY = SortedAgentQuery()
 MAX_TOTAL = 100_000
 
 
+@routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=QUERY)
 async def list_own_supervisors(request: web.Request, caller: Caller) -> web.Response:
     """List the agents of your organizations with what they do, why, and what it costs.
 
@@ -58,15 +61,3 @@ async def _explain(
         if summary is not None and filters.phase in {None, summary.phase}:
             shown.append(serialize_row(row, summary))
     return shown
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/supervisors/",
-        list_own_supervisors,
-        "List agents and why they do what they do",
-        answer=list[SupervisorRowResponse],
-        query=QUERY,
-    ),
-)

@@ -18,7 +18,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.templates import (
     TemplateBody,
     TemplateDeletionQuery,
@@ -27,11 +27,14 @@ from web.schemas.templates import (
     without_hidden_secret,
 )
 
+routes = Routes()
+
 BODY = TemplateBody()
 QUERY = PageQuery()
 DELETION = TemplateDeletionQuery()
 
 
+@routes.create("/api/templates/", answer=TemplateResponse, body=BODY, by_header=True)
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
     """Create a template. If its cap refuses its `default_model`, whose price is not known, the answer is 400.
 
@@ -49,11 +52,13 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
     return _answer(caller, template, status=201)
 
 
+@routes.get("/api/templates/{id}/", answer=TemplateResponse)
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
     """Read one template."""
     return _answer(caller, await load_owned(request, caller, request.app[STORAGE].templates.get))
 
 
+@routes.patch("/api/templates/{id}/", answer=TemplateResponse, body=BODY)
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. All agents that inherit them are affected.
 
@@ -78,6 +83,7 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
+@routes.get("/api/templates/", answer=list[TemplateResponse], query=QUERY)
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the templates of your organizations, newest first."""
     templates = request.app[STORAGE].templates
@@ -99,6 +105,7 @@ def _answer(caller: Caller, template: Template, status: int = 200) -> web.Respon
     return json_response(_serialize_for(caller, template), status=status)
 
 
+@routes.delete("/api/templates/{id}/", query=DELETION, refusals={409})
 async def delete_template(request: web.Request, caller: Caller) -> web.Response:
     """Delete a template with its adapter configs.
 
@@ -118,39 +125,3 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
             agents_use = "1 agent uses" if agent_count == 1 else f"{agent_count} agents use"
             raise Conflict(f"{agents_use} this template. With ?detach=true they keep what they inherit.")
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET", "/api/templates/", list_templates, "List templates", answer=list[TemplateResponse], query=QUERY
-    ),
-    CallerRoute(
-        "POST",
-        "/api/templates/",
-        create_template,
-        "Create a template",
-        status=201,
-        answer=TemplateResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateResponse),
-    CallerRoute(
-        "PATCH",
-        "/api/templates/{id}/",
-        change_template,
-        "Change a template",
-        answer=TemplateResponse,
-        body=BODY,
-    ),
-    CallerRoute(
-        "DELETE",
-        "/api/templates/{id}/",
-        delete_template,
-        "Delete a template",
-        status=204,
-        query=DELETION,
-        refusals=frozenset({409}),
-    ),
-)

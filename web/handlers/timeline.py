@@ -16,8 +16,10 @@ from web.errors import Invalid
 from web.json import json_response
 from web.request.local_times import localize
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.timeline import TimelineQuery, TimelineResponse, serialize_timeline
+
+routes = Routes()
 
 QUERY = TimelineQuery()
 
@@ -33,6 +35,7 @@ TOO_MANY_CHANGES = (
 )
 
 
+@routes.get("/api/cloud/agents/{id}/timeline/", answer=TimelineResponse, query=QUERY)
 async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
     """Show what happened to an agent in a period, by default the last 24 hours: its phases, and what was
     beside them, such as notifications, messages and changes by people.
@@ -61,15 +64,3 @@ def _period(query: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:
     if end - start > timedelta(days=MAX_DAYS) + LONGER_BY_CLOCK:
         raise Invalid({"start": [TOO_LONG]})
     return start, end
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/timeline/",
-        get_timeline,
-        "What happened to an agent",
-        answer=TimelineResponse,
-        query=QUERY,
-    ),
-)

@@ -21,8 +21,10 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.tools import ToolBody, ToolChangesBody, ToolQuery, ToolResponse, serialize_tool
+
+routes = Routes()
 
 BODY = ToolBody()
 CHANGES = ToolChangesBody()
@@ -30,6 +32,7 @@ QUERY = ToolQuery()
 PARAMETERS = "this schema"
 
 
+@routes.create("/api/toolbox/tools/", answer=ToolResponse, body=BODY)
 async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     """Create a tool in one of your own adapters.
 
@@ -63,6 +66,7 @@ async def _check_parameters(request: web.Request, organization_id: UUID, paramet
     )
 
 
+@routes.get("/api/toolbox/tools/", answer=list[ToolResponse], query=QUERY)
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the tools of your own adapters and of the public ones, newest first."""
     query = read_query(request, QUERY)
@@ -78,6 +82,7 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
     return await answer_list(request, query, Listing(fetch, serialize_tool, find))
 
 
+@routes.get("/api/toolbox/tools/{id}/", answer=ToolResponse)
 async def get_tool(request: web.Request, caller: Caller) -> web.Response:
     """Read one tool, of your own or of a public adapter."""
     tool, adapter = await _load_tool_and_adapter(request)
@@ -85,6 +90,7 @@ async def get_tool(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_tool(tool))
 
 
+@routes.patch("/api/toolbox/tools/{id}/", answer=ToolResponse, body=CHANGES)
 async def change_tool(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. Calls use the new values at once."""
     tool, adapter = await _load_tool_and_adapter(request)
@@ -99,6 +105,7 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_tool(require_found(changed)))
 
 
+@routes.delete("/api/toolbox/tools/{id}/")
 async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
     """Delete a tool. Agents no longer have it."""
     tool, adapter = await _load_tool_and_adapter(request)
@@ -113,30 +120,3 @@ async def _load_tool_and_adapter(request: web.Request) -> tuple[Tool, Adapter]:
     storage = request.app[STORAGE]
     tool = await load(request, storage.tools.get)
     return tool, require_found(await storage.adapters.get(tool.adapter_id))
-
-
-ROUTES = (
-    CallerRoute(
-        "GET", "/api/toolbox/tools/", list_tools, "List tools", answer=list[ToolResponse], query=QUERY
-    ),
-    CallerRoute(
-        "POST",
-        "/api/toolbox/tools/",
-        create_tool,
-        "Create a tool",
-        status=201,
-        answer=ToolResponse,
-        body=BODY,
-        idempotent=True,
-    ),
-    CallerRoute("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolResponse),
-    CallerRoute(
-        "PATCH",
-        "/api/toolbox/tools/{id}/",
-        change_tool,
-        "Change a tool",
-        answer=ToolResponse,
-        body=CHANGES,
-    ),
-    CallerRoute("DELETE", "/api/toolbox/tools/{id}/", delete_tool, "Delete a tool", status=204),
-)

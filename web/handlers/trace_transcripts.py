@@ -14,13 +14,21 @@ from web.fields import unknown_id
 from web.json import JSON_TYPE, MAX_ANSWER_BYTES, to_json
 from web.paging import next_link
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.trace_transcripts import TraceTranscriptQuery, TraceTranscriptResponse
 from web.trace_transcript import transcript
+
+routes = Routes()
 
 QUERY = TraceTranscriptQuery()
 
 
+@routes.get(
+    "/api/tracing/traces/{id}/transcript/",
+    answer=TraceTranscriptResponse,
+    query=QUERY,
+    run_access=RunAccess.RUNNING,
+)
 async def get_transcript(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace as a conversation: what the model was told, answered and called, and what it got.
 
@@ -53,16 +61,3 @@ def _transcript_json(trace: Trace, spans: list[ExpandedSpan], *, is_first_page: 
         "entries": entries,
     }
     return to_json(response)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/tracing/traces/{id}/transcript/",
-        get_transcript,
-        "Read a trace as a conversation",
-        answer=TraceTranscriptResponse,
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-)

@@ -24,7 +24,7 @@ from web.page_reader import Listing, PageReader
 from web.paging import next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.spans import SpanResponse, serialize_span
 from web.schemas.traces import (
     FullTraceResponse,
@@ -42,6 +42,8 @@ from web.schemas.traces import (
 )
 from web.trace_endings import ending_of
 
+routes = Routes()
+
 NEW = NewTraceBody()
 END = TraceEndBody()
 QUERY = TraceQuery()
@@ -52,6 +54,7 @@ ID_TAKEN = "trace with this id already exists."
 OTHER_AGENT = "This is not the agent of the trace."
 
 
+@routes.create("/api/tracing/traces/", answer=TraceResponse, body=NEW)
 async def create_trace(request: web.Request, caller: Caller) -> web.Response:
     """Create a trace for work outside the service. Each run of the service already has a trace.
 
@@ -78,6 +81,9 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
+@routes.get(
+    "/api/tracing/traces/{id}/", answer=FullTraceResponse, query=SPAN_PAGE, run_access=RunAccess.RUNNING
+)
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
     traces = request.app[STORAGE].traces
@@ -113,6 +119,7 @@ async def _read_expanded_spans(
     return Chunk([serialize_expanded_span(span) for span in spans], is_cut=spans.is_cut)
 
 
+@routes.post("/api/tracing/traces/{id}/end/", answer=TraceResponse, body=END, run_access=RunAccess.FINISHING)
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
     """End a trace; a repetition is harmless.
 
@@ -130,6 +137,7 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_trace(ended))
 
 
+@routes.get("/api/tracing/traces/", answer=TracePageResponse, query=QUERY, run_access=RunAccess.RUNNING)
 async def list_traces(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List traces, last started first, 50 of them unless `limit` says otherwise.
 
@@ -138,6 +146,9 @@ async def list_traces(request: web.Request, caller: Caller) -> web.StreamRespons
     return await _answer_page(request, caller, b"{", b"}")
 
 
+@routes.get(
+    "/api/tracing/traces/list/", answer=list[TracePageResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
 async def list_traces_in_array(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List traces as an array that contains one page; otherwise like the list of traces."""
     return await _answer_page(request, caller, b"[{", b"}]")
@@ -180,53 +191,3 @@ async def _require_agent(request: web.Request, caller: Caller, agent_id: UUID | 
         await require_agent(request, caller, agent_id)
     else:
         await require_owned(caller, request.app[STORAGE].agents.get_retained, agent_id)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/tracing/traces/",
-        list_traces,
-        "List traces",
-        answer=TracePageResponse,
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/tracing/traces/list/",
-        list_traces_in_array,
-        "List traces, the page inside an array",
-        answer=list[TracePageResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/tracing/traces/{id}/",
-        get_trace,
-        "Read a trace with a page of its spans",
-        answer=FullTraceResponse,
-        query=SPAN_PAGE,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/tracing/traces/",
-        create_trace,
-        "Create a trace",
-        status=201,
-        answer=TraceResponse,
-        body=NEW,
-        idempotent=True,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/tracing/traces/{id}/end/",
-        end_trace,
-        "End a trace",
-        answer=TraceResponse,
-        body=END,
-        run_access=RunAccess.FINISHING,
-    ),
-)

@@ -12,12 +12,20 @@ from web.app_keys import STORAGE
 from web.page_reader import Listing
 from web.paging import answer_list
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.transcripts import TranscriptQuery, TranscriptTurnResponse, serialize_turn
+
+routes = Routes()
 
 QUERY = TranscriptQuery()
 
 
+@routes.get(
+    "/api/cloud/agents/{id}/transcript/",
+    answer=list[TranscriptTurnResponse],
+    query=QUERY,
+    run_access=RunAccess.RUNNING,
+)
 async def list_transcript(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List what an agent carries from run to run, newest first.
 
@@ -35,6 +43,7 @@ async def list_transcript(request: web.Request, caller: Caller) -> web.StreamRes
     return await answer_list(request, query, Listing(fetch, serialize_turn, find))
 
 
+@routes.delete("/api/cloud/agents/{id}/transcript/")
 async def delete_transcript(request: web.Request, caller: Caller) -> web.Response:
     """Delete the whole transcript of an agent, so that its next run starts without.
 
@@ -43,23 +52,3 @@ async def delete_transcript(request: web.Request, caller: Caller) -> web.Respons
     agent_id = await agent_of_path(request, caller)
     await request.app[STORAGE].transcripts.delete_of_agent(agent_id)
     return web.Response(status=204)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/transcript/",
-        list_transcript,
-        "List what an agent carries from run to run",
-        answer=list[TranscriptTurnResponse],
-        query=QUERY,
-        run_access=RunAccess.RUNNING,
-    ),
-    CallerRoute(
-        "DELETE",
-        "/api/cloud/agents/{id}/transcript/",
-        delete_transcript,
-        "Delete what an agent carries from run to run",
-        status=204,
-    ),
-)

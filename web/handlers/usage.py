@@ -23,7 +23,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.request.local_times import localize
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.usage import (
     DATETIME_FIELDS,
     NewUsageBody,
@@ -34,6 +34,8 @@ from web.schemas.usage import (
     serialize_usage_record,
 )
 
+routes = Routes()
+
 NEW = NewUsageBody()
 QUERY = UsageQuery()
 
@@ -43,6 +45,7 @@ TRACE_OF_OTHER_AGENT = "This is not a trace of the agent."
 START_AFTER_END = "start_date may not be after end_date."
 
 
+@routes.get("/api/cloud/agents/{id}/usage/", answer=UsageResponse, query=QUERY)
 async def get_usage(request: web.Request, caller: Caller) -> web.Response:
     """Sum up the model calls of an agent over a period, by default the last 30 days.
 
@@ -60,6 +63,9 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_usage(agent_id, agent.name, start, end, sums))
 
 
+@routes.create(
+    "/api/cloud/agents/{id}/usage/", answer=UsageRecordResponse, body=NEW, run_access=RunAccess.FINISHING
+)
 async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     """Report a model call of a harness of your own. The service records the calls of its own loop itself.
 
@@ -133,26 +139,3 @@ async def _build_record(
         priced=cost is not None,
         occurred_at=occurred_at,
     )
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/usage/",
-        get_usage,
-        "What an agent used and what it cost",
-        answer=UsageResponse,
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/cloud/agents/{id}/usage/",
-        report_usage,
-        "Report a model call",
-        status=201,
-        answer=UsageRecordResponse,
-        body=NEW,
-        run_access=RunAccess.FINISHING,
-        idempotent=True,
-    ),
-)

@@ -10,12 +10,15 @@ from web.fields import unknown_id
 from web.json import json_response
 from web.paging import next_link
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.waterfalls import WaterfallQuery, WaterfallResponse, serialize_waterfall
+
+routes = Routes()
 
 QUERY = WaterfallQuery()
 
 
+@routes.get("/api/tracing/traces/{id}/waterfall/", answer=WaterfallResponse, query=QUERY)
 async def get_waterfall(request: web.Request, caller: Caller) -> web.Response:
     """Read the spans of a trace in short, as columns, to draw them on a time axis.
 
@@ -36,15 +39,3 @@ async def get_waterfall(request: web.Request, caller: Caller) -> web.Response:
         next_link(request, columns.last_id, query["limit"]) if columns.last_id and columns.is_cut else {}
     )
     return json_response(serialize_waterfall(trace, total, columns), headers=headers)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/tracing/traces/{id}/waterfall/",
-        get_waterfall,
-        "Read the spans of a trace in short",
-        answer=WaterfallResponse,
-        query=QUERY,
-    ),
-)

@@ -13,7 +13,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned
 from web.request.parsing import read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.webhook_deliveries import (
     DeliveryQuery,
     DeliveryResponse,
@@ -22,9 +22,12 @@ from web.schemas.webhook_deliveries import (
     serialize_whole_delivery,
 )
 
+routes = Routes()
+
 QUERY = DeliveryQuery()
 
 
+@routes.get("/api/organizations/webhook-deliveries/", answer=list[DeliveryResponse], query=QUERY)
 async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the webhook deliveries of your organizations, newest first, without their payloads."""
     query = read_query(request, QUERY)
@@ -41,41 +44,17 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/organizations/webhook-deliveries/{id}/", answer=WholeDeliveryResponse)
 async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:
     """Read one webhook delivery with its payload."""
     delivery = await load_owned(request, caller, request.app[STORAGE].outbox.get)
     return json_response(serialize_whole_delivery(delivery))
 
 
+@routes.post("/api/organizations/webhook-deliveries/{id}/redeliver/", answer=WholeDeliveryResponse)
 async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Send a delivery of any status again at once, under the same id and with a new retry schedule."""
     outbox = request.app[STORAGE].outbox
     delivery = await load_owned(request, caller, outbox.get)
     pending = require_found(await outbox.redeliver(delivery.id, request.app[CLOCK].now()))
     return json_response(serialize_whole_delivery(pending))
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/organizations/webhook-deliveries/",
-        list_webhook_deliveries,
-        "List webhook deliveries",
-        answer=list[DeliveryResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/organizations/webhook-deliveries/{id}/",
-        get_webhook_delivery,
-        "Read a webhook delivery, with what is sent",
-        answer=WholeDeliveryResponse,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/webhook-deliveries/{id}/redeliver/",
-        redeliver_webhook,
-        "Send a webhook again, at once",
-        answer=WholeDeliveryResponse,
-    ),
-)

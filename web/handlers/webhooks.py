@@ -20,7 +20,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list, find_owned
 from web.request.parsing import read_body, read_query
-from web.routes import CallerRoute
+from web.routes import Routes
 from web.schemas.webhook_deliveries import WholeDeliveryResponse, serialize_whole_delivery
 from web.schemas.webhooks import (
     NewWebhookResponse,
@@ -30,10 +30,13 @@ from web.schemas.webhooks import (
     serialize_webhook,
 )
 
+routes = Routes()
+
 BODY = WebhookBody()
 QUERY = PageQuery()
 
 
+@routes.create("/api/organizations/webhooks/", answer=NewWebhookResponse, body=BODY, by_header=True)
 async def create_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Create an event webhook, which gets events from now on. Only this answer contains its secret.
 
@@ -73,6 +76,7 @@ async def _owners(request: web.Request, caller: Caller, body: Mapping[str, Any])
     return owners
 
 
+@routes.get("/api/organizations/webhooks/", answer=list[WebhookResponse], query=QUERY)
 async def list_webhooks(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the event webhooks of the organizations that you administer, newest first.
 
@@ -89,11 +93,13 @@ async def list_webhooks(request: web.Request, caller: Caller) -> web.StreamRespo
     return await answer_list(request, query, listing)
 
 
+@routes.get("/api/organizations/webhooks/{id}/", answer=WebhookResponse)
 async def get_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Read one event webhook, without its secret. Members are refused with 403."""
     return json_response(serialize_webhook(await _load(request, caller)))
 
 
+@routes.patch("/api/organizations/webhooks/{id}/", answer=WebhookResponse, body=BODY)
 async def change_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. Later events are compared with the new ones."""
     webhook = await _load(request, caller)
@@ -105,6 +111,7 @@ async def change_webhook(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_webhook(changed))
 
 
+@routes.delete("/api/organizations/webhooks/{id}/")
 async def delete_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Delete an event webhook. Its pending deliveries fail, because they can no longer be signed."""
     webhook = await _load(request, caller)
@@ -113,6 +120,7 @@ async def delete_webhook(request: web.Request, caller: Caller) -> web.Response:
     return web.Response(status=204)
 
 
+@routes.post("/api/organizations/webhooks/{id}/test/", answer=WholeDeliveryResponse, refusals={409})
 async def send_webhook_test(request: web.Request, caller: Caller) -> web.Response:
     """Send a request of the type `webhook.test`, and answer with its delivery, whose status tells the result.
 
@@ -126,6 +134,7 @@ async def send_webhook_test(request: web.Request, caller: Caller) -> web.Respons
     return json_response(serialize_whole_delivery(delivery))
 
 
+@routes.post("/api/organizations/webhooks/{id}/rotate/", answer=RotatedWebhookResponse, refusals={409})
 async def rotate_webhook_secret(request: web.Request, caller: Caller) -> web.Response:
     """Make a new secret, which only this answer contains. For a day, the old one signs the requests as well.
 
@@ -146,60 +155,3 @@ async def rotate_webhook_secret(request: web.Request, caller: Caller) -> web.Res
 
 async def _load(request: web.Request, caller: Caller) -> Webhook:
     return await load_owned(request, caller, request.app[STORAGE].webhooks.get, Caller.require_admin)
-
-
-ROUTES = (
-    CallerRoute(
-        "GET",
-        "/api/organizations/webhooks/",
-        list_webhooks,
-        "List event webhooks",
-        answer=list[WebhookResponse],
-        query=QUERY,
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/webhooks/",
-        create_webhook,
-        "Create an event webhook; the only answer that holds its secret",
-        status=201,
-        answer=NewWebhookResponse,
-        body=BODY,
-        idempotent=True,
-        by_header=True,
-    ),
-    CallerRoute(
-        "GET",
-        "/api/organizations/webhooks/{id}/",
-        get_webhook,
-        "Read an event webhook",
-        answer=WebhookResponse,
-    ),
-    CallerRoute(
-        "PATCH",
-        "/api/organizations/webhooks/{id}/",
-        change_webhook,
-        "Change an event webhook, or switch it off or on",
-        answer=WebhookResponse,
-        body=BODY,
-    ),
-    CallerRoute(
-        "DELETE", "/api/organizations/webhooks/{id}/", delete_webhook, "Delete an event webhook", status=204
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/webhooks/{id}/test/",
-        send_webhook_test,
-        "Send a test to an event webhook",
-        answer=WholeDeliveryResponse,
-        refusals=frozenset({409}),
-    ),
-    CallerRoute(
-        "POST",
-        "/api/organizations/webhooks/{id}/rotate/",
-        rotate_webhook_secret,
-        "Replace the secret of an event webhook",
-        answer=RotatedWebhookResponse,
-        refusals=frozenset({409}),
-    ),
-)

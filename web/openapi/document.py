@@ -1,6 +1,7 @@
 """The OpenAPI document as a whole."""
 
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 from marshmallow import Schema
@@ -166,7 +167,7 @@ def build_document(routes: Iterable[Route]) -> Json:
 def _operation(route: Route, components: Components) -> Json:
     operation: Json = {
         "operationId": route.handler.__name__,
-        "summary": route.summary,
+        "summary": route.handler.__name__.replace("_", " ").capitalize(),
         "tags": [tag(route.path)],
         "security": _security(route),
         "parameters": _parameters(route, components),
@@ -242,7 +243,10 @@ def _success(route: Route, components: Components) -> Json:
         names.append(TOTAL_HEADER)
     if route.idempotent:
         names.append(idempotency.REPLAYED_HEADER)
-    success: Json = {"description": route.summary, "headers": error_responses.headers(*names)}
+    success: Json = {
+        "description": HTTPStatus(route.status).phrase,
+        "headers": error_responses.headers(*names),
+    }
     if route.answer is not None:
         schema = answer_schema(route.answer, components)
         success["content"] = {media_type: {"schema": schema} for media_type in route.media_types}

@@ -32,14 +32,11 @@ async def create_thing(request: web.Request, caller: Caller) -> web.Response:
     return web.Response()
 
 
-LIST = PublicRoute(
-    "GET", "/api/shop/things/", list_things, "List things", answer=list[ThingResponse], query=ThingQuery()
-)
+LIST = PublicRoute("GET", "/api/shop/things/", list_things, answer=list[ThingResponse], query=ThingQuery())
 CREATE = CallerRoute(
     "POST",
     "/api/shop/things/{id}/",
     create_thing,
-    "Create a thing",
     status=201,
     answer=ThingResponse,
     body=ThingBody(),
@@ -47,4 +44,4 @@ CREATE = CallerRoute(
     idempotent=True,
     by_header=True,
 )
-STATUS = OperatorRoute("GET", "/status/", list_things, "Status", answer=ThingResponse)
+STATUS = OperatorRoute("GET", "/status/", list_things, answer=ThingResponse)

@@ -32,4 +32,4 @@ def test_further_body_is_an_alternative() -> None:
 
 
 def test_read_that_a_header_directs_may_be_invalid() -> None:
-    assert 400 in statuses(CallerRoute("GET", "/api/shop/", create_thing, "Read the shop", by_header=True))
+    assert 400 in statuses(CallerRoute("GET", "/api/shop/", create_thing, by_header=True))
