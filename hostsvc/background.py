@@ -14,7 +14,6 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
-from supervisors.maintenance.admission_control import AdmissionControl
 from supervisors.maintenance.agent_counter import AgentCounter
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.database_watch import DatabaseWatch
@@ -89,7 +88,6 @@ def maintenance_services(
     receipts = ReceiptCleaner(storage.receipts, clock)
     matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     probe = LoopLagProbe(registry.statistics, clock)
-    admission = AdmissionControl(registry.slots, registry.arrivals, storage.pace, probe, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
 
     return (
@@ -106,7 +104,7 @@ def maintenance_services(
         MaintenanceService("write probe", writes.run_once, PROBE_PAUSE_SECONDS),
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
-        MaintenanceService("admission control", admission.run_once, 0),
+        MaintenanceService("loop lag probe", probe.run_once, 0),
         MaintenanceService("idle supervisor cleaner", partial(_drop_idle, registry), IDLE_SWEEP_SECONDS),
         MaintenanceService("deleted agent cleaner", retention.empty_deleted_agents, PURGE_SECONDS),
         MaintenanceService("retention cleaner", retention.run_once, RETENTION_SECONDS),

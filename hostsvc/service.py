@@ -266,6 +266,7 @@ async def _open_leader(
     def on_ring(agent_ids: Sequence[UUID]) -> None:
         storage.events.announce()
         on_commit(agent_ids)
+        on_clear(agent_ids)  # another program may have done either
 
     async def check_all_agents() -> None:
         storage.events.announce()

@@ -6,7 +6,6 @@ SupervisorError
 ├── RunIsOver           the run that sent the request has ended, or is being stopped
 └── TryAgainLater       nothing was done; the same request may succeed soon
     ├── MailboxFull     too many requests to this agent wait for an answer
-    ├── ServiceBusy     too many requests wait for their commit
     ├── ChecksPending   too many JSON Schema checks of the organization wait for their turn
     └── NoStarts        the service is shutting down, or another instance may be the leader
 """
@@ -36,10 +35,6 @@ class TryAgainLater(SupervisorError):
 
 class MailboxFull(TryAgainLater):
     """Too many requests to this agent wait for an answer."""
-
-
-class ServiceBusy(TryAgainLater):
-    """More arrives than the service can store and start; nothing of the request was done."""
 
 
 class ChecksPending(TryAgainLater):

@@ -41,7 +41,6 @@ from supervisors.errors import (
     AgentGone,
     ChecksPending,
     NoStarts,
-    ServiceBusy,
     TryAgainLater,
 )
 from web.json import json_response
@@ -219,8 +218,6 @@ def _refusal(error: Exception) -> ApiError | None:
         case ChecksPending():
             detail = "Too many JSON Schemas of your organization are being checked."
             return Unavailable(detail, error.retry_after_seconds)
-        case ServiceBusy():
-            return Unavailable(BUSY, error.retry_after_seconds)
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."
             return Unavailable(detail, error.retry_after_seconds)

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts
 from storage.errors import StorageError
-from supervisors.arrival_room import ArrivalRoom
 from supervisors.engine.messages import Reply, Request, Signal
 from supervisors.engine.snapshot import AgentSummary, Overview, Present, Snapshot, SnapshotFilters
 from supervisors.policy.decisions import Decision
@@ -29,10 +28,6 @@ class Registry(Protocol):
     @property
     def pause_log(self) -> PauseLog:
         """Return the log of pauses."""
-
-    @property
-    def arrivals(self) -> ArrivalRoom:
-        """Return the room for requests that wait for their commit."""
 
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have a supervisor reconcile; never fails."""

@@ -13,7 +13,7 @@ from marshmallow import Schema
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
 from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
-from web.app_keys import REGISTRY, SETTINGS
+from web.app_keys import SETTINGS
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
@@ -124,14 +124,11 @@ class CallerRoute(Route):
 
     access = Access.CALLERS
     handler: CallerHandler
-    is_arrival: bool = False  # refused while too many arrivals wait for their commit
     takes_ticket: bool = False  # a stream ticket in the query replaces the credential
 
     async def admit(self, request: web.Request) -> tuple[Caller]:
         caller = await admit_caller(request, takes_ticket=self.takes_ticket)
         caller.require_route(self.run_access)
-        if self.is_arrival:
-            request.app[REGISTRY].arrivals.require(caller.accountable)
         named = named_organization(request, caller)
         is_read = self.method == "GET"  # of all organizations, whatever the header names
         if named is not None and named in caller.roles and not is_read:

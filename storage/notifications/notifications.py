@@ -110,7 +110,7 @@ class Notifications:
     """The table `notification`. One that becomes active updates `agent_state` in the same commit.
 
     `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
-    cancelled. If given, `on_clear` is called instead when notifications were only cleared or deleted. `sleep`
+    cancelled. If given, `on_clear` is called when notifications were cleared, deleted or postponed. `sleep`
     waits between two attempts to clear a locked notification; `pace` is that of shared reads and clears.
     `announce` is called after each commit that wrote events.
     """
@@ -328,8 +328,10 @@ class Notifications:
         self._announce()
         before, after = written
         if after.activated_at != before.activated_at:
-            report = self._on_clear if after.activated_at is None else self._on_commit
-            report([after.agent_id])
+            if before.activated_at is not None:
+                self._on_clear([after.agent_id])  # it may no longer be due
+            if after.activated_at is not None:
+                self._on_commit([after.agent_id])
         return after
 
     async def _clear_each(self, items: list[ClearItem]) -> list[bool | None]:

@@ -4,9 +4,8 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import starmap
-from math import inf
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Counts
@@ -15,7 +14,6 @@ from supervisors.engine.context import SupervisorContext
 from supervisors.engine.message_log import read_messages
 from supervisors.engine.requests import MAX_BLOCKERS
 from supervisors.engine.snapshot import (
-    AdmissionResponse,
     AgentsResponse,
     AgentSummary,
     CurrentRun,
@@ -37,7 +35,7 @@ from supervisors.engine.snapshot import (
     TimersResponse,
 )
 from supervisors.engine.supervisor import Supervisor
-from supervisors.policy import explanations, transitions
+from supervisors.policy import explanations
 from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import Decision, active_count, decide
 from supervisors.policy.phases import Phase, ShownPhase
@@ -128,17 +126,8 @@ class StatusReader:
         )
 
     def _limits_of(self, facts: AgentFacts) -> explanations.StartLimits:
-        context, agent_id = self._context, facts.state.agent_id
-        estimate = context.wait_estimate(agent_id) if context.slots.is_waiting(agent_id) else None
-        limits = context.limits_of(facts.organization_id)
-        return replace(limits, may_start=context.may_start, wait_seconds=estimate)
-
-    def _with_wait(self, facts: AgentFacts, now: datetime) -> AgentFacts:
-        """Return the facts with the agent's wait for a slot, if it is so short that it is not stored."""
-        seconds = self._context.slots.waiting_seconds(facts.state.agent_id)
-        if seconds is None or facts.state.run_id is not None:
-            return facts
-        return replace(facts, state=transitions.queued(facts.state, now - timedelta(seconds=seconds)))
+        limits = self._context.limits_of(facts.organization_id)
+        return replace(limits, may_start=self._context.may_start)
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:
         """Return at most `limit` agents in full, by id."""
@@ -179,14 +168,6 @@ class StatusReader:
             quarantined=tuple(map(_quarantined_agent, filter(self._is_quarantined, statistics.quarantined))),
             agents=AgentsResponse(slots.taken, sleeping, counts.archived),
             runs=RunsResponse(slots.taken, slots.waiting, slots.limit),
-            admission=AdmissionResponse(
-                slots.starting,
-                slots.starting_limit,
-                round(slots.starts_per_second, 1),
-                context.arrivals.limit,
-                None if context.arrivals.per_second == inf else round(context.arrivals.per_second, 1),
-                context.arrivals.refused,
-            ),
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
             oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,
@@ -229,8 +210,7 @@ class StatusReader:
         state, context, now = facts.state, self._context, self._context.clock.now()
         run = context.runs.get(state.agent_id)
         if supervisor is not None:
-            facts = self._with_wait(supervisor.hold_clock.on_wall_clock(facts), now)
-            state = facts.state
+            facts = supervisor.hold_clock.on_wall_clock(facts)
         decision = decide(facts, now, context.policy)
         is_stopping = run is not None and run.is_stopping
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)

@@ -13,8 +13,8 @@ from storage.model import AgentStatus, Receipt
 class Signal(StrEnum):
     """The reason why a supervisor should reconcile. Signals that wait together cause one reconcile."""
 
-    NOTIFIED = "notified"  # a notification entered its queue, or changed there
-    CLEARED = "cleared"  # a notification of its queue was cleared
+    NOTIFIED = "notified"  # a notification is active in its queue, or will be
+    CLEARED = "cleared"  # a notification of its queue was cleared, deleted or postponed
     DUE = "due"  # its timer fired, or the due scan found it
     RELOAD = "reload"  # its settings, template or organization changed, or the service has restarted
     RUN_OVER = "run over"  # its run has ended

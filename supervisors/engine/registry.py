@@ -25,7 +25,6 @@ import aiojobs
 import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
-from supervisors.arrival_room import ArrivalRoom
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
@@ -41,7 +40,6 @@ from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, SupervisorError
-from supervisors.policy.admission import MAX_ARRIVALS
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase
 from supervisors.ports import KnownPrices, StateStore
@@ -94,17 +92,13 @@ class Registry:
             clock_history=ClockHistory(clock),
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
-            slots=RunSlots(
-                run_settings.max_concurrent, self._offer_slot, clock.monotonic, max_runs_per_organization
-            ),
-            arrivals=ArrivalRoom(MAX_ARRIVALS, clock.monotonic),
+            slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
             launch=self._launch,
             count_quarantine=self._count_quarantine,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
             runs={},
         )
-        self.slots, self.arrivals = self._context.slots, self._context.arrivals
         self._told_steps = 0  # of the wall clock
         self.statistics = Statistics()
         self.pause_log = PauseLog()
@@ -136,8 +130,6 @@ class Registry:
             supervisor.hold_clock.note_notification()
             if supervisor.run is not None:
                 supervisor.run.is_notified = True
-        if signal in DUE_SIGNALS and not supervisor.is_handling and self.slots.waits_briefly(agent_id):
-            return  # it is due already and reconciles when it gets a slot; a read under way may be too old
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 
@@ -314,6 +306,9 @@ class Registry:
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))
             self._log_message(supervisor, ", ".join(sorted(signals)), "waits: the last attempt crashed")
             return
+        if signals <= DUE_SIGNALS and self._context.slots.is_waiting(supervisor.agent_id):
+            self._log_message(supervisor, ", ".join(sorted(signals)), str(supervisor.phase))
+            return  # it is due already, and reconciles when it gets a slot
         if signals <= QUEUE_SIGNALS and supervisor.has_active_run:
             # The end of the run causes a reconcile, which covers these changes of the queue.
             self._log_message(supervisor, ", ".join(sorted(signals)), str(supervisor.phase))
@@ -386,7 +381,7 @@ class Registry:
         finally:
             if run.result is not None:
                 self.statistics.ended_runs[run.result.outcome] += 1
-            self._context.slots.release(run.agent_id, organization_id)
+            self._context.slots.release(organization_id)
             self.tell(run.agent_id, Signal.RUN_OVER)
 
 

@@ -231,24 +231,6 @@ class RunsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionResponse:
-    """What gives way while more arrives than the service can bear."""
-
-    starting: int
-    """How many runs are in their first second."""
-    starting_limit: int
-    """How many may be: nine tenths of `runs.max_concurrent`, fewer while the service is busy."""
-    starts_per_second: float
-    """How many runs have started in the last second."""
-    arrivals_limit: int
-    """How many requests that bring something new may wait for their commit."""
-    arrivals_per_second: float | None
-    """How many of them may come a second, while starts have been waiting for earlier ones; null: no limit."""
-    refused: int
-    """How many such requests were refused since the start of the service, because there was no room."""
-
-
-@dataclass(frozen=True, slots=True)
 class RunTotals:
     """Runs that began in this process since its start, and how many of them ended how."""
 
@@ -288,7 +270,6 @@ class Overview:
     quarantined: tuple[QuarantinedAgent, ...]
     agents: AgentsResponse
     runs: RunsResponse
-    admission: AdmissionResponse
     timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread

@@ -164,10 +164,10 @@ class Supervisor:
             claim = plan_start(facts, after, context.policy, step, stored_receipt)
             is_claimed = await context.store.update(claim)
         except BaseException:
-            context.slots.release(self.agent_id, facts.organization_id)
+            context.slots.release(facts.organization_id)
             raise
         if not is_claimed:
-            context.slots.release(self.agent_id, facts.organization_id)
+            context.slots.release(facts.organization_id)
             return None
         self._on_stored(facts, claim, cause)
         run = context.runs[self.agent_id] = begun_run(facts, start, context.clock)
@@ -304,10 +304,7 @@ class Supervisor:
             return f"started: {wake.reason}"
         if self.context.slots.has_room(facts.organization_id):
             return None
-        if facts.state.queued_at is None and self.context.wait_briefly(self.agent_id, facts.organization_id):
-            self.phase = Phase.QUEUED
-        else:
-            await self.queue(facts, lambda seen: seen.state)
+        await self.queue(facts, lambda seen: seen.state)
         return f"queued: {wake.reason}"
 
     async def _rest(self, facts: AgentFacts, decision: Decision, now: datetime) -> str | None:

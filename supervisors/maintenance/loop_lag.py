@@ -2,7 +2,8 @@
 
 from supervisors.clock import Clock
 from supervisors.engine.inspection import Statistics
-from supervisors.policy.admission import SAMPLE_SECONDS
+
+SAMPLE_SECONDS = 0.05
 
 
 class LoopLagProbe:
@@ -12,10 +13,8 @@ class LoopLagProbe:
         self._statistics = statistics
         self._clock = clock
 
-    async def run_once(self) -> float:
-        """Return the lag in seconds."""
+    async def run_once(self) -> None:
+        """Take one sample."""
         expected = self._clock.monotonic() + SAMPLE_SECONDS
         await self._clock.sleep(SAMPLE_SECONDS)
-        lag = max(0.0, self._clock.monotonic() - expected)
-        self._statistics.loop_lag_seconds.append(lag)
-        return lag
+        self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))

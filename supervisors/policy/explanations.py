@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
 from supervisors.policy.budgets import dollars, name_of, renewed_at
@@ -105,15 +104,11 @@ class StartLimits:
     """What a due start may have to wait for: run slots, and leave to start at all.
 
     `slots`: their number. `organization_slots`: that of the agent's organization, if it has all of them now.
-    `is_busy`: the service lets fewer runs start than it has slots, because it is overloaded. `wait_seconds`:
-    an estimate of the wait, if there is one; it is for an answer, not for the event log.
     """
 
     slots: int
     organization_slots: int | None = None
     may_start: bool = True
-    is_busy: bool = False
-    wait_seconds: float | None = None
 
 
 def why(
@@ -234,8 +229,7 @@ def why_no_start(limits: StartLimits) -> str:
         return f"at present {NO_STARTS}"
     if limits.organization_slots is not None:
         return f"its organization has as many concurrent runs as it may have: {limits.organization_slots}"
-    reason = "the service is busy" if limits.is_busy else f"all {limits.slots} were taken"
-    return reason if limits.wait_seconds is None else f"{reason}, about {ceil(limits.wait_seconds)} s"
+    return f"all {limits.slots} were taken"
 
 
 def _why_waiting(facts: AgentFacts, decision: Decision, now: datetime, since: datetime | None) -> str:

@@ -39,7 +39,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "write probe": 0.25,
         "connection renewal": 5,
         "stuck agent watch": 10,
-        "admission control": 0,
+        "loop lag probe": 0,
         "idle supervisor cleaner": 10,
         "deleted agent cleaner": 60,
         "retention cleaner": 3600,

@@ -31,7 +31,6 @@ from tests.simulation.due import (
 )
 from tests.simulation.history import History
 from tests.simulation.judge_texts import OWNED, change_text, moment
-from tests.simulation.pace import Waits
 from tests.simulation.process import SUPERVISORS
 from tests.simulation.tables import Nobody, Tables
 
@@ -56,7 +55,7 @@ class Judge(Nobody):
         self.wall = wall
         self.loop = loop
         self.history = history
-        self.waits = Waits(slots, REPAIR_SECONDS)
+        self._slots = slots
         self.verdict: Violation | None = None
         self.is_up = False
         self._led_until: float | None = None  # when the lead was lost
@@ -109,11 +108,9 @@ class Judge(Nobody):
 
     def regained_lead(self) -> None:
         self._led_until = None
-        self.waits.start_again()
 
     def begins(self) -> None:
         """Take note that a process begins, which knows only the stored times of messages."""
-        self.waits.begins()
         for agent_id in self.tables.states:
             self._arrivals.forgotten(self.tables.queue(agent_id), self.wall.now(), self.wall.monotonic())
 
@@ -164,7 +161,6 @@ class Judge(Nobody):
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         self._unchecked.add(after.agent_id)
-        self.waits.forget(after.agent_id)
         self._moved_at[after.agent_id] = self.loop.time()
         self.history.note(f"{self.history.name(after.agent_id)} {change_text(before, after, update)}")
         if update.start or update.end or after.stopped_at != before.stopped_at:
@@ -215,19 +211,15 @@ class Judge(Nobody):
             return
         if state.queued_at is not None:
             is_calm = self.loop.time() >= max(self._calm_at, self._stepped_until)
-            if self.waits.is_slot_free(len(self._running)) and is_calm:
+            if len(self._running) < self._slots and is_calm:
                 self.condemn("I2", state.agent_id, "is queued though there is a free slot")
             self._unchecked.add(state.agent_id)
             return
         due = self._due_of(state, now)
         if due is None:
-            self.waits.forget(state.agent_id)
             return
         queue = self.tables.queue(state.agent_id)
         if due.invariant == "I5" and any(self._arrivals.is_vague(one, now) for one in queue):
-            self._unchecked.add(state.agent_id)
-            return
-        if due.at <= now and self.waits.may_wait(state.agent_id, len(self._running), self.loop.time()):
             self._unchecked.add(state.agent_id)
             return
         self._check_due(state, due, queue, now)

@@ -23,12 +23,19 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class MemoryNotifications:
-    """The queue. `on_commit` is called with the agents of a commit, right after it."""
+    """The queue. `on_commit` and `on_clear` are called with the agents of a commit, right after it."""
 
-    def __init__(self, tables: Tables, wire: Wire, on_commit: Callable[[Sequence[UUID]], None]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        wire: Wire,
+        on_commit: Callable[[Sequence[UUID]], None],
+        on_clear: Callable[[Sequence[UUID]], None],
+    ) -> None:
         self._tables = tables
         self._wire = wire
         self._on_commit = on_commit
+        self._on_clear = on_clear
 
     async def insert(
         self, notification: NewNotification, allowed: Collection[UUID], *, actor: str = BY_SERVICE
@@ -107,7 +114,10 @@ class MemoryNotifications:
             return None
         before, after = both
         if after.activated_at != before.activated_at:
-            self._on_commit([after.agent_id])
+            if before.activated_at is not None:
+                self._on_clear([after.agent_id])
+            if after.activated_at is not None:
+                self._on_commit([after.agent_id])
         return after
 
     async def _update_row(
@@ -131,7 +141,7 @@ class MemoryNotifications:
         clear = partial(self._clear_row, agent_id, notification_id, now, actor)
         priority = await self._wire.carry(clear, agent_id)
         if priority is Priority.HIGH:
-            self._on_commit([agent_id])
+            self._on_clear([agent_id])
         return priority is not None
 
     async def _clear_row(
@@ -153,7 +163,7 @@ class MemoryNotifications:
         delete = partial(self._delete_row, notification_id, now, actor)
         before = await self._wire.carry(delete, agent_id)
         if before is not None and before.activated_at is not None:
-            self._on_commit([before.agent_id])
+            self._on_clear([before.agent_id])
         return before is not None
 
     async def _delete_row(self, notification_id: UUID, now: datetime, actor: str) -> Notification | None:

@@ -274,12 +274,15 @@ class MemoryStorage:
 
 
 def build_memory_storage(
-    tables: Tables, on_commit: Callable[[Sequence[UUID]], None], wire: Wire | None = None
+    tables: Tables,
+    on_commit: Callable[[Sequence[UUID]], None],
+    wire: Wire | None = None,
+    on_clear: Callable[[Sequence[UUID]], None] | None = None,
 ) -> MemoryStorage:
     wire = wire or ShortWire()
     return MemoryStorage(
         agent_states=MemoryStates(tables, wire),
-        notifications=MemoryNotifications(tables, wire, on_commit),
+        notifications=MemoryNotifications(tables, wire, on_commit, on_clear or on_commit),
         agents=MemoryAgents(tables, wire),
         templates=MemoryTemplates(tables, wire),
         organizations=MemoryOrganizations(tables, wire),

@@ -14,10 +14,10 @@ from typing import Any
 
 from storage.events import reader
 from supervisors.engine import requests, update_plans
-from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
+from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.policy import debounce, decisions, record, transitions
 from tests.simulation import memory_facts, memory_states
@@ -139,23 +139,23 @@ PLANTED = (
     PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
-        "self._give_back(agent_id, organization_id)\n        self._reserve_free_slots()",
-        "self._give_back(agent_id, organization_id)",
+        "self._give_back(organization_id)",
+        "decrement(self._in_use, organization_id)",
         339,
     ),
     PlantedBug(
-        "a limit of starts that grows again is not offered",
-        RunSlots.set_pace,
-        "self._reserve_free_slots()",
+        "a start that waits is stored, and nobody calls it",
+        Supervisor.queue,
+        "self.context.slots.wait(self.agent_id, facts.organization_id)",
         "pass",
-        21,
+        0,
     ),
     PlantedBug(
-        "a due agent is forgotten while the service is busy",
-        SupervisorContext.wait_briefly,
-        "slots.wait(agent_id, organization_id, is_brief=True)",
-        "slots.leave(agent_id)",
-        21,
+        "an agent that waits for a slot hears nothing",
+        Registry._handle_signals,
+        "signals <= DUE_SIGNALS and",
+        "",
+        61,
     ),
     PlantedBug(
         "a start ignores the budget",

@@ -21,7 +21,6 @@ from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.memory_store import build_memory_storage
-from tests.simulation.pace import Pace, Waits
 from tests.simulation.tables import Tables
 from tests.simulation.virtual_loop import VirtualLoop
 
@@ -46,15 +45,15 @@ class Process:
         self.clock = ProcessClock(loop, wall)
         self.wire = wire
         self._runs = replace(RUNS, max_concurrent=slots)
-        self.storage = build_memory_storage(tables, self._tell, wire)
+        self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
         self.feed = EventFeed(self.storage.events, self.clock)
         self._loop = loop
         self._random = QuantisedRandom(seed)
         self.registry: Registry
         self._scan: DueScan
 
-    async def begin(self, harness: Harness, waits: Waits | None = None) -> None:
-        """Recover all agents and start the maintenance services; with `waits`, also a changing pace."""
+    async def begin(self, harness: Harness) -> None:
+        """Recover all agents and start the maintenance services."""
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
@@ -79,9 +78,6 @@ class Process:
             ("event feed", self.feed.run_once, 0),
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
-        if waits is not None:
-            pace = Pace(registry, waits, self._random, self.clock, self._runs.max_concurrent)
-            await services.spawn(repeat("pace", pace.run_once, QUANTUM_SECONDS, self.clock), name="pace")
 
     def lose_lead(self) -> None:
         self.registry.allow_starts(False)
@@ -104,6 +100,10 @@ class Process:
     def _tell(self, agent_ids: Sequence[UUID]) -> None:
         if not self.wire.is_cut:
             self.registry.tell_all(agent_ids, Signal.NOTIFIED)
+
+    def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
+        if not self.wire.is_cut:
+            self.registry.tell_all(agent_ids, Signal.CLEARED)
 
     async def _drop_idle(self) -> Any:
         self.registry.drop_idle()

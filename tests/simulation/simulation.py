@@ -40,7 +40,6 @@ READS_PER_TICK = (None, 1, 1, 4)
 SLOTS = (1, 2, 2)
 SHARE_WITH_CAPS = 0.4
 SHARE_WITH_PAUSES = 0.25  # of single agents
-SHARE_WITH_PACE = 0.2
 ERROR_METHODS = frozenset({"error", "exception", "critical"})
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
 
@@ -82,7 +81,6 @@ class Simulation:
             has_caps=self._has_caps,
             has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
         )
-        self._has_pace = self._random("paced").random() < SHARE_WITH_PACE
         self._lives = 0
         self._process: Process
         self._clients: Clients
@@ -155,7 +153,7 @@ class Simulation:
         self._process = process
         self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
         self.judge.begins()
-        await process.begin(harness, self.judge.waits if self._has_pace else None)
+        await process.begin(harness)
         self._followers.follow(process.feed, process.storage.events)
         self.judge.began()
 

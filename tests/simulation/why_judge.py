@@ -87,8 +87,6 @@ class WhyJudge(Nobody):
             is_new = self._touched_at.get(agent_id, 0.0) > asked_at or loop_time >= asked_at + SECONDS_BETWEEN
             supervisor = registry._supervisors.get(agent_id)
             is_excused = agent_id in self._unheard or self._judge.is_lenient(agent_id)
-            # The reason of a wait and its length change without an event.
-            is_excused |= self._judge.waits.has_pace and registry.slots.is_waiting(agent_id)
             if not is_new or is_excused or not _is_done(supervisor):
                 continue
             self._asked_at[agent_id] = loop_time

@@ -20,7 +20,7 @@ from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
-from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
+from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.constraint_errors import refusal, refusing_constraint_errors
 from web.errors import Invalid, TooLarge, Unavailable, require_found
 from web.handlers.attachments import PATH as ATTACHMENT_PATH
@@ -56,7 +56,7 @@ ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attach
 WITHHELD_HINT = "The sender withheld its address, so this message cannot be answered."
 
 
-@routes.create("/api/defaults/messages/", answer=MessageResponse, body=NEW, is_arrival=True, takes_files=True)
+@routes.create("/api/defaults/messages/", answer=MessageResponse, body=NEW, takes_files=True)
 async def create_message(request: web.Request, caller: Caller) -> web.Response:
     """Store a message, with the files that a multipart form contains.
 
@@ -70,9 +70,8 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
         uploads = _build_uploads(request, body)
         size = attachment_bytes(len(upload.content) for upload in uploads)
         store = _store_message if body["sender"] is None else _receive_from_sender
-        with request.app[REGISTRY].arrivals.take(caller.accountable):
-            async with request.app[STORAGE].limits.document_bytes.reserved(organization_id, size):
-                return await store(request, caller, organization_id, body, uploads)
+        async with request.app[STORAGE].limits.document_bytes.reserved(organization_id, size):
+            return await store(request, caller, organization_id, body, uploads)
 
 
 async def _store_message(

@@ -15,7 +15,7 @@ from storage.notifications.notifications import NotificationFilters, Notificatio
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
 from web.access.path_access import answer_of_agent, load, load_owned, require_agent
-from web.app_keys import CLOCK, REGISTRY, STORAGE
+from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
@@ -48,7 +48,6 @@ DATETIME_FIELDS = ("scheduled_for",)
     "/api/defaults/notifications/",
     answer=NotificationResponse,
     body=NEW,
-    is_arrival=True,
     run_access=RunAccess.RUNNING,
 )
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
@@ -72,8 +71,7 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     answer = json_response(serialize_notification(new), status=201)
     try:
         allowed, receipt = caller.reach.organization_ids, receipt_of(request, answer)
-        with request.app[REGISTRY].arrivals.take(caller.accountable):
-            await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
+        await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
     except ReferenceMissing as error:
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
     except Forbidden as error:

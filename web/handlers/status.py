@@ -49,7 +49,6 @@ async def get_status(request: web.Request) -> web.Response:
         "quarantined": overview.quarantined,
         "agents": overview.agents,
         "runs": overview.runs,
-        "admission": overview.admission,
         "timers": overview.timers,
         "oldest_uncleared_high_seconds": overview.oldest_uncleared_high_seconds,
         "loop_lag_ms": overview.loop_lag_ms,

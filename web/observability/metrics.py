@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import AdmissionResponse, Overview, Spread
+from supervisors.engine.snapshot import Overview, Spread
 from supervisors.policy.phases import Phase
 from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
@@ -123,27 +123,6 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
     yield _filled(
         Counters("hostsvc_runs_ended", "Runs of this process that have ended.", labels=("outcome",)),
         [(outcome, totals.ended.get(outcome, 0)) for outcome in Outcome],
-    )
-
-    yield from _of_admission(overview.admission)
-
-
-def _of_admission(admission: AdmissionResponse) -> Iterator[Metric]:
-    yield Gauges("hostsvc_runs_starting", "Runs in their first second.", admission.starting)
-    yield Gauges(
-        "hostsvc_runs_starting_limit",
-        "The maximum number of runs in their first second, lowered while the service is busy.",
-        admission.starting_limit,
-    )
-    yield Gauges(
-        "hostsvc_arrivals_limit",
-        "The maximum number of requests that wait for their commit, lowered while the service is busy.",
-        admission.arrivals_limit,
-    )
-    yield Counters(
-        "hostsvc_arrivals_refused",
-        "Requests refused because the service was busy.",
-        admission.refused,
     )
 
 

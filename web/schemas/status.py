@@ -11,7 +11,6 @@ from storage.model import AgentStatus
 from storage.postgres.pool import PoolSize
 from storage.service_facts import Facts
 from supervisors.engine.snapshot import (
-    AdmissionResponse,
     AgentsResponse,
     QuarantinedAgent,
     RunsResponse,
@@ -128,8 +127,6 @@ class StatusResponse(TypedDict):
     """The agents by status, counted at most one scan interval ago."""
     runs: RunsResponse
     """The run slots."""
-    admission: AdmissionResponse
-    """What gives way while the service is busy."""
     timers: TimersResponse
     """The moments at which agents must act next."""
     oldest_uncleared_high_seconds: float | None

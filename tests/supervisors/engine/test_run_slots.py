@@ -7,8 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from supervisors.engine.run_slots import STARTING_SECONDS, RunSlots
-from supervisors.policy.admission import SHORT_WAIT_SECONDS
+from supervisors.engine.run_slots import RunSlots
 
 agents = st.integers(1, 6).map(lambda number: UUID(int=number))
 
@@ -22,21 +21,16 @@ class Recorder:
 
     def __init__(self, limit: int, organization_limit: int = 0) -> None:
         self.called: list[UUID] = []
-        self.now = 0.0
-        self.last_taken = 0
-        self.slots = RunSlots(limit, self.called.append, lambda: self.now, organization_limit)
+        self.slots = RunSlots(limit, self.called.append, organization_limit)
 
     def wait(self, agent: int, organization: int) -> None:
         self.slots.wait(UUID(int=agent), UUID(int=100 + organization))
 
     def take(self, agent: int, organization: int = 9) -> bool:
-        is_taken = self.slots.take(UUID(int=agent), UUID(int=100 + organization))
-        self.last_taken = agent if is_taken else self.last_taken
-        return is_taken
+        return self.slots.take(UUID(int=agent), UUID(int=100 + organization))
 
     def release(self, organization: int = 9) -> None:
-        """Release the slot of the agent that was the last to take one."""
-        self.slots.release(UUID(int=self.last_taken), UUID(int=100 + organization))
+        self.slots.release(UUID(int=100 + organization))
 
     def leave(self, agent: int) -> None:
         self.slots.leave(UUID(int=agent))
@@ -143,107 +137,6 @@ def test_agent_of_held_organization_may_leave_the_queue() -> None:
     assert recorder.slots.waiting == 0
 
 
-def test_lower_limit_of_starts_ends_no_run() -> None:
-    recorder = Recorder(limit=4)
-    assert [recorder.take(agent) for agent in (1, 2, 3)] == [True, True, True]
-
-    recorder.slots.set_pace(1, 0.0)
-
-    assert recorder.slots.taken == 3
-    assert recorder.slots.is_throttled
-    assert not recorder.take(4)
-
-
-def test_organization_without_a_slot_passes_the_limit_of_starts() -> None:
-    recorder = Recorder(limit=3)
-    recorder.slots.set_pace(1, 0.0)
-    assert recorder.take(11, organization=1)
-    recorder.wait(12, organization=1)
-
-    assert recorder.take(21, organization=2)
-    assert not recorder.take(22, organization=2), "it has one now"
-    assert recorder.take(31, organization=3)
-    assert not recorder.take(41, organization=4), "no slot is free"
-
-
-def test_higher_limit_of_starts_is_offered_at_once() -> None:
-    recorder = Recorder(limit=4)
-    recorder.slots.set_pace(1, 0.0)
-    recorder.take(1)
-    for agent in (2, 3, 4):
-        recorder.wait(agent, organization=1)
-
-    recorder.slots.set_pace(3, 0.0)
-
-    assert recorder.called == [UUID(int=2), UUID(int=3)]
-
-
-def test_run_counts_as_starting_for_a_second() -> None:
-    recorder = Recorder(limit=4)
-    recorder.slots.set_pace(1, 0.0)
-    recorder.take(1)
-    recorder.wait(2, organization=1)
-    recorder.now += STARTING_SECONDS
-
-    assert not recorder.take(3), "passed an agent that waits"
-    assert recorder.called == [UUID(int=2)]
-    assert recorder.slots.starting == 1
-
-
-def test_place_in_the_queue_counts_other_organizations_in_turn() -> None:
-    recorder = Recorder(limit=1)
-    recorder.take(9)
-    for agent in (11, 12, 13):
-        recorder.wait(agent, organization=1)
-    for agent in (21, 22):
-        recorder.wait(agent, organization=2)
-
-    assert [recorder.slots.ahead_of(UUID(int=agent)) for agent in (11, 12, 13, 22, 31)] == [1, 3, 4, 3, 5]
-
-
-def test_backlog_counts_only_behind_runs_that_start() -> None:
-    recorder = Recorder(limit=2)
-    recorder.take(8)
-    recorder.take(9)
-    recorder.wait(1, organization=1)
-    recorder.now += STARTING_SECONDS / 2
-    assert recorder.slots.backlog == (1, STARTING_SECONDS / 2)
-
-    recorder.now += STARTING_SECONDS / 2
-
-    assert recorder.slots.waiting == 1
-    assert recorder.slots.backlog == (0, 0.0), "it waits for runs that take long"
-
-
-def test_backlog_leaves_out_organizations_at_their_limit() -> None:
-    recorder = Recorder(limit=2, organization_limit=1)
-    recorder.take(8, organization=1)
-    recorder.wait(1, organization=1)
-    recorder.take(9, organization=2)
-    recorder.wait(2, organization=2)
-    recorder.now += STARTING_SECONDS / 4
-    recorder.wait(3, organization=3)
-    recorder.now += STARTING_SECONDS / 4
-
-    assert recorder.slots.waiting == 3
-    assert recorder.slots.backlog == (1, STARTING_SECONDS / 4)
-
-
-def test_brief_wait_ends_once_it_is_long_or_stored() -> None:
-    recorder = Recorder(limit=1)
-    recorder.take(9)
-    for agent in (1, 2):
-        recorder.slots.wait(UUID(int=agent), UUID(int=100), is_brief=True)
-    recorder.slots.wait(UUID(int=1), UUID(int=100))
-    assert not recorder.slots.waits_briefly(UUID(int=1))
-    assert recorder.slots.waits_briefly(UUID(int=2))
-
-    recorder.now += SHORT_WAIT_SECONDS
-
-    assert not recorder.slots.waits_briefly(UUID(int=2))
-    assert recorder.slots.is_waiting(UUID(int=2))
-
-
 class AnyUse(RuleBasedStateMachine):
     """Check that no slot is lost or invented, and that no agent waits beside a slot that it may have."""
 
@@ -254,15 +147,12 @@ class AnyUse(RuleBasedStateMachine):
         self.reserved: set[UUID] = set()
         self.running: list[UUID] = []
         self.waiting: set[UUID] = set()
-        self.now = 0.0
-        self.slots = RunSlots(3, self.reserve, lambda: self.now, self.organization_limit)
-        self.starting: dict[UUID, float] = {}
+        self.slots = RunSlots(3, self.reserve, self.organization_limit)
 
     def reserve(self, agent_id: UUID) -> None:
         assert agent_id in self.waiting
         self.waiting.discard(agent_id)
         self.reserved.add(agent_id)
-        self.starting[agent_id] = self.now
 
     @rule(agent_id=agents)
     def take(self, agent_id: UUID) -> None:
@@ -270,8 +160,6 @@ class AnyUse(RuleBasedStateMachine):
             return
         had_one = agent_id in self.reserved
         if self.slots.take(agent_id, organization_of(agent_id)):
-            if not had_one:
-                self.starting[agent_id] = self.now
             self.reserved.discard(agent_id)
             self.waiting.discard(agent_id)
             self.running.append(agent_id)
@@ -286,8 +174,6 @@ class AnyUse(RuleBasedStateMachine):
 
     @rule(agent_id=agents)
     def leave(self, agent_id: UUID) -> None:
-        if agent_id in self.reserved:
-            self.starting.pop(agent_id, None)
         self.reserved.discard(agent_id)
         self.waiting.discard(agent_id)
         self.slots.leave(agent_id)
@@ -296,14 +182,7 @@ class AnyUse(RuleBasedStateMachine):
     @rule()
     def end(self) -> None:
         agent_id = self.running.pop(0)
-        self.starting.pop(agent_id, None)
-        self.slots.release(agent_id, organization_of(agent_id))
-
-    @rule(starting_limit=st.integers(1, 3), seconds=st.sampled_from((0.0, 0.6, 1.0)))
-    def move_limit(self, starting_limit: int, seconds: float) -> None:
-        self.now += seconds
-        self.starting = {agent: at for agent, at in self.starting.items() if at > self.now - STARTING_SECONDS}
-        self.slots.set_pace(starting_limit, 0.0)
+        self.slots.release(organization_of(agent_id))
 
     @invariant()
     def no_slot_is_lost(self) -> None:
@@ -314,9 +193,7 @@ class AnyUse(RuleBasedStateMachine):
         for organization_id in (UUID(int=number) for number in range(100, 103)):
             assert self.slots.in_use(organization_id) == in_use[organization_id]
             has_share = not self.organization_limit or in_use[organization_id] < self.organization_limit
-            may_start = len(self.starting) < self.slots.starting_limit
-            is_free = used < self.slots.limit and may_start
-            assert self.slots.has_room(organization_id) == (is_free and has_share)
+            assert self.slots.has_room(organization_id) == (used < self.slots.limit and has_share)
 
     @invariant()
     def nobody_waits_beside_a_free_slot(self) -> None:
