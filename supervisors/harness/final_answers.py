@@ -13,9 +13,9 @@ from supervisors.llm.port import ModelResponse
 from supervisors.policy.replies import WaitingContact, waiting_contacts
 from supervisors.ports import QueueStore
 from supervisors.text import cut, quoted, storable
-from supervisors.tools.builtin.messaging import SEND_MESSAGE
-from supervisors.tools.builtin.sleep import SLEEP
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
+from supervisors.tools.builtin.messages import SEND_MESSAGE
+from supervisors.tools.builtin.runs import SLEEP
 from supervisors.tools.toolbox import Toolbox
 
 MAX_OUTPUT = 20_000  # characters

@@ -16,10 +16,10 @@ from supervisors.harness.conversation import Conversation
 from supervisors.harness.span_recorder import CUT_SHORT
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import excerpt, shorten
+from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.memory import MEMORY
 from supervisors.tools.builtin.notifications import CLEAR_NOTIFICATION
-from supervisors.tools.builtin.sleep import SLEEP
-from supervisors.tools.errors import ToolError
+from supervisors.tools.builtin.runs import SLEEP
 from supervisors.tools.toolbox import Toolbox
 from supervisors.tools.toolkit import PartialResult
 

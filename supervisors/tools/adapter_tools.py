@@ -2,24 +2,30 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
+from itertools import count
 from typing import Any
+from unicodedata import normalize
 from uuid import UUID
 
+import orjson
 import structlog
 
 from storage.channels.messages import Channel
-from storage.errors import SecretUnreadable
+from storage.errors import SecretUnreadable, StorageError
+from storage.history.trace_model import NewSpan, Span, Trace
+from storage.history.traces import Ending
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.json_values import to_json
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
 from supervisors.hidden_values import hide
-from supervisors.json_limits import OFF_LOOP_BYTES
+from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
     AddressRefused,
@@ -29,17 +35,25 @@ from supervisors.outbound import (
     OutboundAnswer,
     OutboundCall,
 )
-from supervisors.ports import AgentToolStore
+from supervisors.ports import AgentToolStore, TraceStore
+from supervisors.text import excerpt
 from supervisors.timestamps import format_timestamp
-from supervisors.tools.answers import result_of
-from supervisors.tools.call_traces import recorded
-from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
-from supervisors.tools.model_names import names_for_models
-from supervisors.tools.parameters import for_models
+from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
 log = structlog.get_logger(__name__)
 
+MAX_NAME_LENGTH = 64
+MAX_ADAPTER_LENGTH = 31  # of the prefix, so that something of the tool's own name remains
+DEFAULT_NAME = "tool"
+FORBIDDEN_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+# Some providers refuse a schema with one of these keywords at its top level.
+NOT_AT_TOP_LEVEL = frozenset({"$ref", "allOf", "anyOf", "enum", "not", "oneOf"})
+MAX_EXCERPT_BYTES = 2000
+MAX_EXCERPT_CHARACTERS = 300
+UNKNOWN_TYPES = frozenset({"", "application/octet-stream"})  # servers send these for a body of unknown type
+HTML = frozenset({"text/html", "application/xhtml+xml"})
+MAX_TRACE_NAME_LENGTH = 255
 MAX_HEADER_CHARACTERS = 8192
 HEADER_VALUE = re.compile(rf"[!-~]([ -~]{{0,{MAX_HEADER_CHARACTERS - 2}}}[!-~])?")
 RETRY_DELAYS_SECONDS = (0.2, 1.0)  # between attempts to connect
@@ -121,7 +135,7 @@ class AdapterTools:
         )
         if call.run_id is not None:
             return await self._result(tool, outbound_call)
-        async with recorded(call, trace_id, call_id, tool.name, self._clock):
+        async with _recorded(call, trace_id, call_id, tool.name, self._clock):
             return await self._result(tool, outbound_call)
 
     async def _result(self, tool: CallableTool, call: OutboundCall) -> Any:
@@ -178,18 +192,6 @@ def _secret_headers(tool: CallableTool) -> Mapping[str, str]:
     return tool.headers
 
 
-def _result_without_secrets(tool: CallableTool, answer: OutboundAnswer) -> Any:
-    """Return the result in an answer, which may repeat the headers of the call."""
-    if tool.headers:
-        answer = replace(answer, body=hide(answer.body, tool.headers.values()))
-    return result_of(answer)
-
-
-def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
-    description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
-    return ToolDefinition(name, description, parameters, tool.adapter_id)
-
-
 def _request_body(
     call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
 ) -> bytes:
@@ -213,3 +215,169 @@ def _request_body(
 def _traceparent(trace_id: UUID, span_id: UUID) -> str:
     """Return the trace and the span as a W3C `traceparent`, which has room for half of the span's id."""
     return f"00-{trace_id.hex}-{span_id.hex[16:]}-01"
+
+
+def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
+    description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
+    return ToolDefinition(name, description, parameters, tool.adapter_id)
+
+
+def for_models(description: str, parameters: Any, *, is_schema: bool) -> tuple[str, dict[str, Any]]:
+    """Return the tool's description and parameters in a form that model providers accept.
+
+    Parameters that providers would refuse as a schema become part of the description.
+    """
+    if is_schema and isinstance(parameters, dict) and not NOT_AT_TOP_LEVEL & parameters.keys():
+        return description, {"properties": {}} | parameters | {"type": "object"}
+    if parameters is not None:
+        text = parameters if isinstance(parameters, str) else orjson.dumps(parameters).decode()
+        description = f"{description}\n\nIt takes: {text}".strip()
+    return description, {"type": "object", "properties": {}}
+
+
+def may_take_arguments(parameters: Any) -> bool:
+    """Return whether an object can satisfy these parameters, provided that they are a JSON Schema."""
+    if not isinstance(parameters, dict):
+        return False
+    kind = parameters.get("type", "object")
+    return kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+def names_for_models(tools: Iterable[ListedTool], taken: Collection[str]) -> dict[str, ListedTool]:
+    """Return the tools by name, in the order of their adapters; of one adapter, the oldest first.
+
+    The first tool of a name keeps it; a later one gets its adapter's name as a prefix. So a tool added to an
+    agent's last adapter, or with a new last adapter, changes no other name.
+    """
+    by_name: dict[str, ListedTool] = {}
+    for tool in sorted(tools, key=lambda tool: (tool.position, tool.id)):
+        free = (name for name in _candidates(tool) if name not in taken and name not in by_name)
+        by_name[next(free)] = tool
+    return by_name
+
+
+def _candidates(tool: ListedTool) -> Iterator[str]:
+    """Yield the names that a tool can have, best first, without an end."""
+    name = slug(tool.name)
+    yield name
+    name = f"{slug(tool.adapter_name)[:MAX_ADAPTER_LENGTH]}_{name}"[:MAX_NAME_LENGTH]
+    yield name
+    for number in count(2):
+        yield f"{name[: MAX_NAME_LENGTH - len(f'_{number}')]}_{number}"
+
+
+def slug(text: str) -> str:
+    """Return the text in the characters of names: without accents, and with `_` for anything else."""
+    plain = normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return FORBIDDEN_IN_NAMES.sub(" ", plain).strip().replace(" ", "_")[:MAX_NAME_LENGTH] or DEFAULT_NAME
+
+
+def _result_without_secrets(tool: CallableTool, answer: OutboundAnswer) -> Any:
+    """Return the result in an answer, which may repeat the headers of the call."""
+    if tool.headers:
+        answer = replace(answer, body=hide(answer.body, tool.headers.values()))
+    return result_of(answer)
+
+
+def result_of(answer: OutboundAnswer) -> Any:
+    """Return the answer as a JSON value; None for an empty body. Raise ToolError if it is no result."""
+    kind = answer.content_type.partition(";")[0].strip().lower()
+    if not 200 <= answer.status < 300:
+        raise _failed(answer, kind)
+    if not answer.body.strip():
+        return None
+    if _is_json(kind):
+        return _parsed(answer.body)
+    if kind in UNKNOWN_TYPES:
+        return _guessed(answer.body)
+    if kind.startswith("text/") and kind not in HTML:
+        return answer.body.decode(errors="replace")
+    raise _unusable(f"{kind}, which is neither JSON nor text")
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _parsed(body: bytes) -> Any:
+    """Parse JSON. Raise ToolError if it is invalid, or nested too deeply to be serialized again."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _unusable(f"invalid JSON: {error}") from error
+    if is_deeper_than(MAX_DEPTH, value):
+        raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _guessed(body: bytes) -> Any:
+    """Parse the body as JSON, or else as text."""
+    with suppress(ToolError):
+        return _parsed(body)
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise _unusable("bytes that are neither JSON nor text") from error
+
+
+def _unusable(what: str) -> ToolError:
+    return ToolError("unusable_answer", f"The tool answered {what}.")
+
+
+def _failed(answer: OutboundAnswer, kind: str) -> ToolError:
+    is_text = _is_json(kind) or kind in UNKNOWN_TYPES or kind.startswith("text/")
+    excerpt = _excerpt(answer.body) if is_text else ""
+    details = f": {excerpt}" if excerpt else "."
+    return ToolError("tool_failed", f"The tool answered {answer.status}{details}", status=answer.status)
+
+
+def _excerpt(body: bytes) -> str:
+    """Return the beginning on one line; blank if it looks like HTML, which is of no use to a model."""
+    start = body[:MAX_EXCERPT_BYTES].decode(errors="replace")
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in start).split())
+    if line.startswith("<"):
+        return ""
+    return line if len(line) <= MAX_EXCERPT_CHARACTERS else f"{line[:MAX_EXCERPT_CHARACTERS]}…"
+
+
+@asynccontextmanager
+async def _recorded(
+    call: ToolInvocation, trace_id: UUID, span_id: UUID, tool: str, clock: Clock
+) -> AsyncIterator[None]:
+    """Keep a trace of the block, which calls a tool. The trace can be read while the call goes on.
+
+    A trace that cannot be ended stays open: the result of the call matters more.
+    """
+    agent, traces = call.agent, call.stores.traces
+    name = excerpt(f"execute_tool {tool}", MAX_TRACE_NAME_LENGTH - 1)
+    trace = Trace(trace_id, agent.organization_id, agent.id, name, clock.now(), None, "", {})
+    await traces.insert(trace)
+    error = "cancelled"
+    try:
+        yield
+        error = ""
+    except ToolError as failure:
+        error = failure.message
+        raise
+    except Exception as failure:
+        error = f"internal error: {type(failure).__name__}"
+        raise
+    finally:
+        now = max(clock.now(), trace.started_at)
+        await _end_trace(traces, trace, span_id, tool, now, excerpt(error, 1000))
+
+
+async def _end_trace(
+    traces: TraceStore, trace: Trace, span_id: UUID, tool: str, now: datetime, error: str
+) -> None:
+    span = Span(span_id, trace.id, None, trace.name, "tool", trace.started_at, now, error)
+    metadata = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.call.id": str(span_id),
+    }
+    try:
+        await traces.insert_spans([NewSpan(span, to_json(metadata).decode())])
+        await traces.end(trace.id, Ending(now, error=error))
+    except StorageError as failure:
+        log.warning("trace of a tool call not ended", trace=str(trace.id), reason=str(failure))

@@ -13,14 +13,28 @@ from zoneinfo import ZoneInfo
 
 from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
 from supervisors.text import storable
-from supervisors.tools.errors import ToolError
 
+UNKNOWN_TOOL = "unknown_tool"
 TAKES_A_MOMENT = "takes an ISO 8601 datetime, such as 2026-11-21T09:00:00Z"
 DATE_LENGTH = len("2026-11-21")
 REFUSED_YEARS = frozenset({1, 9999})  # the database's driver stores their ends as infinities
-
 Choice = TypeVar("Choice", bound=StrEnum)
 Parsed = TypeVar("Parsed")
+
+
+class ToolError(Exception):
+    """A tool call failed. `code` is for programs, the message for the model, `details` for both."""
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        message = message.replace("\0", "\ufffd")  # it is stored in a trace, and PostgreSQL's text has no NUL
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the error as the caller of the tool sees it."""
+        return {"code": self.code, "message": self.message, **self.details}
 
 
 class Arguments:

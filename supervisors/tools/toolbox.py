@@ -14,8 +14,7 @@ from supervisors.outbound import Outbound
 from supervisors.policy.replies import WaitingContact
 from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
-from supervisors.tools.arguments import Arguments
-from supervisors.tools.builtin.attachments import OPEN_SMS_ATTACHMENT, open_sms_attachment
+from supervisors.tools.arguments import UNKNOWN_TOOL, Arguments, ToolError
 from supervisors.tools.builtin.contacts import (
     GET_CONTACT,
     LIST_CONTACTS,
@@ -26,18 +25,28 @@ from supervisors.tools.builtin.contacts import (
 )
 from supervisors.tools.builtin.documents import (
     LIST_DOCUMENTS,
+    LIST_PROJECTS,
     READ_DOCUMENT,
     SEARCH_DOCUMENTS,
     WRITE_DOCUMENT,
     list_documents,
+    list_projects,
     read_document,
     search_documents,
     write_document,
 )
-from supervisors.tools.builtin.local_time import GET_TIME, get_time
 from supervisors.tools.builtin.memory import MEMORY, use_memory
-from supervisors.tools.builtin.message_history import GET_MESSAGE, LIST_MESSAGES, get_message, list_messages
-from supervisors.tools.builtin.messaging import SEND_MESSAGE, SEND_SMS, Messaging
+from supervisors.tools.builtin.messages import (
+    GET_MESSAGE,
+    LIST_MESSAGES,
+    OPEN_SMS_ATTACHMENT,
+    SEND_MESSAGE,
+    SEND_SMS,
+    Messaging,
+    get_message,
+    list_messages,
+    open_sms_attachment,
+)
 from supervisors.tools.builtin.notifications import (
     CLEAR_NOTIFICATION,
     CREATE_NOTIFICATION,
@@ -46,10 +55,7 @@ from supervisors.tools.builtin.notifications import (
     create_notification,
     list_notifications,
 )
-from supervisors.tools.builtin.projects import LIST_PROJECTS, list_projects
-from supervisors.tools.builtin.runs import LIST_RUNS, list_runs
-from supervisors.tools.builtin.sleep import SLEEP, sleep
-from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.builtin.runs import GET_TIME, LIST_RUNS, SLEEP, get_time, list_runs, sleep
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
 

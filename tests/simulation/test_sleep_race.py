@@ -11,7 +11,7 @@ import pytest
 from storage.agent_facts import StateUpdate
 from storage.model import AgentStatus
 from storage.postgres.pool import Pool
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.simulation.planted import SLEEP_WITHOUT_WAKE_SEQ
 from tests.supervisors.world import open_world
 

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from storage.errors import ReferenceMissing
 from storage.model import Agent
-from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
 from supervisors.tools.toolkit import PartialResult
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_agent

@@ -9,7 +9,7 @@ from aiohttp import web
 from storage.ids import new_id
 from storage.toolbox.adapters import Adapter
 from storage.toolbox.tools import Tool
-from supervisors.tools.parameters import may_take_arguments
+from supervisors.tools.adapter_tools import may_take_arguments
 from web.access.auth import Caller
 from web.access.body_references import load_named
 from web.access.path_access import load, may_see, require_adapter, require_visible

@@ -6,10 +6,16 @@ from typing import Any
 
 from storage.channels.contacts import Contact, ContactFilters
 from storage.errors import AddressTaken, BadAddress, ReferenceMissing
-from supervisors.tools.arguments import Arguments
-from supervisors.tools.builtin.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
-from supervisors.tools.builtin.reach import named_resource, reaches
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import Arguments, ToolError
+from supervisors.tools.builtin.listing import (
+    AFTER,
+    LIMIT,
+    by_creation,
+    named_cursor,
+    named_resource,
+    reaches,
+    read_page,
+)
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LENGTHS = {"name": 255, "email": 254, "phone": 64}

@@ -1,4 +1,4 @@
-"""Document tools: an agent lists, searches, reads and writes texts."""
+"""Document tools: an agent lists, searches, reads and writes texts, and looks up its projects."""
 
 from functools import partial
 from typing import Any
@@ -8,12 +8,20 @@ from storage.channels.document_search import DocumentHit, SearchScope
 from storage.channels.document_titles import DocumentTitle
 from storage.channels.documents import Document, Writer
 from storage.channels.memory_paths import core_refusal
+from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
+from supervisors.text import cut
 from supervisors.timestamps import format_local
-from supervisors.tools.builtin.pages import AFTER, LIMIT, by_creation, named_cursor, read_page
-from supervisors.tools.builtin.reach import named_resource
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
+from supervisors.tools.builtin.listing import (
+    AFTER,
+    LIMIT,
+    by_creation,
+    named_cursor,
+    named_resource,
+    read_page,
+)
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 DEFAULT_HITS = 10
@@ -21,16 +29,13 @@ MAX_HITS = 50
 MAX_READ_CHARACTERS = 16_000  # of a document at a time
 MAX_TITLE_LENGTH = 255
 MAX_CONTENT_BYTES = 1_048_576  # also of a memory; over the API the body of the request bounds it
-
 DOCUMENT_ID = {"type": "string", "format": "uuid"}
 PROJECT_ID = {"type": "string", "format": "uuid"}
-
 LIST_DOCUMENTS = ToolDefinition(
     name="list_documents",
     description="Lists the titles of your documents, newest first.",
     parameters=schema(project_id=PROJECT_ID, limit=LIMIT, after=AFTER),
 )
-
 SEARCH_DOCUMENTS = ToolDefinition(
     name="search_documents",
     description='Finds documents by their words, best first. "two words" stand together; or and - work.',
@@ -40,7 +45,6 @@ SEARCH_DOCUMENTS = ToolDefinition(
         limit={"type": "integer", "maximum": MAX_HITS, "default": DEFAULT_HITS},
     ),
 )
-
 READ_DOCUMENT = ToolDefinition(
     name="read_document",
     description=f"Reads a document, {MAX_READ_CHARACTERS} characters at a time.",
@@ -50,7 +54,6 @@ READ_DOCUMENT = ToolDefinition(
         offset={"type": "integer", "default": 0, "description": "The first character to read."},
     ),
 )
-
 WRITE_DOCUMENT = ToolDefinition(
     name="write_document",
     description="Writes a new document, or replaces what is given of the document document_id.",
@@ -60,6 +63,12 @@ WRITE_DOCUMENT = ToolDefinition(
         content={"type": "string"},
         project_id=PROJECT_ID,
     ),
+)
+MAX_LISTED_CHARACTERS = 1000  # of a description
+LIST_PROJECTS = ToolDefinition(
+    name="list_projects",
+    description="Lists your projects, newest first.",
+    parameters=schema(status={"type": "string", "enum": list(ProjectStatus)}, limit=LIMIT, after=AFTER),
 )
 
 
@@ -202,4 +211,23 @@ def _serialize(timezone: str, document: Document) -> dict[str, Any]:
         "project": str(document.project_id) if document.project_id else None,
         "version": document.version,
         "updated_at": format_local(document.updated_at, timezone),
+    }
+
+
+async def list_projects(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
+    """List the projects that the agent reaches, newest first."""
+    projects, agent = call.stores.projects, call.agent
+    status = call.arguments.optional_choice("status", ProjectStatus)
+    filters = ProjectFilters((agent.organization_id,), status=status, visible_to=agent.id)
+    after = await named_cursor(call, "after", "project", projects.get, by_creation)
+    page = await read_page(call, partial(projects.list_page, filters), _serialize_project, after)
+    return page.result()
+
+
+def _serialize_project(project: Project) -> dict[str, Any]:
+    return {
+        "id": str(project.id),
+        "name": project.name,
+        "status": project.status,
+        "description": cut(project.description, MAX_LISTED_CHARACTERS),
     }

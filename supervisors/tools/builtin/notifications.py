@@ -6,7 +6,7 @@ from storage.ids import new_id
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.timestamps import format_timestamp
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 DEFAULT_LIST_LIMIT = 50

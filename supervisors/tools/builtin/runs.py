@@ -1,23 +1,66 @@
-"""The run tool: an agent looks up when and why it was awake, and how that ended."""
+"""Run tools: an agent ends its run by going to sleep, looks up its earlier runs, and reads its clock."""
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from storage.history.runs import RunFilters
 from storage.model import Run
 from storage.postgres.paging import Cursor
+from supervisors.engine.messages import SleepRefused, SleepRequest
+from supervisors.errors import RunIsOver
 from supervisors.text import cut
-from supervisors.timestamps import format_local
-from supervisors.tools.builtin.pages import AFTER, LIMIT, named_cursor, read_page
+from supervisors.timestamps import format_local, format_timestamp
+from supervisors.tools.arguments import ToolError
+from supervisors.tools.builtin.listing import AFTER, LIMIT, named_cursor, read_page
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
+MAX_HOURS = 87_600
+SLEEP = ToolDefinition(
+    name="sleep",
+    description=(
+        "Ends this run. You sleep until the given time, at most until your sleep cap, or until something "
+        "wakes you. Refused while high-priority notifications are uncleared."
+    ),
+    parameters=schema(
+        until={"type": "string", "format": "date-time", "description": "ISO 8601. Not together with hours."},
+        hours={"type": "number", "exclusiveMinimum": 0, "maximum": MAX_HOURS},
+    ),
+)
 MAX_LISTED_CHARACTERS = 1000  # of an error, and of an output
-
 LIST_RUNS = ToolDefinition(
     name="list_runs",
     description="Lists your runs, newest first, the present one included.",
     parameters=schema(limit=LIMIT, after=AFTER),
 )
+GET_TIME = ToolDefinition(name="get_time", description="Tells the time where you are.", parameters=schema())
+
+
+async def sleep(call: ToolInvocation) -> dict[str, Any]:
+    """Ask the supervisor for sleep. Raise ToolError if it is refused."""
+    until = call.arguments.moment("until", call.agent.timezone)
+    hours = call.arguments.number("hours", MAX_HOURS)
+    if until is not None and hours is not None:
+        raise ToolError("invalid", "Give until or hours, not both.", parameter="hours")
+    if until is not None and until <= call.now:
+        raise ToolError("invalid", "until must be a time in the future.", parameter="until")
+    if hours is not None:
+        until = call.now + timedelta(hours=hours)
+    if call.run_id is None:
+        raise ToolError("not_running", "Only a run of the agent can sleep.")
+    try:
+        reply = await call.ask(call.agent.id, SleepRequest(call.run_id, until))
+    except RunIsOver as error:
+        raise ToolError("not_running", str(error)) from error
+    if isinstance(reply, SleepRefused):
+        raise ToolError(
+            "uncleared_high_priority",
+            "You cannot sleep while high-priority notifications are uncleared. "
+            "Handle them, clear them with clear_notification, then sleep.",
+            notifications=[str(blocker) for blocker in reply.blockers],
+        )
+    return {"sleep_until": format_timestamp(reply.sleep_until), "clamped": reply.clamped}
 
 
 async def list_runs(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
@@ -44,4 +87,14 @@ def _serialize(timezone: str, run: Run) -> dict[str, Any]:
         "outcome": run.outcome,
         "error": cut(run.error, MAX_LISTED_CHARACTERS),
         "output": cut(run.output, MAX_LISTED_CHARACTERS),
+    }
+
+
+async def get_time(call: ToolInvocation) -> dict[str, Any]:
+    """Return the time, the day of the week and the time zone of the agent."""
+    timezone = call.agent.timezone
+    return {
+        "time": format_local(call.now, timezone),
+        "weekday": f"{call.now.astimezone(ZoneInfo(timezone)):%A}",
+        "timezone": timezone,
     }

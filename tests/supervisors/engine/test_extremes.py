@@ -11,7 +11,7 @@ from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest
 from supervisors.errors import SupervisorError
 from supervisors.policy.phases import Phase
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.storage.factories import NOW, new_notification
 from tests.supervisors.world import World, open_world
 

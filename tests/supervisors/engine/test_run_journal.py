@@ -21,7 +21,7 @@ from tests.supervisors.harness.scripted_runs import (
     start,
     start_once,
 )
-from tests.supervisors.tools.builtin.test_messaging import new_contact
+from tests.supervisors.tools.builtin.test_messages import new_contact
 from tests.supervisors.world import World, open_world
 
 NOTHING = {

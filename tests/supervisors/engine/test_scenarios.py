@@ -11,7 +11,7 @@ from storage.model import Agent, AgentStatus, Outcome, Priority, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.policy.phases import Phase
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.supervisors.world import World, open_world
 
 

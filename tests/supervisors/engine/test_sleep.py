@@ -18,7 +18,7 @@ from supervisors.engine.registry import FINISHING_SECONDS
 from supervisors.errors import AgentArchived, RunIsOver
 from supervisors.policy.phases import Phase
 from supervisors.timestamps import format_timestamp
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.storage.factories import new_notification
 from tests.supervisors.world import Puppet, World, open_world
 

@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from supervisors.tools.arguments import TAKES_A_MOMENT, Arguments
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import TAKES_A_MOMENT, Arguments, ToolError
 
 AN_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -121,3 +120,17 @@ def test_moment_refuses_dates_and_ends_of_time(value: object) -> None:
 
 def test_moment_may_be_left_out() -> None:
     assert given(None).moment("x", "UTC") is None
+
+
+def test_error_as_json_has_code_message_and_details() -> None:
+    error = ToolError("invalid", "limit is too large.", parameter="limit")
+
+    assert error.as_json() == {
+        "code": "invalid",
+        "message": "limit is too large.",
+        "parameter": "limit",
+    }
+
+
+def test_error_message_has_no_nul() -> None:
+    assert ToolError("tool_failed", "Out of\0paper").message == "Out of\ufffdpaper"

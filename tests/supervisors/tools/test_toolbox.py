@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.supervisors.world import World
 
 UNFIT: list[tuple[str, dict[str, Any], str]] = [

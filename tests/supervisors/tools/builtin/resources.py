@@ -7,7 +7,7 @@ from storage.channels.documents import Document, Writer
 from storage.channels.messages import Message
 from storage.channels.projects import Project
 from storage.model import Agent
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.storage.channels import resources
 from tests.storage.factories import NOW
 from tests.supervisors.world import Puppet, World

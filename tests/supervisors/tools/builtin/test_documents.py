@@ -1,4 +1,4 @@
-"""The document tools: an agent finds, reads and writes texts."""
+"""Document tools: texts that an agent lists, searches, reads and writes, and its projects."""
 
 from typing import Any
 from uuid import UUID
@@ -7,6 +7,7 @@ import pytest
 
 from storage.channels.documents import Documents
 from storage.channels.memory_paths import CORE
+from storage.channels.projects import ProjectStatus
 from storage.ids import new_id
 from storage.organization_limits import OrganizationLimits, StorageLimits
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES, MAX_READ_CHARACTERS
@@ -193,3 +194,32 @@ async def test_documents_of_tools_count_against_the_limit(world: World) -> None:
     error = await refusal(run, "write_document", document_id=written["id"], content="x" * 2000)
 
     assert (error["code"], error["limit"]) == ("limit_reached", "document_bytes")
+
+
+async def test_projects_of_agent_and_organization_are_listed(world: World) -> None:
+    agent, sibling = await world.agent(), await world.agent()
+    move = await stored_project(world, agent, name="Move", description="x" * 1001)
+    shared = await stored_project(
+        world, agent, agent_id=None, name="Budget", status=ProjectStatus.DONE, created_at=NOW + SECOND
+    )
+    await stored_project(world, sibling)
+    run = await world.start(agent)
+
+    listed = await run.call("list_projects")
+
+    assert listed == [
+        {"id": str(shared.id), "name": "Budget", "status": "done", "description": ""},
+        {
+            "id": str(move.id),
+            "name": "Move",
+            "status": "active",
+            "description": f"{'x' * 1000}… (cut: 1000 of 1001 characters)",
+        },
+    ]
+    assert await run.call("list_projects", status="active") == listed[1:]
+    assert await run.call("list_projects", limit=1) == PartialResult(
+        listed[:1], f'There are more. To read on, call this again with after="{shared.id}".'
+    )
+    assert await run.call("list_projects", after=str(shared.id)) == listed[1:]
+    error = await refusal(run, "list_projects", status="lost")
+    assert error["message"] == "status takes one of active, done, archived."

@@ -12,8 +12,7 @@ from storage.channels.memory_paths import CORE, MAX_CORE_BYTES
 from storage.model import Agent
 from storage.organization_limits import OrganizationLimits, StorageLimits
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
-from supervisors.tools.builtin.memory import MAX_ENTRIES
-from supervisors.tools.builtin.memory_texts import MAX_SHOWN_BYTES
+from supervisors.tools.builtin.memory import MAX_ENTRIES, MAX_SHOWN_BYTES
 from supervisors.tools.toolkit import PartialResult
 from tests.supervisors.tools.builtin.resources import refusal
 from tests.supervisors.world import Puppet, World

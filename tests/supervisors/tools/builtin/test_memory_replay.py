@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.supervisors.world import Puppet, World
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads(

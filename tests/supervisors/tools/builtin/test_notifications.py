@@ -7,7 +7,7 @@ import pytest
 from storage.ids import new_id
 from storage.model import Priority, Source
 from storage.notifications.queues import MAX_BYTES
-from supervisors.tools.errors import ToolError
+from supervisors.tools.arguments import ToolError
 from tests.supervisors.world import World
 
 

@@ -1,29 +1,48 @@
-"""Messaging tools: write to contacts, parents and children."""
+"""Message tools: an agent writes to contacts, reads what was written, and opens what was attached."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from storage.channels.addresses import is_email, is_sender_name
 from storage.channels.contacts import Contact
-from storage.channels.messages import Channel, Direction, Message, MessageStatus, Origin
+from storage.channels.messages import (
+    Attachment,
+    Channel,
+    Direction,
+    Message,
+    MessageFilters,
+    MessageStatus,
+    Origin,
+)
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.toolbox.agent_tools import CallableTool
 from supervisors.clock import Clock
+from supervisors.text import cut
+from supervisors.timestamps import format_local
 from supervisors.tools.adapter_tools import AdapterTools
-from supervisors.tools.builtin.reach import reaches
-from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
+from supervisors.tools.arguments import ToolError
+from supervisors.tools.builtin.listing import (
+    LIMIT,
+    by_creation,
+    more,
+    named_correspondent,
+    named_cursor,
+    named_resource,
+    reaches,
+    read_page,
+)
+from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 CONTACT_ID = {
     "type": "string",
     "format": "uuid",
     "description": "The contact, as in source_id of its notification; or your parent or child agent.",
 }
-
 SEND_MESSAGE = ToolDefinition(
     name="send_message",
     description=(
@@ -37,11 +56,38 @@ SEND_MESSAGE = ToolDefinition(
         subject={"type": "string", "default": ""},
     ),
 )
-
 SEND_SMS = ToolDefinition(
     name="send_sms",
     description="Sends an SMS to a contact, or a message to a related agent.",
     parameters=schema(("contact_id", "body"), contact_id=CONTACT_ID, body={"type": "string"}),
+)
+MAX_LISTED_CHARACTERS = 2000  # of a body in a list
+LIST_MESSAGES = ToolDefinition(
+    name="list_messages",
+    description="Lists the last messages with a contact, or with all, newest last; long bodies are cut.",
+    parameters=schema(
+        contact_id={"type": "string", "format": "uuid"},
+        limit=LIMIT,
+        before={"type": "string", "format": "uuid", "description": "Lists those before this message."},
+    ),
+)
+GET_MESSAGE = ToolDefinition(
+    name="get_message",
+    description="Reads a message with its whole body.",
+    parameters=schema(("message_id",), message_id={"type": "string", "format": "uuid"}),
+)
+MAX_TEXT_BYTES = 16_384  # of all attachments of a message that are shown as text
+TEXT_TYPES = frozenset({"application/json", "application/xml", "application/x-yaml"})
+OPEN_SMS_ATTACHMENT = ToolDefinition(
+    name="open_sms_attachment",
+    description=(
+        "Opens what was attached to a message that came in: the name, type and size of each file, "
+        "the text of text files, and addresses to read files from."
+    ),
+    parameters=schema(
+        ("message_id",),
+        message_id={"type": "string", "format": "uuid", "description": "As in the body of its notification."},
+    ),
 )
 
 
@@ -265,3 +311,80 @@ def _withheld() -> ToolError:
 
 def _unknown(recipient_id: UUID) -> ToolError:
     return ToolError("not_found", f"You have no contact, parent or child {recipient_id}.")
+
+
+async def list_messages(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
+    """List the agent's last messages, in the order in which they were written."""
+    messages, agent, contact_id = call.stores.messages, call.agent, None
+    if call.arguments.given.get("contact_id") is not None:
+        contact_id = (await named_correspondent(call)).id
+    filters = MessageFilters((agent.organization_id,), agent.id, contact_id)
+    before = await named_cursor(call, "before", "message", messages.get, by_creation)
+    page = await read_page(
+        call, partial(messages.list_page, filters), partial(_summary, agent.timezone), before
+    )
+    items = page.items[::-1]
+    return PartialResult(items, more("before", items[0])) if page.has_more else items
+
+
+async def get_message(call: ToolInvocation) -> dict[str, Any]:
+    """Return one of the agent's messages."""
+    message = await named_resource(call, "message_id", "message", call.stores.messages.get)
+    return _serialize(call.agent.timezone, message)
+
+
+def _summary(timezone: str, message: Message) -> dict[str, Any]:
+    """Return the message with a short body, without a subject and attachments if it has none."""
+    summary = _serialize(timezone, message)
+    summary["body"] = cut(message.body, MAX_LISTED_CHARACTERS)
+    return {name: value for name, value in summary.items() if value or name not in {"subject", "attachments"}}
+
+
+def _serialize(timezone: str, message: Message) -> dict[str, Any]:
+    return {
+        "id": str(message.id),
+        "contact": str(message.contact_id) if message.contact_id else None,
+        "at": format_local(message.created_at, timezone),
+        "direction": message.direction,
+        "channel": message.channel,
+        "status": message.status,
+        "subject": message.subject,
+        "body": message.body,
+        "attachments": [attachment.name or attachment.content_type for attachment in message.attachments],
+    }
+
+
+async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
+    """Return the attachments of a message that the agent received.
+
+    The text of uploaded text files is included, the first MAX_TEXT_BYTES of all together.
+    """
+    message_id = call.arguments.id("message_id")
+    message = await call.stores.messages.get(message_id)
+    if message is None or message.agent_id != call.agent.id or message.direction is not Direction.INBOUND:
+        raise ToolError("not_found", f"You were sent no message {message_id}.")
+    opened, remaining = [], MAX_TEXT_BYTES
+    for attachment in message.attachments:
+        shown = _shown(attachment)
+        if remaining and attachment.id is not None and _is_text(attachment.content_type):
+            start = await call.stores.attachments.get_start(attachment.id, remaining)
+            remaining -= len(start)
+            shown["text"] = start.decode(errors="replace").replace("\x00", "\ufffd")
+            shown["is_cut"] = len(start) < (attachment.size or 0)
+        opened.append(shown)
+    return {"message_id": str(message.id), "attachments": opened}
+
+
+def _shown(attachment: Attachment) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": attachment.name,
+        "content_type": attachment.content_type,
+        "url": attachment.url,
+    }
+    if attachment.id is not None:
+        shown |= {"id": str(attachment.id), "size": attachment.size}
+    return shown
+
+
+def _is_text(content_type: str) -> bool:
+    return content_type.startswith("text/") or content_type in TEXT_TYPES
