@@ -4,32 +4,62 @@ import asyncio
 import os
 import shlex
 import sys
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 import click
 
 from hostsvc.cli.database_commands import (
+    accounts,
+    adapters,
     migrate_command,
     operator_token_command,
+    pause_command,
     rotate_keys_command,
+    unpause_command,
     vacuum_command,
 )
 from hostsvc.cli.demo import demo
-from hostsvc.cli.guide import guide
-from hostsvc.cli.moments import FORMS, InvalidMoment, parse_moment
 from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
-from hostsvc.cli.status_command import PHASES_AND_STATUSES, Selection, show_status, url_of
-from hostsvc.cli.tail_command import TailOptions, tail
-from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
+from hostsvc.cli.status_command import status_command
+from hostsvc.cli.tail_command import tail_command
 from hostsvc.config import Config
 from hostsvc.config_reader import stray_variables
-from hostsvc.database import operator_token
 from hostsvc.operating_system import open_missing_streams
 from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
-from supervisors.clock import SystemClock
+
+GUIDE = """
+Open {base_url}/console/ in a browser to sign up and watch a first agent work.
+
+Or paste into another terminal to sign up and get an API key:
+
+  field() {{ python3 -c "import json, sys; b = json.load(sys.stdin); \
+print(b['$1'] if '$1' in b else sys.exit(b))"; }}
+  TOKEN=$(curl -s {base_url}/api/organizations/auth/signup/ \\
+      -d email=you@example.org -d password=change-me-please -d organization_name=First | field token)
+  KEY=$(curl -s {base_url}/api/organizations/api-keys/ -H "Authorization: Token $TOKEN" \\
+      -d name=first | field key)
+  curl -s {base_url}/api/cloud/agents/ -H "Authorization: Bearer $KEY"
+
+Already signed up? Then get the token by logging in:
+
+  TOKEN=$(curl -s {base_url}/api/organizations/auth/login/ \\
+      -d email=you@example.org -d password=change-me-please | field token)
+
+Addresses
+  {base_url}/console/   the console: what every agent does and why, in a browser
+  {base_url}/api/docs/  the documentation of the API, in a browser
+  {base_url}/api/       the API: a key as "Authorization: Bearer KEY"
+  {base_url}/status/    what every agent is doing, and why: needs the operator token
+  {base_url}/metrics    the same in numbers, for Prometheus: needs the operator token
+  {base_url}/healthz    whether the process is alive
+  {base_url}/readyz     whether it is ready to serve
+
+  curl -s {base_url}/status/ -H "Authorization: Bearer $({operator_token_command})"
+
+Ctrl-C ends the service; its data stays.
+"""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,6 +76,7 @@ def main() -> None:
 for command in (
     *(migrate_command, operator_token_command, rotate_keys_command, vacuum_command),
     *(accounts, adapters, pause_command, unpause_command),
+    *(status_command, tail_command),
 ):
     main.add_command(command)
 
@@ -100,93 +131,6 @@ def check_config(file: Path | None) -> None:
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 
-@main.command("status")
-@click.argument("agent", metavar="[AGENT]", required=False)
-@click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
-@click.option(
-    "--phase",
-    metavar="PHASE",
-    type=click.Choice(PHASES_AND_STATUSES),
-    help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
-)
-@click.option(
-    "--at",
-    "moment",
-    metavar="MOMENT",
-    help=f"Show AGENT as it was then. Forms: {FORMS}. Times are in the time zone of this machine, "
-    "unless they name another.",
-)
-@click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
-@config_option
-def status_command(
-    agent: str | None, watch: bool, phase: str | None, moment: str | None, url: str | None, file: Path | None
-) -> None:
-    """Show the state of a running service.
-
-    With AGENT, the id or the name of an agent: show what it is doing and why, and what wakes it next.
-
-    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database.
-    """
-    if agent and phase:
-        raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
-    selection = Selection(agent, phase, _past_moment(moment, agent, watch=watch))
-    run_command(file, partial(_show_status, selection=selection, watch=watch, url=url))
-
-
-def _past_moment(text: str | None, agent: str | None, *, watch: bool) -> datetime | None:
-    """Return the moment of --at. Raise UsageError unless it is a moment in the past of one AGENT."""
-    if text is None:
-        return None
-    if agent is None:
-        raise click.UsageError("--at shows one agent as it was: name an AGENT")
-    if watch:
-        raise click.UsageError("the past does not change: leave out --watch or --at")
-    now = SystemClock().now()
-    try:
-        moment = parse_moment(text, now)
-    except InvalidMoment as error:
-        raise click.UsageError(f"--at: {error}") from error
-    if moment > now:
-        raise click.UsageError(f"--at: {text!r} lies ahead; leave --at out to see the present")
-    return moment
-
-
-@main.command("tail")
-@click.argument("agent", metavar="[AGENT]", required=False)
-@click.option("--since", metavar="MOMENT", help=f"Begin with the events since then: {FORMS}.")
-@click.option(
-    "--type",
-    "types",
-    metavar="TYPE",
-    multiple=True,
-    help="Print only events of this type, such as run.ended or notification.*; may be given several times.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print each event as JSON on one line.")
-@click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
-@config_option
-def tail_command(
-    agent: str | None,
-    since: str | None,
-    types: tuple[str, ...],
-    as_json: bool,
-    url: str | None,
-    file: Path | None,
-) -> None:
-    """Print what happens in a running service, until Ctrl-C.
-
-    With AGENT, the id or the name of an agent: only what happens to this agent. Times are those of this
-    machine's time zone. The text that models write is printed only with --type model.delta.
-
-    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database. Once it
-    has begun, the command goes on where it was when the service restarts.
-    """
-    try:
-        moment = parse_moment(since, SystemClock().now()) if since is not None else None
-    except InvalidMoment as error:
-        raise click.UsageError(f"--since: {error}") from None
-    run_command(file, partial(_tail, options=TailOptions(agent, moment, types, as_json), url=url))
-
-
 def _token_command(file: Path | None) -> str:
     """Return the command that prints the operator token in the shell that started this process."""
     is_script = Path(sys.argv[0]).name == "hostsvc"
@@ -203,19 +147,6 @@ async def _serve(config: Config, *, token_command: str | None, wait_seconds: flo
 
     def on_ready(service: Service) -> None:
         if token_command and (is_text_wanted or sys.stdout.isatty()):
-            click.echo(guide(service.base_url, token_command))
+            click.echo(GUIDE.format(base_url=service.base_url, operator_token_command=token_command))
 
     await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
-
-
-async def _tail(config: Config, *, options: TailOptions, url: str | None) -> int:
-    return await tail(_address(config, url), partial(operator_token, config), options)
-
-
-async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
-    fetch_token = partial(operator_token, config)
-    return await show_status(_address(config, url), fetch_token, selection, watch=watch)
-
-
-def _address(config: Config, url: str | None) -> str:
-    return url.rstrip("/") if url else url_of(config.server)

@@ -8,7 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from io import StringIO
+from pathlib import Path
 from uuid import UUID
 
 import click
@@ -16,6 +18,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from hostsvc.cli.moments import FORMS, InvalidMoment, parse_moment
+from hostsvc.cli.runner import config_option, run_command
 from hostsvc.cli.status_client import (
     AgentNotFound,
     DatabaseLost,
@@ -24,10 +28,12 @@ from hostsvc.cli.status_client import (
     status_client,
 )
 from hostsvc.cli.status_screen import agent_screen, past_screen, plain, service_screen
-from hostsvc.config import ServerSettings
+from hostsvc.config import Config, ServerSettings
+from hostsvc.database import operator_token
 from hostsvc.embedded_postgres import EmbeddedPostgresError
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.model import AgentStatus
+from supervisors.clock import SystemClock
 from supervisors.policy.phases import Phase
 from web.fields import parse_uuid
 
@@ -59,6 +65,66 @@ class Selection:
         if self.phase is None:
             return {}
         return {"phase" if self.phase in PHASES else "status": self.phase}
+
+
+@click.command("status")
+@click.argument("agent", metavar="[AGENT]", required=False)
+@click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
+@click.option(
+    "--phase",
+    metavar="PHASE",
+    type=click.Choice(PHASES_AND_STATUSES),
+    help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
+)
+@click.option(
+    "--at",
+    "moment",
+    metavar="MOMENT",
+    help=f"Show AGENT as it was then. Forms: {FORMS}. Times are in the time zone of this machine, "
+    "unless they name another.",
+)
+@click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
+@config_option
+def status_command(
+    agent: str | None, watch: bool, phase: str | None, moment: str | None, url: str | None, file: Path | None
+) -> None:
+    """Show the state of a running service.
+
+    With AGENT, the id or the name of an agent: show what it is doing and why, and what wakes it next.
+
+    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database.
+    """
+    if agent and phase:
+        raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
+    selection = Selection(agent, phase, _past_moment(moment, agent, watch=watch))
+    run_command(file, partial(_status, selection=selection, watch=watch, url=url))
+
+
+def _past_moment(text: str | None, agent: str | None, *, watch: bool) -> datetime | None:
+    """Return the moment of --at. Raise UsageError unless it is a moment in the past of one AGENT."""
+    if text is None:
+        return None
+    if agent is None:
+        raise click.UsageError("--at shows one agent as it was: name an AGENT")
+    if watch:
+        raise click.UsageError("the past does not change: leave out --watch or --at")
+    now = SystemClock().now()
+    try:
+        moment = parse_moment(text, now)
+    except InvalidMoment as error:
+        raise click.UsageError(f"--at: {error}") from error
+    if moment > now:
+        raise click.UsageError(f"--at: {text!r} lies ahead; leave --at out to see the present")
+    return moment
+
+
+async def _status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
+    return await show_status(address(config, url), partial(operator_token, config), selection, watch=watch)
+
+
+def address(config: Config, url: str | None) -> str:
+    """Return the address of the service: `url`, or else the one at which this machine reaches it."""
+    return url.rstrip("/") if url else url_of(config.server)
 
 
 async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *, watch: bool) -> int:

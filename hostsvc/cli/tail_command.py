@@ -5,26 +5,45 @@ import json
 import signal
 import sys
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import click
 from rich.console import Console
 
-from hostsvc.cli.status_client import StatusClient, StatusUnavailable, status_client
-from hostsvc.cli.status_command import FetchToken, authenticate, find_agent
+from hostsvc.cli.moments import FORMS, InvalidMoment, parse_moment
+from hostsvc.cli.runner import config_option, run_command
+from hostsvc.cli.status_client import (
+    DatabaseLost,
+    Query,
+    ServiceNotRunning,
+    ServiceStandingBy,
+    StatusClient,
+    StatusUnavailable,
+    status_client,
+)
+from hostsvc.cli.status_command import FetchToken, address, authenticate, find_agent
 from hostsvc.cli.tail_lines import event_line
-from hostsvc.cli.tail_stream import EventFollower, position_at
+from hostsvc.config import Config
+from hostsvc.database import operator_token
 from storage.events.catalogue import EventType
+from supervisors.clock import SystemClock
 
 Json = dict[str, Any]
 
 MAX_NAMES = 10_000  # of agents, kept by their ids
 RESET = "reset"
 STORED_TYPES = tuple(dict.fromkeys(f"{type_.partition('.')[0]}.*" for type_ in EventType))  # no `model.delta`
+
+RETRY_SECONDS = 1.0
+MAX_FRAME_BYTES = 2**25  # the longest resource is a tenth of it
+TRANSIENT = (ServiceNotRunning, ServiceStandingBy, DatabaseLost)  # a restart or a failover brings it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +54,46 @@ class TailOptions:
     since: datetime | None = None
     types: tuple[str, ...] = ()
     as_json: bool = False
+
+
+@click.command("tail")
+@click.argument("agent", metavar="[AGENT]", required=False)
+@click.option("--since", metavar="MOMENT", help=f"Begin with the events since then: {FORMS}.")
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Print only events of this type, such as run.ended or notification.*; may be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each event as JSON on one line.")
+@click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
+@config_option
+def tail_command(
+    agent: str | None,
+    since: str | None,
+    types: tuple[str, ...],
+    as_json: bool,
+    url: str | None,
+    file: Path | None,
+) -> None:
+    """Print what happens in a running service, until Ctrl-C.
+
+    With AGENT, the id or the name of an agent: only what happens to this agent. Times are those of this
+    machine's time zone. The text that models write is printed only with --type model.delta.
+
+    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database. Once it
+    has begun, the command goes on where it was when the service restarts.
+    """
+    try:
+        moment = parse_moment(since, SystemClock().now()) if since is not None else None
+    except InvalidMoment as error:
+        raise click.UsageError(f"--since: {error}") from None
+    run_command(file, partial(_tail, options=TailOptions(agent, moment, types, as_json), url=url))
+
+
+async def _tail(config: Config, *, options: TailOptions, url: str | None) -> int:
+    return await tail(address(config, url), partial(operator_token, config), options)
 
 
 async def tail(url: str, fetch_token: FetchToken, options: TailOptions) -> int:
@@ -115,3 +174,115 @@ class EventPrinter:
 def escaped_json(event: Json) -> str:
     """Return the event as JSON of ASCII on one line, so that no text in it can command a terminal."""
     return json.dumps(event).replace("\x7f", "\\u007f")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame of a stream: an event with its data, or, without data, only a new position."""
+
+    position: str
+    type: str
+    data: str
+
+
+@dataclass(slots=True)
+class FrameParser:
+    """Splits the bytes of a stream into frames. Comments and unknown fields are ignored."""
+
+    position: str
+    _rest: bytes = b""
+    _type: str = ""
+    _data: list[str] = field(default_factory=list)
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """Return the frames that this chunk completes. Raise ValueError for a stream of another kind."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > MAX_FRAME_BYTES:
+            raise ValueError("a line of the stream is too long")
+        return [frame for line in lines if (frame := self._take(line.rstrip(b"\r").decode())) is not None]
+
+    def _take(self, line: str) -> Frame | None:
+        if not line:
+            frame = Frame(self.position, self._type, "\n".join(self._data))
+            self._type, self._data = "", []
+            return frame
+        name, _, value = line.partition(":")
+        match name:
+            case "id":
+                self.position = value.removeprefix(" ")
+            case "event":
+                self._type = value.removeprefix(" ")
+            case "data":
+                self._data.append(value.removeprefix(" "))
+        return None
+
+
+async def position_at(client: StatusClient, since: datetime | None) -> str:
+    """Return the position after the newest event, or before those at or after `since`.
+
+    It is found by halving: ids grow with time, and each look reads one event.
+    """
+    newest = str((await client.event_page([("limit", "1"), ("wait", "0")]))["after"])
+    if since is None:
+        return newest
+    low, high = 0, int(newest)
+    while low < high:
+        middle = (low + high) // 2
+        page = await client.event_page([("limit", "1"), ("wait", "0"), ("after", str(middle))])
+        event = next(iter(page["events"]), None)
+        if event is None or datetime.fromisoformat(event["at"]) >= since:
+            high = middle
+        else:
+            low = min(event["id"], high)
+    return str(low)
+
+
+class EventFollower:
+    """Passes on the events after a position, in their order, and reconnects where the stream breaks off.
+
+    `on_break` is told what is wrong when it breaks off, and "" when it goes on.
+    """
+
+    def __init__(
+        self,
+        client: StatusClient,
+        query: Query,
+        position: str,
+        on_event: Callable[[str, Json], Awaitable[None]],
+        on_break: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._query = query
+        self._position = position
+        self._on_event = on_event
+        self._on_break = on_break
+        self._is_broken = False
+
+    async def run(self) -> None:
+        """Pass on events for ever. Raise StatusUnavailable if the service refuses the stream."""
+        while True:
+            problem = "the service has ended the stream"
+            try:
+                await self._read_stream()
+            except ValueError as error:
+                raise StatusUnavailable(f"the stream is none of hostsvc: {error}; correct --url") from error
+            except StatusUnavailable as error:
+                if not isinstance(error, TRANSIENT):
+                    raise
+                problem = str(error)
+            if not self._is_broken:
+                self._is_broken = True
+                self._on_break(problem)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _read_stream(self) -> None:
+        parser = FrameParser(self._position)
+        async with self._client.event_stream(self._query, self._position) as content:
+            if self._is_broken:
+                self._is_broken = False
+                self._on_break("")
+            async for chunk in content.iter_any():
+                for frame in parser.feed(chunk):
+                    self._position = frame.position
+                    if frame.data:
+                        await self._on_event(frame.type, json.loads(frame.data))

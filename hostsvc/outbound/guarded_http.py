@@ -8,7 +8,7 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,11 +21,12 @@ from uuid import UUID
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from standardwebhooks import Webhook
+from standardwebhooks.webhooks import EmptyWebhookSecretError
 from yarl import URL
 
 from hostsvc.outbound.addresses import is_ambiguous_address, parse_address, special_kind
 from hostsvc.outbound.bounded_connector import MAX_BYTES, TOO_LONG, BoundedConnector
-from hostsvc.outbound.signatures import signed_headers
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
@@ -294,3 +295,23 @@ def _retry_after(value: str, now: datetime) -> timedelta | None:
         return None
     then = then if then.tzinfo else then.replace(tzinfo=UTC)
     return max(timedelta(), then - now)
+
+
+def signed_headers(secrets: Iterable[str], message_id: str, body: bytes, now: datetime) -> Mapping[str, str]:
+    """Return the headers of a message, with a signature by each secret that is not blank; `body` is UTF-8."""
+    headers = {"webhook-id": message_id, "webhook-timestamp": str(int(now.timestamp()))}
+    text = body.decode()
+    signatures = [_key(secret).sign(message_id, now, text) for secret in secrets if secret]
+    if signatures:
+        headers["webhook-signature"] = " ".join(signatures)
+    return headers
+
+
+def _key(secret: str) -> Webhook:
+    """Return the signer: `whsec_` and Base64 encode the key; any other secret is the key itself."""
+    if secret.startswith("whsec_"):
+        try:
+            return Webhook(secret)
+        except (ValueError, EmptyWebhookSecretError):
+            pass  # not Base64, so the text is the key
+    return Webhook(secret.encode())

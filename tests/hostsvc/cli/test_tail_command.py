@@ -1,21 +1,39 @@
-"""What `hostsvc tail` prints; `tests/acceptance/test_tail_command.py` runs it against a service."""
+"""`hostsvc tail`: what it prints, where it begins, and how it goes on after a break."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from hostsvc.cli import tail_command
-from hostsvc.cli.status_client import status_client
-from hostsvc.cli.tail_command import EventPrinter, TailOptions, escaped_json
+from hostsvc.cli.status_client import StatusUnavailable, status_client
+from hostsvc.cli.tail_command import (
+    EventFollower,
+    EventPrinter,
+    Frame,
+    FrameParser,
+    TailOptions,
+    escaped_json,
+    position_at,
+)
 from tests.hostsvc.cli.answers import serving_json
 from tests.hostsvc.cli.test_status_screen import snapshot
 from tests.hostsvc.cli.test_tail_lines import event
 
 AGENT, GONE = str(UUID(int=7)), str(UUID(int=8))
+
+BEGAN = datetime(2026, 11, 22, 9, tzinfo=UTC)
+TOKEN = "operators-only"
+PATIENCE_SECONDS = 10
 
 
 @asynccontextmanager
@@ -74,3 +92,146 @@ def test_json_line_holds_no_control_characters(text: str) -> None:
     line = escaped_json({"title": text})
     assert line.isprintable()
     assert json.loads(line) == {"title": text}
+
+
+def event_of_minute(id_: int) -> dict[str, Any]:
+    """Return an event that happened as many minutes after the beginning as its id says."""
+    return {"id": id_, "type": "run.ended", "at": (BEGAN + timedelta(minutes=id_)).isoformat()}
+
+
+@dataclass
+class Log:
+    """A log of events behind `/status/events/`, whose streams break off as `breaks` says."""
+
+    ids: list[int]
+    breaks: list[str] = field(default_factory=list)
+    requests: list[web.Request] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(request)
+        if "limit" in request.query:
+            after = int(request.query.get("after", max(self.ids, default=0)))
+            found = [event_of_minute(id_) for id_ in self.ids if id_ > after][:1]
+            last = found[-1]["id"] if found else max(self.ids, default=0)
+            return web.json_response({"events": found, "after": last, "reset": False})
+        how = self.breaks.pop(0) if self.breaks else ""
+        if how.isdecimal():
+            return web.json_response({"type": ["Unknown."]}, status=int(how))
+        return await self._stream(request, how)
+
+    async def _stream(self, request: web.Request, how: str) -> web.StreamResponse:
+        """Send all events; with a break, only the first one that is missing."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        after = int(request.headers["Last-Event-ID"])
+        await response.write(b"retry: 1000\n\n: comment\n\n")
+        for id_ in [id_ for id_ in self.ids if id_ > after][: 1 if how else None]:
+            data = orjson.dumps(event_of_minute(id_)).decode()
+            await response.write(f"id: {id_}\nevent: run.ended\ndata: {data}\n\n".encode())
+        if how == "abort":
+            assert request.transport is not None
+            request.transport.abort()
+        elif not how:
+            await asyncio.Event().wait()
+        return response
+
+
+@asynccontextmanager
+async def serving(log: Log) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_get("/status/events/", log.answer)
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+async def follow(log: Log, position: str, until: int) -> tuple[list[int], list[str]]:
+    """Follow the log up to an id; return the ids seen, and what was said of breaks."""
+    seen: list[int] = []
+    breaks: list[str] = []
+    arrived = asyncio.Event()
+
+    async def on_event(type_: str, data: dict[str, Any]) -> None:
+        assert type_ == "run.ended"
+        seen.append(data["id"])
+        if data["id"] == until:
+            arrived.set()
+
+    async with serving(log) as url, status_client(url) as client:
+        client.token = TOKEN
+        query = [("type", "run.*")]
+        following = asyncio.create_task(EventFollower(client, query, position, on_event, breaks.append).run())
+        waiting = asyncio.create_task(arrived.wait())
+        await asyncio.wait({following, waiting}, timeout=PATIENCE_SECONDS, return_when="FIRST_COMPLETED")
+        waiting.cancel()
+        if following.done():
+            await following
+        following.cancel()
+        await asyncio.wait({following})
+    return seen, breaks
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail_command, "RETRY_SECONDS", 0.01)
+
+
+def test_frames_are_parsed_however_the_stream_is_cut() -> None:
+    stream = (
+        b"retry: 1000\n\n: still here\n\nid: 7\nevent: run.ended\ndata: {\n"
+        b'data: "a": "\xc3\xa9"}\r\n\r\nid:9\n\n'
+    )
+    expected = [Frame("7", "run.ended", '{\n"a": "é"}'), Frame("9", "", "")]
+    for size in (1, 2, 7, len(stream)):
+        parser = FrameParser("3")
+        chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
+        frames = [frame for chunk in chunks for frame in parser.feed(chunk)]
+        assert [frame for frame in frames if frame.position != "3"] == expected
+        assert not any(frame.data for frame in frames if frame.position == "3")
+
+
+def test_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail_command, "MAX_FRAME_BYTES", 100)
+    parser = FrameParser("0")
+    with pytest.raises(ValueError, match="too long"):
+        parser.feed(b"data: " + b"x" * 100)
+
+
+@pytest.mark.parametrize(
+    ("ids", "minute", "position"),
+    [
+        ([], 0, 0),
+        (range(1, 100), None, 99),
+        (range(1, 100), 0, 0),
+        (range(1, 100), 50, 49),
+        (range(1, 100), 50.5, 50),
+        (range(1, 100), 1000, 99),
+        ([10, 20, 90, 91], 20, 10),
+        ([10, 20, 90, 91], 21, 20),
+    ],
+)
+async def test_position_precedes_events_since_moment(
+    ids: list[int], minute: float | None, position: int
+) -> None:
+    log = Log(list(ids))
+    since = None if minute is None else BEGAN + timedelta(minutes=minute)
+    async with serving(log) as url, status_client(url) as client:
+        found = int(await position_at(client, since))
+    assert [id_ for id_ in ids if id_ > found] == [id_ for id_ in ids if id_ > position]
+    assert len(log.requests) < 12
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("how", ["abort", "end", "503"])
+async def test_broken_stream_goes_on_after_the_last_event(how: str) -> None:
+    log = Log([1, 2, 3, 4], [how, how])
+    seen, breaks = await follow(log, "1", until=4)
+    assert seen == [2, 3, 4]
+    assert len(breaks) in {2, 4}
+    assert breaks[1] == ""
+    assert log.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
+    assert log.requests[0].query["type"] == "run.*"
+
+
+async def test_refused_stream_is_explained() -> None:
+    with pytest.raises(StatusUnavailable, match=r"^type: Unknown\.$"):
+        await follow(Log([1], ["400"]), "0", until=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostsvc.outbound.signatures import signed_headers
+from hostsvc.outbound.guarded_http import signed_headers
 from supervisors.clock import SystemClock
 from tests.paths import ROOT
 
