@@ -11,12 +11,14 @@ SOAK_MINUTES ?= 30
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # One worker more than a small machine has cores, as tests wait for a third of their time.
 PARALLEL := -n 3 --dist loadgroup
+# Tests that take long are not taken for hung (pyproject.toml).
+PATIENT := -o faulthandler_timeout=600
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench events vendor screenshots dist lock
+.PHONY: help run demo test test-slow test-console test-all lint simulate fuzz crash soak bench events vendor screenshots dist lock
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to paste next
 	@$(BIN)/hostsvc serve --guide
@@ -24,16 +26,18 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run the tests, about twelve minutes
-	@$(PYTEST) $(PARALLEL) -m "not slow"
+test: $(READY) ## set up and run the tests for every day, less than five minutes
+	@$(PYTEST) $(PARALLEL) -m "not slow and not console"
 
-test-slow: $(READY) ## what `make test` leaves out, then FUZZ_SECONDS of fuzzing
-	@$(PYTEST) $(PARALLEL) -m slow
-	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
+test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulation; Hypothesis with random seeds
+	@$(PYTEST) $(PARALLEL) $(PATIENT) -m "(slow or hypothesis) and not console" --hypothesis-profile random
 
-test-all: $(READY) ## all tests in full length, each service in a new interpreter; then `crash` and `fuzz`
-	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(PARALLEL)
-	@$(MAKE) --no-print-directory crash fuzz
+test-console: $(READY) ## the console in a real browser (needs a Chromium)
+	@$(PYTEST) $(PARALLEL) $(PATIENT) -m console
+
+test-all: $(READY) ## all tests, each service in a new interpreter; then `simulate`, `crash` and `fuzz` in full
+	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(PARALLEL) $(PATIENT) --hypothesis-profile random
+	@$(MAKE) --no-print-directory simulate crash fuzz
 
 lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check .
@@ -48,7 +52,7 @@ fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), with bodies in every medi
 	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
 
 crash: $(READY) ## crash tests with CYCLES (300) kills, and how soon the service is ready again
-	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(PYTEST) tests/crash
+	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(PYTEST) -o faulthandler_timeout=0 tests/crash
 	@$(BIN)/python -m tests.crash.figures
 
 soak: $(READY) ## mixed load and faults for SOAK_MINUTES (30): memory, descriptors and tasks stay flat

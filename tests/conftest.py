@@ -4,28 +4,104 @@ import asyncio
 import gc
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import suppress
+from functools import cache
+from io import StringIO
 from pathlib import Path
+from types import FrameType
 from urllib.parse import urlsplit
 
+import hypothesis
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from tests.acceptance.process import Launch, launch_fresh
+from tests.cited_tests import cited_tests
 from tests.forked_processes import ForkServer
+from tests.paths import DOCS, ROOT
 from tests.postgres import TestServer
 
+TESTS = Path(__file__).parent
+# Folders that `make test` leaves out, but for tests marked as `everyday`: they start processes and browsers.
+FOLDER_MARKS = {
+    "acceptance": pytest.mark.slow,
+    "attack": pytest.mark.slow,
+    "console": pytest.mark.console,
+    "crash": pytest.mark.slow,
+}
+HUNG_PART_OF_TIMEOUT = 0.75
+CITING_DOCUMENTS = (ROOT / "README.md", DOCS / "invariants.md", DOCS / "security.md")
 MEMORY = Path("/dev/shm")  # noqa: S108 -- a directory of our own is made in it
 MIN_FREE_BYTES = 4 << 30
+
+
+# Without a deadline, as test machines are busy; the same examples every day, new ones in `make test-slow`.
+hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("random", deadline=None, database=None, print_blob=True)
+hypothesis.settings.load_profile("everyday")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
     """Collect no garbage while tests are collected: nearly all that is made then stays."""
     gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow folders, and run those that measure real time one after the other."""
+    for item in items:
+        mark = FOLDER_MARKS.get(item.path.relative_to(TESTS).parts[0])
+        if mark is not None and item.get_closest_marker("everyday") is None:
+            item.add_marker(mark)
+        if (
+            item.get_closest_marker("real_time") is not None
+            and item.get_closest_marker("xdist_group") is None
+        ):
+            item.add_marker(pytest.mark.xdist_group("real time"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that hangs. If that does not end it, faulthandler ends its worker a little later."""
+    seconds = float(item.config.getini("faulthandler_timeout")) * HUNG_PART_OF_TIMEOUT
+    signal.signal(signal.SIGALRM, fail_hung_test)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def fail_hung_test(_signal: int, _frame: FrameType | None) -> None:
+    """Interrupt whatever the main thread waits for, and say where each asyncio task waits."""
+    stacks = StringIO()
+    with suppress(RuntimeError):  # no loop is running
+        for task in asyncio.all_tasks():
+            task.print_stack(file=stacks)
+    pytest.fail(f"the test hangs\n{stacks.getvalue()}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a skipped test that a document cites, in the run of CI that must skip none."""
+    report = yield
+    if report.skipped and "HOSTSVC_TEST_CITED" in os.environ:
+        path, name = item.path.relative_to(ROOT).as_posix(), getattr(item, "originalname", item.name)
+        if not cited_by_documents().isdisjoint({(path, name), (path, "")}):
+            report.outcome, report.longrepr = "failed", f"cited by a document, and skipped: {report.longrepr}"
+    return report
+
+
+@cache
+def cited_by_documents() -> set[tuple[str, str]]:
+    """Return the path and name of each test that a document cites; the name is blank for a whole file."""
+    return set().union(*(cited_tests(document.read_text()) for document in CITING_DOCUMENTS))
 
 
 def pytest_collection_finish() -> None:
@@ -106,8 +182,14 @@ def empty_database_url(postgres_server: TestServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def database_url(postgres_server: TestServer, template_database: str) -> Iterator[str]:
-    """A database with the current schema, for one test."""
+def database_url(postgres_server: TestServer, template_database: str) -> str:
+    """A database with the current schema and no rows, which one test after another uses."""
+    return postgres_server.emptied_database(template_database)
+
+
+@pytest.fixture
+def fresh_database_url(postgres_server: TestServer, template_database: str) -> Iterator[str]:
+    """A database with the current schema that no other test has used: for plans and settings."""
     with postgres_server.database(template_database) as url:
         yield url
 

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import psycopg2
-import pytest
 
 from tests.acceptance.client import Client, Json, eventually, sign_up
 from tests.acceptance.process import ServiceProcess
@@ -20,6 +19,9 @@ BODY = "x" * 400
 MAX_GROWTH_BYTES = 40 << 20
 MAX_GROWTH_BYTES_OF_LONG_ROWS = 64 << 20
 STOPPED_READERS = 50
+ROWS = 20_000
+LONG_ROWS = 60  # of 1 MB
+CALLERS = 50
 
 FILL = """
 INSERT INTO notification (organization_id, agent_id, title, body, priority, created_at)
@@ -60,9 +62,8 @@ def stopped_reader(client: Client, path: str = NOTIFICATIONS) -> socket.socket:
     return reader
 
 
-@pytest.mark.parametrize("rows", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
 async def test_long_list_is_streamed_despite_stopped_readers(
-    services: Services, session: aiohttp.ClientSession, database_url: str, rows: int
+    services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(limits={"streams_per_caller": STOPPED_READERS + 1})
     client = await sign_up(session, service.url)
@@ -70,7 +71,7 @@ async def test_long_list_is_streamed_despite_stopped_readers(
     agent = await client.create_agent()
     connection = psycopg2.connect(database_url)
     with connection, connection.cursor() as cursor:
-        cursor.execute(FILL, (BODY, rows))
+        cursor.execute(FILL, (BODY, ROWS))
     connection.close()
     reset_peak(service)
     before = peak_bytes(service)
@@ -83,7 +84,7 @@ async def test_long_list_is_streamed_despite_stopped_readers(
         for _ in range(STOPPED_READERS):
             readers.enter_context(stopped_reader(client))
         whole = await client.get(NOTIFICATIONS)
-        assert [each["title"] for each in whole] == [f"n{n}" for n in range(rows, 0, -1)]
+        assert [each["title"] for each in whole] == [f"n{n}" for n in range(ROWS, 0, -1)]
         assert (await client.notify(agent))["cleared"] is False
         await eventually(connections_are_idle, "stopped readers to hold no connection")
         assert peak_bytes(service) - before < MAX_GROWTH_BYTES
@@ -103,9 +104,8 @@ async def read_documents(client: Client, max_bytes: int) -> int:
     return count
 
 
-@pytest.mark.parametrize(("callers", "rows"), [(8, 30), pytest.param(50, 60, marks=pytest.mark.slow)])
 async def test_pages_of_long_rows_hold_little_memory(
-    services: Services, session: aiohttp.ClientSession, database_url: str, callers: int, rows: int
+    services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     """Half of the callers read nothing. Before lists were bounded in bytes, each held its whole page."""
     service = await services.start()
@@ -113,10 +113,10 @@ async def test_pages_of_long_rows_hold_little_memory(
     await owner.create_agent()
     connection = psycopg2.connect(database_url)
     with connection, connection.cursor() as cursor:
-        cursor.execute(FILL_DOCUMENTS, (rows,))
+        cursor.execute(FILL_DOCUMENTS, (LONG_ROWS,))
     connection.close()
     busy = await neighbour.create_agent()
-    keys = [await owner.post("/api/organizations/api-keys/", name=f"k{n}") for n in range(callers)]
+    keys = [await owner.post("/api/organizations/api-keys/", name=f"k{n}") for n in range(CALLERS)]
     clients = [Client(session, service.url, f"Bearer {key['key']}") for key in keys]
     reset_peak(service)
     before = peak_bytes(service)

@@ -15,8 +15,6 @@ from tests.acceptance.services import Services
 from tests.leaks import PASSWORD
 from tests.stepped_clock import SteppedClock
 
-pytestmark = pytest.mark.slow
-
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 WRITERS = 3

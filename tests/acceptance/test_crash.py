@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.acceptance.client import Client, Refused, eventually, sign_up
 from tests.acceptance.locks import locked_row
@@ -21,6 +22,7 @@ ACKNOWLEDGED_BEFORE_THE_KILL = 150
 Ledger = dict[str, str]  # acknowledged notification -> its agent
 
 
+@pytest.mark.everyday
 async def test_killed_service_loses_no_acknowledged_notification(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -84,6 +86,7 @@ async def test_embedded_postgresql_killed_alone_is_restarted(
     await _all_present_and_handled(client, [agent], {note: agent})
 
 
+@pytest.mark.everyday
 async def test_run_of_a_killed_service_is_fenced_and_recovered(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:

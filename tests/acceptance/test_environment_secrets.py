@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.acceptance.client import Client, Json, sign_up
 from tests.acceptance.harnesses import COMMON
@@ -63,6 +64,7 @@ async def everything_shown(client: Client, run: Json) -> str:
     return json.dumps([trace, spans, *[await client.get(path) for path in paths]])
 
 
+@pytest.mark.everyday
 async def test_code_gets_its_secrets_and_nobody_else_sees_them(
     services: Services, session: aiohttp.ClientSession, directory: Path, database_url: str
 ) -> None:

@@ -31,6 +31,7 @@ async def notify(client: Client, agent: str, number: int) -> set[str]:
     return {str(each["id"]) for each in created}
 
 
+@pytest.mark.everyday
 async def test_receiver_gets_a_verifiable_request_for_each_event(
     services: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession
 
 from tests.acceptance.client import sign_up
@@ -45,6 +46,7 @@ async def test_program_of_the_guide_follows_events(
     assert (await waiting)["resource_id"] == notification["id"]
 
 
+@pytest.mark.console
 async def test_script_of_the_guide_gets_new_tickets(services: Services, session: ClientSession) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)

@@ -33,6 +33,7 @@ async def started(services: Services, session: aiohttp.ClientSession) -> tuple[S
     return service, await sign_up(session, service.url)
 
 
+@pytest.mark.everyday
 async def test_foreign_insert_wakes_the_agent(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram
 ) -> None:

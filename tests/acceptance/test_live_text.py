@@ -82,6 +82,7 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]
                 yield json.loads(line.removeprefix(b"data: "))
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("scope", ["agent", "organization", "operator"])
 async def test_text_arrives_while_the_model_writes(
     services: Services, session: aiohttp.ClientSession, scope: str

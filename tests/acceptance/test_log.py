@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 import aiohttp
+import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.log_lines import line_of, lines_of
@@ -50,6 +51,7 @@ async def launch_careless(
     )
 
 
+@pytest.mark.everyday
 async def test_json_log_tells_all_and_nothing_else_is_printed(
     directory: Path, session: aiohttp.ClientSession, database_url: str
 ) -> None:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import aiohttp
+import pytest
 
 from tests.acceptance.client import moment, sign_up
 from tests.acceptance.services import Services
@@ -11,6 +12,7 @@ WINDOW = timedelta(seconds=1)
 LATE = timedelta(seconds=1)  # tolerance for a busy machine
 
 
+@pytest.mark.everyday
 async def test_three_texts_cause_one_wake_then_sleep_until_reminder(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -51,6 +53,7 @@ async def test_three_texts_cause_one_wake_then_sleep_until_reminder(
     assert trace["total_spans"] == len(names)
 
 
+@pytest.mark.everyday
 async def test_low_priority_notification_wakes_no_agent(
     services: Services, session: aiohttp.ClientSession
 ) -> None:

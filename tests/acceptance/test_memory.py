@@ -3,6 +3,7 @@
 from typing import Any
 
 import aiohttp
+import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.services import Services
@@ -13,6 +14,7 @@ GRACE = "/memories/people/grace.md"
 SHOWN = f"Here's the content of {GRACE} with line numbers:\n     1\t"
 
 
+@pytest.mark.everyday
 async def test_memory_outlives_a_killed_service_and_is_corrected(
     services: Services, session: aiohttp.ClientSession
 ) -> None:

@@ -1,12 +1,14 @@
 """The metrics of the whole service, as Prometheus reads them."""
 
 import aiohttp
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.services import Services
 
 
+@pytest.mark.everyday
 async def test_open_metrics_count_a_run_without_a_token(
     services: Services, session: aiohttp.ClientSession
 ) -> None:

@@ -55,6 +55,7 @@ def priced_clerk(body: Json) -> Says:
     return priced(body, *clerk(body).calls)
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_usage_of_a_run_equals_the_bill_of_the_endpoint(
     services: Services, session: aiohttp.ClientSession, stream: bool

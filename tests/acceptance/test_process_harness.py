@@ -100,6 +100,7 @@ async def results(client: Client, *refs: str) -> dict[str, Json]:
     return {ref: await client.ended_run(agent) for ref, agent in agents.items()}
 
 
+@pytest.mark.everyday
 async def test_example_runs_from_branch_tag_or_main(
     services: Services, session: aiohttp.ClientSession, directory: Path
 ) -> None:

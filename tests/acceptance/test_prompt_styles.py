@@ -95,6 +95,7 @@ async def test_single_text_is_answered_once_and_cleared(
         assert (system["role"], first["role"]) == ("system", "user")
 
 
+@pytest.mark.everyday
 @STYLES
 async def test_burst_of_two_contacts_gets_one_answer_each(
     services: Services, session: aiohttp.ClientSession, style: Script

@@ -5,6 +5,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+import pytest
 
 from tests.acceptance.client import Client, Json, sign_up
 from tests.acceptance.services import Services
@@ -30,6 +31,7 @@ def results(endpoint: Endpoint) -> list[Any]:
     return [orjson.loads(each["content"]) for each in messages if each["role"] == "tool"]
 
 
+@pytest.mark.everyday
 async def test_model_looks_up_a_conversation_and_keeps_a_note(
     services: Services, session: aiohttp.ClientSession
 ) -> None:

@@ -25,6 +25,7 @@ async def refusal(directory: Path, sections: Sections, launch: Launch) -> str:
     return reason_of(process.log())
 
 
+@pytest.mark.everyday
 async def test_unknown_key_is_named_with_the_known_ones(directory: Path) -> None:
     line = await refusal(directory, {"server": {"prot": 9000}}, launch_fresh)
     assert "refused.toml: server.prot is unknown; known are host, port" in line

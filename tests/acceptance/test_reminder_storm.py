@@ -31,7 +31,6 @@ RUNS = """
 """
 
 
-@pytest.mark.slow
 async def test_reminders_of_one_instant_all_fire_and_none_early(
     services: Services,
     session: aiohttp.ClientSession,

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import aiohttp
 import aiopg
+import pytest
 
 from tests.acceptance.client import Client
 from tests.acceptance.services import OPERATOR_TOKEN, Services
@@ -189,6 +190,7 @@ async def cause_an_internal_error(witness: Witness, known: Secrets, database_url
         await witness.ask("POST", TEMPLATES, 500, key, json=template)
 
 
+@pytest.mark.everyday
 async def test_secrets_appear_only_in_the_issuing_response(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:

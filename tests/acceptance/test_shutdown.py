@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import psycopg2
+import pytest
 
 from tests.acceptance.client import Client, eventually, moment, sign_up
 from tests.acceptance.locks import locked_row
@@ -24,6 +25,7 @@ SELECT organization_id, id, 'n' || n, repeat('x', 10000), 'low' FROM agent, gene
 """
 
 
+@pytest.mark.everyday
 async def test_hold_survives_restart_and_ends_on_time(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -43,6 +45,7 @@ async def test_hold_survives_restart_and_ends_on_time(
     assert len(await again.runs(agent)) == 1
 
 
+@pytest.mark.everyday
 async def test_drained_run_ends_at_turn_boundary_and_resumes_without_failure(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:

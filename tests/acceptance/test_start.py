@@ -37,6 +37,7 @@ async def test_service_is_ready_soon_on_an_existing_database(
     assert median(took) < LOOSE_LIMIT_SECONDS
 
 
+@pytest.mark.everyday
 async def test_second_service_stands_by_and_replaces_a_killed_leader(
     fresh_services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -90,6 +91,7 @@ async def test_service_raises_its_limit_of_descriptors(fresh_services: Services)
     assert resource.prlimit(service.pid, resource.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
+@pytest.mark.everyday
 async def test_service_starts_and_ends_without_stderr(directory: Path, database_url: str) -> None:
     services = Services(directory, {"url": database_url}, _launch_without_stderr)
     service = await services.start()

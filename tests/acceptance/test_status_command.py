@@ -90,6 +90,7 @@ async def create_holding_agent(client: Client) -> str:
     return await client.create_agent(name="Grace\x1b[2J", debounce_window_seconds=3600)
 
 
+@pytest.mark.everyday
 async def test_status_shows_the_whole_service(
     services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
 ) -> None:

@@ -59,6 +59,7 @@ async def create_agent(client: Client, name: str = "Grace\x1b[2J") -> str:
     return await client.create_agent(name=name, debounce_window_seconds=0)
 
 
+@pytest.mark.everyday
 async def test_tail_prints_one_line_for_each_event(
     services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from tests.acceptance.client import Client, sign_up
@@ -34,6 +35,7 @@ async def ask(client: Client, gateway: Receiver) -> str:
     return agent
 
 
+@pytest.mark.everyday
 async def test_killed_service_repeats_the_stored_text_under_its_id(
     services: Services, session: aiohttp.ClientSession
 ) -> None:

@@ -42,6 +42,7 @@ async def delivery_with_status(client: Client, status: str, template: str) -> Js
     return await eventually(poll, f"a delivery that is {status}")
 
 
+@pytest.mark.everyday
 async def test_receiver_gets_a_verifiable_webhook_for_a_new_agent(
     services: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:

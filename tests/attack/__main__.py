@@ -15,7 +15,7 @@ from rich.table import Table
 
 from tests.attack.catalogue import ATTACKS
 from tests.attack.findings import Attack, Finding, holds
-from tests.attack.sizes import FULL, LONG, SMALL
+from tests.attack.sizes import FULL, SHORT
 from tests.attack.target import Target, opened
 
 
@@ -38,7 +38,7 @@ def chosen(names: Sequence[str]) -> list[Attack]:
 
 async def attack_all(options: argparse.Namespace, console: Console) -> bool:
     """Make the attacks one after the other, print what they find, and return whether the service held."""
-    sizes = FULL if options.full else SMALL if options.small else LONG
+    sizes = FULL if options.full else SHORT
     table = Table("attack", "what", "measured", "bar", "verdict", title=options.url)
     everything: list[Finding] = []
     async with opened(
@@ -72,7 +72,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--full", action="store_true", help="full size: takes minutes, and gigabytes of traffic"
     )
-    parser.add_argument("--small", action="store_true", help="the size of `make test`")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""How large the attacks are: small in `make test`, long in `make test-slow`, full by the command."""
+"""How large the attacks are: short in `make test-slow` and by default, full with `--full`."""
 
 from dataclasses import dataclass
 
@@ -23,23 +23,7 @@ class Sizes:
     max_wait_seconds: float  # attacks that wait longer for a time limit are left out
 
 
-SMALL = Sizes(
-    list_rows=30,
-    list_callers=6,
-    stalled_readers=5,
-    spans=5_000,
-    tags=2_000,
-    log_ins=14,
-    sign_ups=3,
-    anonymous_requests=0,
-    connections=50,
-    chunked_bytes=24 << 20,
-    slow_schemas=2,
-    flood=1_500,
-    patience=10,
-    max_wait_seconds=0,
-)
-LONG = Sizes(
+SHORT = Sizes(
     list_rows=100,
     list_callers=16,
     stalled_readers=10,

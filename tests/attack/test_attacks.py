@@ -1,7 +1,7 @@
-"""The attacks on one real service: small ones every day, longer ones in `make test-slow`."""
+"""The attacks on one real service, those that wait longest excepted: `python -m tests.attack` makes all."""
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -10,7 +10,7 @@ from tests.acceptance.process import Launch, Sections, ServiceProcess, serving
 from tests.attack.answers import injected_headers
 from tests.attack.catalogue import ATTACKS
 from tests.attack.findings import Attack
-from tests.attack.sizes import LONG, SMALL
+from tests.attack.sizes import SHORT
 from tests.attack.target import Target, opened
 from tests.postgres import TestServer
 
@@ -20,16 +20,7 @@ OPERATOR_TOKEN = "operators-only"
 TOKEN_SECRET = "0123456789abcdef0123456789abcdef"
 
 
-def for_each(attacks: Iterable[Attack]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("attack", attacks, ids=lambda attack: attack.name)
-
-
-SMALL_ATTACKS = [attack for attack in ATTACKS if attack.waits_seconds <= SMALL.max_wait_seconds]
-LONG_ATTACKS = [
-    attack
-    for attack in ATTACKS
-    if attack.is_sized or SMALL.max_wait_seconds < attack.waits_seconds <= LONG.max_wait_seconds
-]
+TESTED = [attack for attack in ATTACKS if attack.waits_seconds <= SHORT.max_wait_seconds]
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +44,8 @@ async def service(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def small_target(service: ServiceProcess) -> AsyncIterator[Target]:
-    async with opened(service.url, SMALL, service.pid, OPERATOR_TOKEN, TOKEN_SECRET) as target:
-        yield target
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def long_target(service: ServiceProcess) -> AsyncIterator[Target]:
-    async with opened(service.url, LONG, service.pid, OPERATOR_TOKEN, TOKEN_SECRET) as target:
+async def target(service: ServiceProcess) -> AsyncIterator[Target]:
+    async with opened(service.url, SHORT, service.pid, OPERATOR_TOKEN, TOKEN_SECRET) as target:
         yield target
 
 
@@ -73,21 +58,13 @@ async def breaches(attack: Attack, target: Target) -> list[str]:
     ]
 
 
-@for_each(SMALL_ATTACKS)
-async def test_service_withstands_small_attack(small_target: Target, attack: Attack) -> None:
-    assert await breaches(attack, small_target) == []
+@pytest.mark.parametrize("attack", TESTED, ids=lambda attack: attack.name)
+async def test_service_withstands_attack(target: Target, attack: Attack) -> None:
+    assert await breaches(attack, target) == []
 
 
-@pytest.mark.slow
-@for_each(LONG_ATTACKS)
-async def test_service_withstands_long_attack(long_target: Target, attack: Attack) -> None:
-    assert await breaches(attack, long_target) == []
-
-
-async def test_log_of_attacked_service_has_one_object_a_line(
-    service: ServiceProcess, small_target: Target
-) -> None:
-    await injected_headers(small_target)
+async def test_log_of_attacked_service_has_one_object_a_line(service: ServiceProcess, target: Target) -> None:
+    await injected_headers(target)
     for line in service.log().splitlines():
         entry = json.loads(line)
         assert entry["level"] in ("info", "warning"), line

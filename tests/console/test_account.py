@@ -5,6 +5,7 @@ from asyncio import create_subprocess_exec
 from asyncio.subprocess import PIPE
 from uuid import uuid4
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.services import OPERATOR_TOKEN, Services
@@ -15,6 +16,7 @@ NOWHERE = "There is no such page"
 NEW_PASSWORD = "battery staple"
 
 
+@pytest.mark.everyday
 async def test_sign_in_leads_to_the_address_that_was_asked_for(console: Console, person: Person) -> None:
     page = await console.open("/nowhere?tag=vip")
     await expect(page.get_by_role("heading", name="Sign in to hostsvc")).to_be_visible()

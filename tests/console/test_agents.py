@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
-import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.acceptance.services import Services
@@ -173,7 +172,6 @@ async def test_agents_are_accessible_and_fit_a_phone(console: Console, person: P
     assert await violations(page) == []
 
 
-@pytest.mark.slow
 async def test_ten_thousand_rows_scroll_without_long_tasks(
     console: Console, browser: Browser, person: Person, module_services: Services
 ) -> None:

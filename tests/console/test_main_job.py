@@ -2,12 +2,14 @@
 
 from uuid import uuid4
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.console.visits import Console
 from tests.leaks import PASSWORD
 
 
+@pytest.mark.everyday
 async def test_keyboard_leads_from_sign_up_to_an_agent_that_woke(console: Console) -> None:
     page = await console.open("/")
     await page.evaluate("window.isSameDocument = true")

@@ -6,6 +6,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import asyncpg
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.services import Services
@@ -42,6 +43,7 @@ async def scrolls_sideways(page: Page) -> bool:
     return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 
 
+@pytest.mark.everyday
 async def test_new_organization_is_led_to_its_first_agent(console: Console, person: Person) -> None:
     page = await console.open("/", person)
     await expect(page.get_by_text("There are no agents yet.")).to_be_visible()

@@ -6,20 +6,13 @@ import pytest
 
 from tests.contract.fuzz import fuzz
 
-REPEATABLE = ("--seed", "1", "--generation-deterministic")
 PHASES = "examples,coverage,fuzzing,stateful"
+OPTIONS = ("--seed", "1", "--generation-deterministic", "--phases", PHASES, "--max-examples", "1")
 
 
-@pytest.mark.parametrize(
-    ("phases", "examples"),
-    [("examples,coverage,stateful", 1), pytest.param(PHASES, 4, marks=pytest.mark.slow)],
-    ids=["without fuzzing", "all phases"],
-)
-async def test_service_answers_as_its_document_says(
-    tmp_path: Path, database_url: str, phases: str, examples: int
-) -> None:
+@pytest.mark.slow
+async def test_service_answers_as_its_document_says(tmp_path: Path, database_url: str) -> None:
     log = tmp_path / "schemathesis.log"
-    arguments = (*REPEATABLE, "--phases", phases, "--max-examples", str(examples))
     with log.open("w") as output:
-        code = await fuzz(tmp_path, {"url": database_url}, arguments, is_short=True, output=output)
+        code = await fuzz(tmp_path, {"url": database_url}, OPTIONS, is_short=True, output=output)
     assert code == 0, log.read_text()

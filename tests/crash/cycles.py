@@ -1,13 +1,8 @@
-"""How often crash tests repeat a fault: a few times in `make test`, `CYCLES` times in `make crash`."""
+"""How often the crash tests repeat a fault: a few times in `make test-slow`, hundreds in `make crash`."""
 
 import os
 
-import pytest
-
-CYCLES = int(os.environ.get("HOSTSVC_CRASH_CYCLES", "30"))
-STANDSTILL_SECONDS = min(30.0, CYCLES / 3)
-
-
-def repeated(everyday: int, full: int) -> pytest.MarkDecorator:
-    """Parametrize a test with the number of its cycles; the full number is slow."""
-    return pytest.mark.parametrize("cycles", [everyday, pytest.param(full, marks=pytest.mark.slow)])
+CYCLES = int(os.environ.get("HOSTSVC_CRASH_CYCLES", "10"))
+POSTGRES_CYCLES = max(3, CYCLES // 10)  # of PostgreSQL, which takes longer to come back
+STANDBY_CYCLES = 3
+STANDSTILL_SECONDS = min(30.0, max(10.0, CYCLES / 3))

@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.locks import LOCK_AGENT, locked_row
 from tests.acceptance.services import Services
-from tests.crash.cycles import repeated
+from tests.crash.cycles import CYCLES
 from tests.crash.faults import (
     END_LEADER_CONNECTION,
     END_SERVICE_CONNECTIONS,
@@ -19,15 +19,16 @@ from tests.crash.faults import (
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
+STOPPED_SECONDS = 5.0
 
-@repeated(5, 15)
+
 async def test_storm_of_ended_connections_loses_no_write(
-    services: Services, session: aiohttp.ClientSession, database_url: str, cycles: int
+    services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=11)
     async with load.going_on():
-        for _ in range(cycles):
+        for _ in range(CYCLES):
             await load.acknowledged(15)
             assert await end_connections(database_url, END_SERVICE_CONNECTIONS) > 0
         await load.acknowledged(15)
@@ -68,10 +69,9 @@ async def test_exhausted_pool_refuses_writes_and_loses_none(
     await all_is_kept(load, services)
 
 
-@pytest.mark.parametrize("seconds", [1.5, pytest.param(5.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "with a standby"])
 async def test_stopped_service_resumes_or_is_replaced(
-    services: Services, session: aiohttp.ClientSession, others: int, seconds: float
+    services: Services, session: aiohttp.ClientSession, others: int
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=14 + others)
@@ -80,7 +80,7 @@ async def test_stopped_service_resumes_or_is_replaced(
     async with load.going_on():
         await load.acknowledged(30)
         with stopped(service.pid):
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(STOPPED_SECONDS)
         await load.acknowledged(30)
     await all_is_kept(load, services)
 

@@ -9,32 +9,31 @@ import aiopg
 from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.services import Services
 from tests.crash.cutting_proxy import CuttingProxy
-from tests.crash.cycles import CYCLES, repeated
+from tests.crash.cycles import CYCLES
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 from tests.crash.stream_clients import EVENTS, Seen, StreamClient, browser_client, httpx_client
 
 CUTS_PER_MINUTE = 100
 KILL_AT = 5  # of the cuts of a minute
+SECONDS = CYCLES
 
 LOG = "SELECT id, type, id FROM event ORDER BY id"
 
 
-@repeated(6, CYCLES)
 async def test_clients_see_each_event_once_across_cuts_and_kills(
-    services: Services, session: aiohttp.ClientSession, cycles: int
+    services: Services, session: aiohttp.ClientSession
 ) -> None:
-    seconds = cycles
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=31)
-    proxy, key = CuttingProxy(service.url, Random(seconds)), load.client.authorization  # noqa: S311
+    proxy, key = CuttingProxy(service.url, Random(CYCLES)), load.client.authorization  # noqa: S311
     async with (
         proxy.listening(),
         browser_client(proxy.url, key) as browser,
         httpx_client(proxy.url, key) as httpx,
     ):
         async with load.going_on():
-            for number in range(seconds * CUTS_PER_MINUTE // 60):
+            for number in range(SECONDS * CUTS_PER_MINUTE // 60):
                 await asyncio.sleep(60 / CUTS_PER_MINUTE)
                 if number % CUTS_PER_MINUTE == KILL_AT:
                     await service.kill()

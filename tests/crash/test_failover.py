@@ -21,7 +21,7 @@ from tests.crash.recording import all_is_kept
 from tests.crash.replication import ReplicatedPostgres, execute, replicated_postgres
 from tests.postgres import url_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replicated postgres")]
+pytestmark = pytest.mark.xdist_group("replicated postgres")
 
 WRITES = 40
 

@@ -9,7 +9,7 @@ import aiopg
 from tests.acceptance.client import sign_up
 from tests.acceptance.process import Sections
 from tests.acceptance.services import Services
-from tests.crash.cycles import CYCLES, repeated
+from tests.crash.cycles import CYCLES
 from tests.crash.ledger import Note, Owned
 from tests.crash.load import OFFLINE, Load
 from tests.crash.recording import all_is_kept
@@ -26,18 +26,17 @@ VALUES (%s, %s, 'high', %s, now() + %s * interval '1 second') RETURNING id::text
 """
 
 
-@repeated(5, CYCLES)
 async def test_repeated_kill_9_loses_no_acknowledged_write(
-    services: Services, session: aiohttp.ClientSession, cycles: int
+    services: Services, session: aiohttp.ClientSession
 ) -> None:
-    random = Random(cycles)  # noqa: S311
+    random = Random(CYCLES)  # noqa: S311
     async with open_endpoint() as endpoint:
         endpoint.otherwise = _think
         sections: Sections = {"runs": NARROW, "models.slow": {"base_url": endpoint.url}}
         service = await services.start(**sections)
-        load = Load(await sign_up(session, service.url), seed=cycles, models=(OFFLINE, "slow/clerk"))
+        load = Load(await sign_up(session, service.url), seed=CYCLES, models=(OFFLINE, "slow/clerk"))
         async with load.going_on():
-            for _ in range(cycles):
+            for _ in range(CYCLES):
                 await load.acknowledged(random.randint(10, 80))
                 quiet = await _create_quiet_agent(load)
                 await service.kill()
@@ -46,7 +45,7 @@ async def test_repeated_kill_9_loses_no_acknowledged_write(
                 load.urls = [service.url]
         found = await all_is_kept(load, services)
     interrupted = sum(run.outcome == "interrupted" for runs in found.runs.values() for run in runs)
-    assert interrupted >= cycles / 2, "too few runs were interrupted for the test to show anything"
+    assert interrupted >= CYCLES / 2, "too few runs were interrupted for the test to show anything"
 
 
 async def _think(body: Json) -> Says:

@@ -28,7 +28,6 @@ REASONS = {
     "suspend": "the server does not answer: a write has taken longer than 1.5 s",
 }
 NOT_FOR_OPERATORS = ("Traceback", "Errno", "Error", "0x", " object at ", "<")
-slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +59,7 @@ async def reasons_of(client: Client) -> tuple[str, list[str]]:
         return readiness["detail"], (await response.json())["service"]["reasons"]
 
 
-@pytest.mark.parametrize(
-    "way", ["fast", pytest.param("immediate", marks=slow), "kill", pytest.param("suspend", marks=slow)]
-)
+@pytest.mark.parametrize("way", REASONS)
 async def test_outage_is_one_warning_and_one_line_at_its_end(
     external_services: Services, session: aiohttp.ClientSession, postgres: TcpPostgres, way: str
 ) -> None:

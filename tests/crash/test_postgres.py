@@ -9,39 +9,36 @@ import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.services import Services
-from tests.crash.cycles import CYCLES, repeated
+from tests.crash.cycles import POSTGRES_CYCLES
 from tests.crash.faults import END_POOL_CONNECTIONS, OwnPostgres
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
 pytestmark = pytest.mark.xdist_group("own postgres")  # they share one server, and kill it
 
-FULL_CYCLES = max(3, CYCLES // 10)
 WRITES = 40
 
 
-@repeated(1, FULL_CYCLES)
 async def test_service_survives_kill_9_of_postgresql(
-    own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres, cycles: int
+    own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres
 ) -> None:
     service = await own_services.start()
     load = Load(await sign_up(session, service.url), seed=1)
     async with load.going_on():
-        for _ in range(cycles):
+        for _ in range(POSTGRES_CYCLES):
             await load.acknowledged(WRITES)
             await asyncio.to_thread(own_postgres.kill_and_restart)
         await load.acknowledged(WRITES)
     await all_is_kept(load, own_services)
 
 
-@repeated(1, FULL_CYCLES)
 async def test_service_and_postgresql_recover_from_kill_9_by_starting(
-    own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres, cycles: int
+    own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres
 ) -> None:
     service = await own_services.start()
     load = Load(await sign_up(session, service.url), seed=2)
     async with load.going_on():
-        for _ in range(cycles):
+        for _ in range(POSTGRES_CYCLES):
             await load.acknowledged(WRITES)
             own_postgres.kill()
             await service.kill()

@@ -5,14 +5,13 @@ from statistics import median
 from time import perf_counter
 
 import aiohttp
-import pytest
 
 from hostsvc.service import REPLACED_SECONDS
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.locks import locked_row
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
-from tests.crash.cycles import repeated
+from tests.crash.cycles import STANDBY_CYCLES
 from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections, stopped
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
@@ -25,14 +24,13 @@ ROUNDS = 4
 SLOWER = 3.0  # times; waiting for a lock would make it thousands
 
 
-@repeated(1, 3)
 async def test_standby_takes_over_from_each_killed_instance(
-    services: Services, session: aiohttp.ClientSession, cycles: int
+    services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=21)
     async with load.going_on():
-        for _ in range(cycles):
+        for _ in range(STANDBY_CYCLES):
             standby = await services.spawn()
             load.urls = [service.url, await standby.standing_by()]
             await load.acknowledged(30)
@@ -72,7 +70,6 @@ async def test_replaced_instance_ends_at_once_with_its_runs(
     assert [run["outcome"] for run in runs] == ["interrupted", "slept"]
 
 
-@pytest.mark.slow
 async def test_instance_stopped_for_long_ends_soon_after_it_resumes(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:

@@ -20,7 +20,7 @@ from tests.crash.faults import OwnPostgres
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("own postgres")]
+pytestmark = pytest.mark.xdist_group("own postgres")
 
 ACQUIRE_SECONDS = 1.0
 COMMAND_SECONDS = 3.0

@@ -19,7 +19,7 @@ from rich.table import Table
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from tests.acceptance.process import Launch, Sections, ServiceProcess, launch_fresh, serving
 from tests.attack.measuring import open_descriptors, resident_mb
-from tests.attack.sizes import SMALL
+from tests.attack.sizes import SHORT
 from tests.attack.target import Target, create_documents, opened
 from tests.soak.faults import FAULTS, Fault, Scene
 from tests.soak.load import working
@@ -86,7 +86,7 @@ async def _scene(directory: Path, pace: Pace, launch: Launch) -> AsyncIterator[t
     try:
         async with (
             serving(directory, "service", sections, launch) as process,
-            opened(process.url, SMALL, process.pid, OPERATOR_TOKEN) as target,
+            opened(process.url, SHORT, process.pid, OPERATOR_TOKEN) as target,
         ):
             yield Scene(target, url, data_dir, pace.fault_seconds), process
     finally:

@@ -394,7 +394,7 @@ async def test_concurrent_tag_changes_are_all_made(agents: Agents, pool: Pool) -
     names = [f"tag {number}" for number in range(10)]
 
     await asyncio.gather(
-        *(agents.tag(stored.id, [name, "kept"], 11, NOW) for name in names),
+        *(agents.tag(stored.id, [name, "kept"], 12, NOW) for name in names),
         agents.untag(stored.id, ["old"], NOW),
     )
 

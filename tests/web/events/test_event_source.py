@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from playwright.async_api import Page
 
 from tests.chromium import chromium
@@ -26,6 +27,7 @@ SEEN = (
 IDS = "SELECT id FROM event WHERE type = 'notification.created' ORDER BY id"
 
 
+@pytest.mark.console
 async def test_event_source_misses_nothing_when_connections_are_cut(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     ticket = (await api.create("/api/events/tickets/"))["ticket"]

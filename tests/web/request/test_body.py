@@ -35,11 +35,11 @@ async def test_body_has_maximum_size(start_service: StartService) -> None:
 async def test_decompression_bomb_is_not_unpacked(service: Service, api: Api) -> None:
     bomb = gzip.compress(b" " * 100_000_000)
     for client, expected in ((api, TOO_LARGE), (service.nobody, (401, UNAUTHENTICATED))):
-        begun = time.process_time()
+        begun = time.thread_time()
         answer = await client.request("POST", AGENTS, data=bomb, headers=JSON | {"Content-Encoding": "gzip"})
         assert (answer.status, answer.body) == expected
         assert (await api.get("/healthz")).status == 200
-        assert time.process_time() - begun < 0.1, "to unpack it takes longer"
+        assert time.thread_time() - begun < 0.1, "to unpack it takes longer"
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,10 @@ async def test_hostile_body_costs_little_more_than_honest_one(api: Api, hostile:
 
 async def seconds_of(api: Api, sent: Hostile) -> float:
     """Return the processor time of a request."""
-    begun = time.process_time()
+    begun = time.thread_time()
     answer = await api.request(
         "POST", sent.path, data=BytesIO(sent.body), headers={"Content-Type": sent.content_type}
     )
-    taken = time.process_time() - begun
+    taken = time.thread_time() - begun
     assert answer.status == sent.status, answer.body
     return taken

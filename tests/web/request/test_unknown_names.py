@@ -1,7 +1,7 @@
 """Unknown names: found in bodies and queries, and named by the answer."""
 
 from collections.abc import Mapping
-from time import process_time
+from time import thread_time
 from typing import Any, TypedDict
 
 import pytest
@@ -192,10 +192,10 @@ def test_strict_refusal_of_many_long_names_is_short_and_fast() -> None:
     request = make_mocked_request("POST", "/", STRICT)
     times = []
     for _ in range(20):
-        start = process_time()
+        start = thread_time()
         with pytest.raises(Invalid) as refused:
             UnknownNames(request, KNOWN).convert(known, dict.fromkeys(names), lambda value: value)
-        times.append(process_time() - start)
+        times.append(thread_time() - start)
     assert len(refused.value.body) == 20
     assert len(str(refused.value.body)) < 20 * 300
     assert min(times) < 0.002, "about half a millisecond on a machine with nothing else to do"

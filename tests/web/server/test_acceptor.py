@@ -169,11 +169,11 @@ async def test_lack_of_descriptors_neither_spins_nor_floods_the_log() -> None:
             with no_descriptors_left(), capture_logs() as logged:
                 await loop.sock_connect(late, server.address)
                 await loop.sock_sendall(late, GET)
-                began = time.process_time()
+                began = time.thread_time()
                 received = asyncio.create_task(loop.sock_recv(late, 12))
                 done, _ = await asyncio.wait({received}, timeout=0.7)
                 assert not done
-                assert time.process_time() - began < 0.35
+                assert time.thread_time() - began < 0.35
             assert len([line for line in logged if line["log_level"] == "error"]) == 1
             async with asyncio.timeout(5):
                 assert await received == b"HTTP/1.1 200"
