@@ -12,9 +12,9 @@ from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Harness
-from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.live_text import LiveOutput
+from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.inbox_model import PROVIDER, InboxModel

@@ -13,7 +13,7 @@ import orjson
 from storage.history.span_content import INSTRUCTIONS, TOOL_DEFINITIONS
 from storage.history.traces import ExpandedSpan
 from storage.postgres.json_values import decoded
-from supervisors.harness.recorded_content import EARLIER_MESSAGES, INPUT_MESSAGES, OUTPUT_MESSAGES
+from supervisors.harness.trace_recorder import EARLIER_MESSAGES, INPUT_MESSAGES, OUTPUT_MESSAGES
 from web.schemas.trace_transcripts import (
     CalledToolResponse,
     ModelCallResponse,

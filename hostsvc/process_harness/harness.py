@@ -31,7 +31,7 @@ from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
 from supervisors.failure_log import log_failure
 from supervisors.harness.conversation import effective_max_turns
-from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
+from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
 from supervisors.hidden_values import hide
 from supervisors.policy.journal import late_entries_of
 from supervisors.ports import AgentStore, JournalStore, SecretStore, SpanStore, TemplateStore

@@ -5,28 +5,23 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.model import Agent, CarryOver, Outcome, Reply, Template
+from storage.model import Agent, CarryOver, Outcome, Reply
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
-from supervisors.harness.budget_guard import BudgetGuard
-from supervisors.harness.call_content import CallContent
 from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,
+    ask_model,
     effective_max_turns,
     effective_reasoning_effort,
-    first_messages,
 )
-from supervisors.harness.final_answers import FinalAnswers
-from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.inbox import FinalAnswers, InboxUpdates
 from supervisors.harness.live_text import LiveOutput, LiveText
-from supervisors.harness.model_calls import ask_model
-from supervisors.harness.recorded_content import content_policy
-from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
+from supervisors.harness.spending import BudgetGuard, UsageRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
-from supervisors.harness.transcript_recorder import TranscriptRecorder
-from supervisors.harness.usage_recorder import UsageRecorder
+from supervisors.harness.trace_recorder import CallContent, OpenSpan, SpanRecorder, content_policy
+from supervisors.harness.transcript import TranscriptRecorder
 from supervisors.llm.catalog import unknown_provider
 from supervisors.llm.port import (
     ChatMessage,
@@ -47,6 +42,8 @@ from supervisors.ports import (
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.context import WakeContext
+from supervisors.wake.instruction import system_message
+from supervisors.wake.message import first_message
 from supervisors.wake.wake_contexts import WakeContexts
 
 CUT_OFF = {
@@ -96,7 +93,7 @@ class BuiltinHarness:
                 root.metadata["gen_ai.agent.name"] = agent.name
                 conversation = await self._begin(run, ask, context, recorder, root, usage_recorder)
                 del context  # its texts would stay in memory for as long as the run lasts
-                return await self._carry_over_and_converse(conversation)
+                return await self._converse(conversation)
         finally:
             await _run_to_completion(_store_all(run, usage_recorder, recorder))
 
@@ -112,8 +109,10 @@ class BuiltinHarness:
         """Return the conversation as it is before the first turn. Raise RunError for an unknown provider."""
         agent, template = context.facts.agent, context.facts.template
         provider_name, model = self._model_of(agent)
-        recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
+        recorder.content_policy = policy = content_policy(template, self.tracing, self.max_content_bytes)
         run.log = log = RunLog()
+        reply = template.reply if template else Reply.TOOL
+        carries_over = template is not None and template.carry_over is CarryOver.TRANSCRIPT
         return Conversation(
             run=run,
             log=log,
@@ -128,37 +127,43 @@ class BuiltinHarness:
             thinking_max_tokens=template.thinking_max_tokens if template else 0,
             recorder=recorder,
             root=root,
-            content=self._call_content(agent, recorder),
+            content=CallContent(agent, self.shared_contents, self.clock, policy.max_bytes)
+            if policy
+            else None,
+            live_text=LiveText(run, agent, self.live_output, self.clock) if policy else None,
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
-            final_answers=self._final_answers(run, ask, context, recorder, root, log),
-            messages=first_messages(context),
-            transcript=self._transcript_of(run, template),
-            live_text=self._live_text(run, agent, recorder),
+            final_answers=FinalAnswers(
+                run, ask, agent, reply, self.notifications, self.toolbox, recorder, root, log, self.clock
+            ),
+            messages=[
+                ChatMessage(ChatRole.SYSTEM, system_message(context.facts)),
+                ChatMessage(ChatRole.USER, first_message(context)),
+            ],
+            transcript=TranscriptRecorder(run, self.transcripts, self.clock) if carries_over else None,
         )
 
-    async def _carry_over_and_converse(self, conversation: Conversation) -> RunResult:
-        """Converse after what earlier runs said, if the template carries the transcript over."""
-        recorder = conversation.transcript
-        if recorder is None:
-            return await self._converse(conversation)
-        max_tokens = self.settings.transcript_tokens
-        await carry_in(conversation, recorder, self.transcripts, max_tokens, self._ask_within_budget)
+    async def _converse(self, conversation: Conversation) -> RunResult:
+        """Take turns until one of them, or the boundary before the next one, ends the run.
+
+        If the template carries the transcript over, the conversation goes on after what earlier runs said.
+        """
+        transcript = conversation.transcript
+        if transcript is not None:
+            max_tokens = self.settings.transcript_tokens
+            await carry_in(conversation, transcript, max_tokens, self._ask_within_budget)
         try:
-            return await self._converse(conversation)
+            while True:
+                result = await self._reach_boundary(conversation) or await self._take_turn(conversation)
+                if result is not None:
+                    return result
         finally:
-            await _run_to_completion(recorder.store(conversation.messages))
+            if transcript is not None:
+                await _run_to_completion(transcript.store(conversation.messages))
 
     async def _ask_within_budget(self, conversation: Conversation) -> ModelResponse:
         await self.budget_guard.check(conversation.run, conversation.qualified_model)
         return await ask_model(conversation)
-
-    async def _converse(self, conversation: Conversation) -> RunResult:
-        """Take turns until one of them, or the boundary before the next one, ends the run."""
-        while True:
-            result = await self._reach_boundary(conversation) or await self._take_turn(conversation)
-            if result is not None:
-                return result
 
     async def _reach_boundary(self, conversation: Conversation) -> RunResult | None:
         """Do what is due between two turns; return how the run ends, or None if it takes another turn."""
@@ -172,7 +177,7 @@ class BuiltinHarness:
             return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
         await self.budget_guard.check(run, conversation.qualified_model)
         await final_answers.note_turn()
-        if (run.turns or final_answers.are_sent) and conversation.inbox_updates.may_exist():
+        if run.turns or final_answers.are_sent:
             text = await run.interruptible(conversation.inbox_updates.fetch())
             if text:
                 conversation.messages.append(ChatMessage(ChatRole.USER, text))
@@ -180,14 +185,10 @@ class BuiltinHarness:
 
     async def _take_turn(self, conversation: Conversation) -> RunResult | None:
         """Ask the model and do what it says; return how the run ends, or None if it goes on."""
-        conversation.run.turns += 1
+        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
+        run.turns += 1
         answer = await ask_model(conversation)
         conversation.messages.append(answer.as_message())
-        return await self._act_on(answer, conversation)
-
-    async def _act_on(self, answer: ModelResponse, conversation: Conversation) -> RunResult | None:
-        """Do what the model says; return how the run ends, or None if it goes on."""
-        run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
         if not answer.tool_calls and answer.finish_reason in CUT_OFF:
             raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
         await final_answers.take(answer)
@@ -203,37 +204,6 @@ class BuiltinHarness:
         if follow_up:
             conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
         return None
-
-    def _final_answers(
-        self,
-        run: ActiveRun,
-        ask: Ask,
-        context: WakeContext,
-        recorder: SpanRecorder,
-        root: OpenSpan,
-        log: RunLog,
-    ) -> FinalAnswers:
-        agent, template = context.facts.agent, context.facts.template
-        reply = template.reply if template else Reply.TOOL
-        return FinalAnswers(
-            run, ask, agent, reply, self.notifications, self.toolbox, recorder, root, log, self.clock
-        )
-
-    def _transcript_of(self, run: ActiveRun, template: Template | None) -> TranscriptRecorder | None:
-        if template is None or template.carry_over is not CarryOver.TRANSCRIPT:
-            return None
-        return TranscriptRecorder(run, self.transcripts, self.clock)
-
-    def _call_content(self, agent: Agent, recorder: SpanRecorder) -> CallContent | None:
-        policy = recorder.content_policy
-        if policy is None:
-            return None
-        return CallContent(agent.organization_id, self.shared_contents, self.clock, policy.max_bytes)
-
-    def _live_text(self, run: ActiveRun, agent: Agent, recorder: SpanRecorder) -> LiveText | None:
-        if recorder.content_policy is None:
-            return None
-        return LiveText(run, agent, self.live_output, self.clock)
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
         """Return the provider's name and the model's name at that provider."""

@@ -8,10 +8,9 @@ from storage.history.transcripts import TranscriptTurn, TurnKind
 from supervisors.engine.run import RunBudgetReached, RunDrained, RunError, RunStopped
 from supervisors.harness import transcript
 from supervisors.harness.conversation import Conversation
-from supervisors.harness.span_recorder import OpenSpan
-from supervisors.harness.transcript_recorder import TranscriptRecorder
+from supervisors.harness.trace_recorder import OpenSpan
+from supervisors.harness.transcript import TranscriptRecorder
 from supervisors.llm.port import ChatRole, ModelResponse
-from supervisors.ports import TranscriptStore
 
 SUMMARY_SECONDS = 120.0  # for the call of the model
 READ_FACTOR = 4  # how many times the tokens of a transcript are read at most, to be summarized
@@ -22,7 +21,6 @@ AskModel = Callable[[Conversation], Awaitable[ModelResponse]]
 async def carry_in(
     conversation: Conversation,
     recorder: TranscriptRecorder,
-    store: TranscriptStore,
     max_tokens: int,
     ask_model: AskModel,
 ) -> None:
@@ -30,10 +28,10 @@ async def carry_in(
 
     If it is longer, the agent's own model summarizes the older turns first.
     """
-    turns = await store.list_carried(conversation.agent.id, READ_FACTOR * max_tokens)
+    turns = await recorder.transcripts.list_carried(conversation.agent.id, READ_FACTOR * max_tokens)
     count = transcript.summarized_count(turns, max_tokens)
     if count:
-        turns = await _compacted(conversation, recorder, store, max_tokens, turns, count, ask_model)
+        turns = await _compacted(conversation, recorder, max_tokens, turns, count, ask_model)
     messages = conversation.messages
     place = next((n for n, one in enumerate(messages) if one.role is not ChatRole.SYSTEM), len(messages))
     carried = transcript.messages_of(*transcript.fitting(turns, max_tokens))
@@ -44,7 +42,6 @@ async def carry_in(
 async def _compacted(
     conversation: Conversation,
     recorder: TranscriptRecorder,
-    store: TranscriptStore,
     max_tokens: int,
     turns: list[TranscriptTurn],
     count: int,
@@ -66,7 +63,7 @@ async def _compacted(
             return turns
         summary = recorder.entry(TurnKind.SUMMARY, transcript.summary_of(text, max_tokens))
         span.metadata["transcript.summary_tokens"] = summary.tokens
-        if await store.replace(turns[count - 1].id, summary):
+        if await recorder.transcripts.replace(turns[count - 1].id, summary):
             return [summary, *turns[count:]]
         span.error = "The transcript was deleted while it was summarized."
         return []

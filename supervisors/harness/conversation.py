@@ -1,22 +1,19 @@
-"""The conversation of one run with its model, and the settings that an agent inherits for it."""
+"""The conversation of one run with its model: one request after the other, traced, recorded and billed."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
+from storage.history.span_usage import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
 from storage.model import Agent, ReasoningEffort, Template
 from supervisors.engine.run import ActiveRun, Ask
 from supervisors.engine.run_log import RunLog
-from supervisors.harness.call_content import CallContent
-from supervisors.harness.final_answers import FinalAnswers
-from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.inbox import FinalAnswers, InboxUpdates
 from supervisors.harness.live_text import LiveText
-from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
-from supervisors.harness.transcript_recorder import TranscriptRecorder
-from supervisors.harness.usage_recorder import UsageRecorder
-from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest
+from supervisors.harness.spending import UsageRecorder
+from supervisors.harness.trace_recorder import CallContent, OpenSpan, SpanRecorder
+from supervisors.harness.transcript import TranscriptRecorder
+from supervisors.llm.port import ChatMessage, Model, ModelCallFailed, ModelRequest, ModelResponse
 from supervisors.tools.toolkit import ToolDefinition
-from supervisors.wake.context import WakeContext
-from supervisors.wake.instruction import system_message
-from supervisors.wake.message import first_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +48,6 @@ class Conversation:
     def qualified_model(self) -> str:
         return f"{self.provider_name}/{self.model}"
 
-    def length(self) -> int:
-        """Return the number of characters in all messages."""
-        return sum(len(message.text) for message in self.messages)
-
-    def request(self) -> ModelRequest:
-        """Return the model request of the next turn."""
-        return ModelRequest(
-            self.model,
-            tuple(self.messages),
-            self.tools,
-            self.reasoning_effort,
-            self.thinking_max_tokens,
-            self.live_text.add if self.live_text else None,
-        )
-
-
-def first_messages(context: WakeContext) -> list[ChatMessage]:
-    """Return the system message, and the first message to the agent."""
-    return [
-        ChatMessage(ChatRole.SYSTEM, system_message(context.facts)),
-        ChatMessage(ChatRole.USER, first_message(context)),
-    ]
-
 
 def effective_max_turns(agent: Agent, template: Template | None, default: int) -> int | None:
     """Return the agent's turn limit, else its template's, else the default; None if that is negative."""
@@ -85,3 +59,70 @@ def effective_reasoning_effort(agent: Agent, template: Template | None) -> str:
     """Return the agent's effort, else its template's; blank if none is sent to the model."""
     effort = agent.reasoning_effort or (template.default_reasoning_effort if template else "")
     return "" if effort == ReasoningEffort.NONE else effort
+
+
+async def ask_model(conversation: Conversation) -> ModelResponse:
+    """Return the model's answer to the conversation, as a span of the trace. A stop of the run cancels it."""
+    with conversation.recorder.span(f"chat {conversation.model}", "llm", conversation.root) as span:
+        span.metadata.update(
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": conversation.provider_name,
+                "gen_ai.request.model": conversation.model,
+            }
+        )
+        return await conversation.run.interruptible(_complete(conversation, span))
+
+
+async def _complete(conversation: Conversation, span: OpenSpan) -> ModelResponse:
+    """Return the model's answer after its usage is stored: no answer takes effect that is not billed.
+
+    Recording needs no await after the answer, so the usage of a run that is cancelled then is kept, too.
+    """
+    answer = await _answer(conversation, span)
+    usage = conversation.usage_recorder
+    usage.record(conversation.qualified_model, answer)
+    span.metadata.update(
+        {
+            "gen_ai.response.id": answer.id,
+            "gen_ai.response.model": answer.model,
+            "gen_ai.response.finish_reasons": [answer.finish_reason],
+            INPUT_TOKENS: answer.input_tokens,
+            OUTPUT_TOKENS: answer.output_tokens,
+            CACHED_TOKENS: answer.cached_tokens,
+        }
+    )
+    await usage.flush()
+    conversation.run.cost_usd = usage.cost_usd
+    if usage.cost_of_latest is not None:
+        span.metadata[COST_USD] = float(usage.cost_of_latest)
+    return answer
+
+
+async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
+    """Return the model's answer, and show its text while the model writes it.
+
+    Record what it was told and answered, also if it fails in the middle.
+    """
+    content, live_text = conversation.content, conversation.live_text
+    request = ModelRequest(
+        conversation.model,
+        tuple(conversation.messages),
+        conversation.tools,
+        conversation.reasoning_effort,
+        conversation.thinking_max_tokens,
+        live_text.add if live_text else None,
+    )
+    if content is not None:
+        await content.record_request(span, request)
+    showing = live_text.of_answer() if live_text else nullcontext()
+    try:
+        with conversation.run.waiting_for(f"provider {conversation.provider_name}"), showing:
+            answer = await conversation.provider.complete(request)
+    except ModelCallFailed as error:
+        if content is not None and error.partial is not None:
+            content.record_answer(span, error.partial)
+        raise
+    if content is not None:
+        content.record_answer(span, answer)
+    return answer

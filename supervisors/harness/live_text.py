@@ -6,6 +6,7 @@ not shown live, either.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
@@ -30,6 +31,7 @@ class LiveOutput(Protocol):
         ...
 
 
+@dataclass(slots=True)
 class LiveText:
     """The text that the models of a run write, passed on in pieces while somebody follows the run.
 
@@ -37,17 +39,16 @@ class LiveText:
     together, at the latest at the end of the answer.
     """
 
-    def __init__(self, run: ActiveRun, agent: Agent, output: LiveOutput, clock: Clock) -> None:
-        self._run = run
-        self._agent = agent
-        self._output = output
-        self._clock = clock
-        self._length = 0  # characters of the answer so far
-        self._pieces: list[str] = []  # not yet passed on
-        self._room = MAX_CHARACTERS
-        self._offset = 0  # of the first piece in the answer
-        self._next_at = 0.0  # on the monotonic clock
-        self._timer: Timer | None = None
+    run: ActiveRun
+    agent: Agent
+    output: LiveOutput
+    clock: Clock
+    _length: int = 0  # characters of the answer so far
+    _pieces: list[str] = field(default_factory=list)  # not yet passed on
+    _room: int = MAX_CHARACTERS
+    _offset: int = 0  # of the first piece in the answer
+    _next_at: float = 0.0  # on the monotonic clock
+    _timer: Timer | None = None
 
     @contextmanager
     def of_answer(self) -> Iterator[None]:
@@ -64,7 +65,7 @@ class LiveText:
         """Pass on the next piece of the answer, now or together with later ones."""
         offset = self._length
         self._length += len(text)
-        if not self._output.is_followed(self._agent.organization_id, self._agent.id, self._run.id):
+        if not self.output.is_followed(self.agent.organization_id, self.agent.id, self.run.id):
             return
         if not self._pieces:
             self._offset = offset
@@ -72,8 +73,8 @@ class LiveText:
             self._pieces.append(text[: self._room])
             self._room -= len(self._pieces[-1])
         if self._timer is None:
-            if self._clock.monotonic() < self._next_at:
-                self._timer = self._clock.call_at(self._next_at, self._pass_on)
+            if self.clock.monotonic() < self._next_at:
+                self._timer = self.clock.call_at(self._next_at, self._pass_on)
             else:
                 self._pass_on()
 
@@ -81,15 +82,15 @@ class LiveText:
         text = "".join(self._pieces)
         self._pieces.clear()
         self._room, self._timer = MAX_CHARACTERS, None
-        self._next_at = self._clock.monotonic() + INTERVAL_SECONDS
-        data = {"turn": self._run.turns, "offset": self._offset, "text": text}
-        self._output.publish(
+        self._next_at = self.clock.monotonic() + INTERVAL_SECONDS
+        data = {"turn": self.run.turns, "offset": self._offset, "text": text}
+        self.output.publish(
             LiveEvent(
                 type=MODEL_DELTA,
-                at=self._clock.now(),
-                organization_id=self._agent.organization_id,
-                agent_id=self._agent.id,
-                run_id=self._run.id,
+                at=self.clock.now(),
+                organization_id=self.agent.organization_id,
+                agent_id=self.agent.id,
+                run_id=self.run.id,
                 data=data,
             )
         )

@@ -13,7 +13,7 @@ from storage.postgres.json_values import to_json
 from supervisors.engine.run import RunError
 from supervisors.errors import AgentGone, TryAgainLater
 from supervisors.harness.conversation import Conversation
-from supervisors.harness.span_recorder import CUT_SHORT
+from supervisors.harness.trace_recorder import CUT_SHORT
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import excerpt, shorten
 from supervisors.tools.arguments import ToolError
@@ -45,7 +45,7 @@ async def execute_tool_calls(
     `sleep`, which ends the run, after all others. A stop of the run cancels the calls, except `sleep`.
     """
     others = [tool_call for tool_call in tool_calls if tool_call.name != SLEEP.name]
-    room = MAX_CONVERSATION_CHARACTERS - conversation.length()
+    room = MAX_CONVERSATION_CHARACTERS - sum(len(message.text) for message in conversation.messages)
     for start in range(0, len(others), MAX_CONCURRENT_CALLS):
         batch = others[start : start + MAX_CONCURRENT_CALLS]
         outcomes = await conversation.run.interruptible(_call_all(toolbox, conversation, batch))
@@ -98,7 +98,9 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
             tool = await toolbox.find(agent, tool_call.name)
             with conversation.run.waiting_for(f"tool {name}"):
                 result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
-            cut_result, left_out = _cut(result)
+            partial = result if isinstance(result, PartialResult) else PartialResult(result, "")
+            cut_result, note = shorten(partial.value, MAX_RESULT_BYTES)
+            left_out = f"{note} {partial.left_out}".strip()
         except (AgentGone, LeadershipLost, RunError, asyncio.CancelledError):
             conversation.log.record_call(name, CUT_SHORT)
             raise
@@ -112,14 +114,6 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
             conversation.log.record_cleared(UUID(result["id"]))
         span.content["gen_ai.tool.call.result"] = cut_result
         return {"result": cut_result, "left_out": left_out} if left_out else {"result": cut_result}
-
-
-def _cut(result: Any) -> tuple[Any, str]:
-    """Return the result at a length that a model can read, with a note on what is missing, or blank."""
-    if isinstance(result, PartialResult):
-        value, left_out = shorten(result.value, MAX_RESULT_BYTES)
-        return value, f"{left_out} {result.left_out}".strip()
-    return shorten(result, MAX_RESULT_BYTES)
 
 
 def _refusal(error: Exception, name: str) -> ToolError:

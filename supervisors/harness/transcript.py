@@ -1,26 +1,35 @@
-"""The transcript: turns to store, what of them fits the next run, and the record that a model summarizes.
+"""The transcript of an agent: what its runs store of what they say, and what of it the next run is told.
 
 A stored turn ends with the result of each tool call in it, so a transcript that is cut between turns holds no
 result without its call, and no call without its result.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from storage.agents.wakes import BYTES_PER_TOKEN
+from storage.errors import StorageError
 from storage.history.transcripts import TranscriptTurn, TurnKind
+from storage.ids import new_id
 from storage.postgres.json_values import to_json
+from supervisors.clock import Clock
+from supervisors.engine.run import ActiveRun
+from supervisors.failure_log import log_failure
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
+from supervisors.ports import TranscriptStore
 from supervisors.text import cut, quoted, storable
+
+log = structlog.get_logger()
 
 TOKENS_PER_MESSAGE = 10  # for its role and the frame of its calls
 TEXT_LIMITS = (8_000, 1_000, 200)  # characters of a text; the later ones are for turns with many calls
 WAKE_FACTOR = 4  # what a run was told is cut to a part of that: much of it is told again to the next
 MAX_TURN_CHARACTERS = 131_072
 RECORD_LIMITS = (4_000, 1_000, 300, 100)
-
 UNKNOWN_RESULT = '{"error": {"code": "cut_short", "message": "The run ended before the result was known."}}'
-
 SUMMARIZE = (
     "You write the memory of an agent that works in runs. The next message is the record of its earlier "
     "runs, one JSON object a line: what it was told (user), what it answered and which tools it called "
@@ -33,6 +42,46 @@ SUMMARY = (
     "not an instruction: {}"
 )
 LEFT_OUT = "Turns of your earlier runs are left out here, because they do not fit: {}. The others follow."
+
+
+@dataclass(slots=True)
+class TranscriptRecorder:
+    """The turns of one run. A turn that could not be stored is stored with the next one."""
+
+    run: ActiveRun
+    transcripts: TranscriptStore
+    clock: Clock
+    _done: int = 0  # of the conversation's messages: those that need no storing (any more)
+
+    def skip(self, count: int) -> None:
+        """Leave out the first messages of the conversation: earlier runs have stored them."""
+        self._done = count
+
+    async def store(self, messages: Sequence[ChatMessage]) -> None:
+        """Store what was said since the last time. A failure is only logged: it never stops a run."""
+        said = messages[self._done :]
+        turn = turn_of(said)
+        if turn is None:
+            return
+        try:
+            await self.transcripts.insert(self.entry(TurnKind.TURN, turn))
+        except StorageError as error:
+            log_failure(log, "transcript not stored yet", error)
+            return
+        self._done += len(said)
+
+    def entry(self, kind: TurnKind, messages: list[dict[str, Any]]) -> TranscriptTurn:
+        """Return a new entry of the agent's transcript, from this run."""
+        return TranscriptTurn(
+            id=new_id(),
+            agent_id=self.run.agent_id,
+            run_id=self.run.id,
+            kind=kind,
+            messages=messages,
+            tokens=estimate_tokens(messages),
+            carried=True,
+            created_at=self.clock.now(),
+        )
 
 
 def turn_of(messages: Sequence[ChatMessage]) -> list[dict[str, Any]] | None:

@@ -16,6 +16,10 @@ class ModelCall:
     cached_tokens: int
     at: datetime
 
+    @property
+    def has_tokens(self) -> bool:
+        return self.input_tokens > 0 or self.output_tokens > 0
+
 
 class Prices(Protocol):
     async def cost_of(self, call: ModelCall) -> Decimal | None:

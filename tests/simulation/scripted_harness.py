@@ -15,7 +15,7 @@ from storage.notifications.inserts import NewNotification
 from supervisors.engine.messages import SleepGranted, SleepRefused, SleepRequest
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.errors import SupervisorError
-from supervisors.harness.budget_guard import BudgetGuard
+from supervisors.harness.spending import BudgetGuard
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.history import History
 from tests.simulation.ids import Ids

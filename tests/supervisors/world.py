@@ -27,8 +27,8 @@ from supervisors.engine.messages import Reply, Request, RunRequest, Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
-from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
+from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.port import Model

@@ -20,7 +20,7 @@ from supervisors.engine.messages import (
     StopRequest,
 )
 from supervisors.engine.run import ActiveRun, RunBudgetReached
-from supervisors.harness.budget_guard import BudgetGuard
+from supervisors.harness.spending import BudgetGuard
 from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch

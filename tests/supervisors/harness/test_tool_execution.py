@@ -10,7 +10,6 @@ from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
-from supervisors.harness.conversation import Conversation
 from supervisors.harness.tool_execution import MAX_CONVERSATION_CHARACTERS, MAX_RESULT_BYTES
 from supervisors.tools.toolkit import PartialResult
 from tests.supervisors.harness.scripted_runs import (
@@ -178,24 +177,6 @@ async def test_full_conversation_takes_no_further_results(pool: Pool) -> None:
         assert sum(map(len, answers_given)) < MAX_CONVERSATION_CHARACTERS + 1000
         assert len(answers_given) == calls
         assert script.outcomes()[-1]["error"]["code"] == "conversation_full"
-
-
-async def test_conversation_is_measured_once_for_many_calls(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured: list[int] = []
-    measure = Conversation.length
-
-    def length(conversation: Conversation) -> int:
-        measured.append(len(conversation.messages))
-        return measure(conversation)
-
-    monkeypatch.setattr(Conversation, "length", length)
-    async with running(pool, [("count", "")] * 250, []) as (world, agent, script):
-        world.toolbox.rigged = {"count": answers(1)}
-        await start(world, agent)
-        assert len(script.outcomes()) == 250
-    assert len(measured) == 1  # for each call it would take seconds of the event loop for thousands of calls
 
 
 async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:

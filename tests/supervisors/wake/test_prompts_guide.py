@@ -7,7 +7,7 @@ from uuid import UUID
 
 from storage.agents.wakes import ContactMessages, RunUnderWay
 from storage.model import Priority, Reply, Source
-from supervisors.harness.final_answers import open_message
+from supervisors.harness.inbox import open_message
 from supervisors.harness.transcript import LEFT_OUT, SUMMARIZE, SUMMARY
 from supervisors.wake.context import WEIGHTS, select
 from supervisors.wake.instruction import INSTRUCTION, PLACEHOLDERS, REPLIES
