@@ -13,13 +13,11 @@ from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.encryption import parse_key
-from storage.history.span_inserts import MAX_SPANS_PER_TRACE
-from storage.organization_limits import StorageLimits
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings, require_between
-from web.settings import MAX_ATTACHMENT_BYTES, MIN_SECRET_BYTES, SPAN_BODY_BYTES
+from web.settings import MIN_SECRET_BYTES, LimitSettings
 
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
 MODELS = "models"  # contains one section for each model provider instead of keys
@@ -121,57 +119,6 @@ class OperatorSettings:
     def __post_init__(self) -> None:
         if not is_visible_ascii(self.token):
             raise ValueError("token must consist of visible ASCII characters without spaces, or be blank")
-
-
-@dataclass(frozen=True, slots=True)
-class LimitSettings:
-    """The most that a client or an organization may send, store or ask for.
-
-    Sizes are in bytes. 0 stands for no limit where the configuration file says so.
-    """
-
-    body_bytes: int = 1_048_576
-    attachment_bytes: int = 10 * 2**20
-    span_metadata_bytes: int = 1_048_576
-    signups_per_hour: int = 60
-    organizations_per_user: int = 100
-    streams_per_caller: int = 8
-    streams: int = 64
-    event_streams_per_caller: int = 100
-    spans_per_trace: int = MAX_SPANS_PER_TRACE
-    tags_per_agent: int = 1000
-    requests_per_minute: int = 0
-    anonymous_requests_per_minute: int = 600
-    agents: int = 100_000
-    waiting_notifications: int = 1_000_000
-    document_bytes: int = 10 * 2**30
-    secrets: int = 1000
-    webhooks: int = 100
-    concurrent_runs: int = 0
-
-    def __post_init__(self) -> None:
-        require_between("body_bytes", self.body_bytes, 1024, 2**30)
-        require_between("attachment_bytes", self.attachment_bytes, 1, MAX_ATTACHMENT_BYTES)
-        require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
-        require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
-        require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
-        require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
-        require_between("streams", self.streams, 1, 10_000)
-        require_between("event_streams_per_caller", self.event_streams_per_caller, 1, 10_000)
-        require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
-        require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
-        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
-            require_between(name, getattr(self, name), 0, 10**6)
-        for name in ("agents", "waiting_notifications", "secrets", "concurrent_runs"):
-            require_between(name, getattr(self, name), 0, 10**9)
-        require_between("webhooks", self.webhooks, 1, 1000)
-        require_between("document_bytes", self.document_bytes, 0, 2**60)
-
-    def of_storage(self) -> StorageLimits:
-        """Return the limits on what each organization may store."""
-        return StorageLimits(
-            self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def _request_of(action: AgentAction, actor: str, reason: str) -> Request[Any]:
 async def _change_tags(
     request: web.Request, agent_ids: Sequence[UUID], selection: Selection, actor: str
 ) -> ActionResult:
-    agents, max_tags = request.app[STORAGE].agents, request.app[SETTINGS].tags_per_agent
+    agents, max_tags = request.app[STORAGE].agents, request.app[SETTINGS].limits.tags_per_agent
     tags, now = selection.tags, selection.now
     if selection.action is AgentAction.TAG:
         changes = await agents.tag_many(agent_ids, tags, max_tags, now, actor=actor)

@@ -177,7 +177,7 @@ def build_app(
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
     app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
     app[FRAMES] = EventFrames(storage, clock)
-    app[OPEN_STREAMS] = OpenStreams(app, feed, settings.event_streams_per_caller)
+    app[OPEN_STREAMS] = OpenStreams(app, feed, settings.limits.event_streams_per_caller)
     app.cleanup_ctx.extend((_passwords, look_after_streams))
     app.on_response_prepare.append(_add_headers)
     _add_routes(app)
@@ -187,14 +187,14 @@ def build_app(
 def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
     """Add what bounds the requests of clients."""
     app[app_keys.THROTTLE] = Throttle()
-    app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
+    app[app_keys.SIGNUPS] = RecentEvents(settings.limits.signups_per_hour, HOUR_SECONDS)
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = FairSlots(1)
     app[app_keys.LOAD_TURNS] = FairSlots(LOADS_AT_ONCE)
     app[app_keys.ACTION_TURNS] = FairSlots(ACTIONS_AT_ONCE, MAX_WAITING_ACTIONS)
-    app[app_keys.RATE_LIMITS] = RateLimits(settings)
-    app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
+    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits)
+    app[app_keys.STREAMS] = Streams(settings.limits.streams_per_caller, settings.limits.streams)
 
 
 def _add_routes(app: web.Application) -> None:

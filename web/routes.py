@@ -72,7 +72,7 @@ class Route(ABC):
     def limit_body(self, request: web.Request) -> None:
         """Note the maximum size of the body, if this route has one of its own."""
         if self.takes_files and is_multipart(request):
-            request[FILE_BYTES] = request.app[SETTINGS].attachment_bytes
+            request[FILE_BYTES] = request.app[SETTINGS].limits.attachment_bytes
         elif self.body_bytes is not None:
             request[MAX_BYTES] = self.body_bytes
 
@@ -115,7 +115,7 @@ class PublicRoute(Route):
 
     def limit_body(self, request: web.Request) -> None:
         if self.body is not None:
-            request[MAX_BYTES] = min(self.body_bytes, request.app[SETTINGS].body_bytes)
+            request[MAX_BYTES] = min(self.body_bytes, request.app[SETTINGS].limits.body_bytes)
 
 
 @dataclass(frozen=True, slots=True)

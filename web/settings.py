@@ -3,27 +3,64 @@
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
+from storage.history.span_inserts import MAX_SPANS_PER_TRACE
+from storage.organization_limits import StorageLimits
+from supervisors.settings import require_between
+
 MIN_SECRET_BYTES = 32
 MAX_ATTACHMENT_BYTES = 25 * 1_048_576  # twice as much is less than one organization may have in memory
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
-AT_LEAST_ONE = (
-    "token_days",
-    "body_bytes",
-    "attachment_bytes",
-    "span_metadata_bytes",
-    "streams_per_caller",
-    "streams",
-    "event_streams_per_caller",
-    "tags_per_agent",
-)
 
-AT_LEAST_ZERO = (
-    "signups_per_hour",
-    "organizations_per_user",
-    "requests_per_minute",
-    "anonymous_requests_per_minute",
-)
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """The most that a client or an organization may send, store or ask for.
+
+    Sizes are in bytes. 0 stands for no limit where the configuration file says so.
+    """
+
+    body_bytes: int = 1_048_576
+    attachment_bytes: int = 10 * 2**20
+    span_metadata_bytes: int = 1_048_576
+    signups_per_hour: int = 60
+    organizations_per_user: int = 100
+    streams_per_caller: int = 8
+    streams: int = 64
+    event_streams_per_caller: int = 100
+    spans_per_trace: int = MAX_SPANS_PER_TRACE
+    tags_per_agent: int = 1000
+    requests_per_minute: int = 0
+    anonymous_requests_per_minute: int = 600
+    agents: int = 100_000
+    waiting_notifications: int = 1_000_000
+    document_bytes: int = 10 * 2**30
+    secrets: int = 1000
+    webhooks: int = 100
+    concurrent_runs: int = 0
+
+    def __post_init__(self) -> None:
+        require_between("body_bytes", self.body_bytes, 1024, 2**30)
+        require_between("attachment_bytes", self.attachment_bytes, 1, MAX_ATTACHMENT_BYTES)
+        require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
+        require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
+        require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
+        require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
+        require_between("streams", self.streams, 1, 10_000)
+        require_between("event_streams_per_caller", self.event_streams_per_caller, 1, 10_000)
+        require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
+        require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
+        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
+            require_between(name, getattr(self, name), 0, 10**6)
+        for name in ("agents", "waiting_notifications", "secrets", "concurrent_runs"):
+            require_between(name, getattr(self, name), 0, 10**9)
+        require_between("webhooks", self.webhooks, 1, 1000)
+        require_between("document_bytes", self.document_bytes, 0, 2**60)
+
+    def of_storage(self) -> StorageLimits:
+        """Return the limits on what each organization may store."""
+        return StorageLimits(
+            self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +72,11 @@ class WebSettings:
 
     token_secret: str = field(repr=False)
     operator_token: str = field(repr=False)
+    limits: LimitSettings = field(default_factory=LimitSettings)
     open_metrics: bool = False
     signup_open: bool = True
-    signups_per_hour: int = 60  # and new organizations, from one client network; 0: any number
-    organizations_per_user: int = 100  # that a user owns; 0: any number
     token_days: int = 30
-    body_bytes: int = 1_048_576
-    attachment_bytes: int = 10 * 1_048_576  # of all files that are uploaded with one message
     body_seconds: float = 60.0
-    span_metadata_bytes: int = 1_048_576
-    streams_per_caller: int = 8
-    streams: int = 64
-    event_streams_per_caller: int = 100
-    tags_per_agent: int = 1000
-    requests_per_minute: int = 0  # of each key, user or run; 0: not limited
-    anonymous_requests_per_minute: int = 0  # of each address
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -58,14 +85,3 @@ class WebSettings:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token must not be blank")
-        for name in AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.attachment_bytes > MAX_ATTACHMENT_BYTES:
-            message = f"attachment_bytes must be at most {MAX_ATTACHMENT_BYTES}, got {self.attachment_bytes}"
-            raise ValueError(message)
-        for name in AT_LEAST_ZERO:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        if self.body_seconds <= 0:
-            raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")

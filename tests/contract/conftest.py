@@ -1,7 +1,6 @@
 """The service of the tests of `web`, and one that a whole module shares."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest_asyncio
@@ -9,7 +8,7 @@ import pytest_asyncio
 from storage.postgres.pool import DatabaseSettings, open_pool
 from tests.contract.tenants import Tenant, new_tenant
 from tests.postgres import TestServer
-from tests.web.conftest import SETTINGS, Service, api, service, serving, start_service
+from tests.web.conftest import Service, api, changed_settings, service, serving, start_service
 
 __all__ = ["api", "service", "start_service"]
 
@@ -17,7 +16,7 @@ __all__ = ["api", "service", "start_service"]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_service(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
     """Yield a service that serves all tests of a module. It takes client addresses from X-Forwarded-For."""
-    settings = replace(SETTINGS, trusted_proxies=(ip_network("127.0.0.1/32"),), signups_per_hour=0)
+    settings = changed_settings(trusted_proxies=(ip_network("127.0.0.1/32"),), signups_per_hour=0)
     with postgres_server.database(template_database) as url:
         async with (
             open_pool(DatabaseSettings(url=url), epoch=None) as pool,

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # An answer is as long as the longest field of what it is about, which came in one body, and at most 512 KiB
 # for all other fields. A list is sent in pieces, so its length does not matter, but that of its pieces.
-MAX_BYTES = SETTINGS.body_bytes + 524_288
+MAX_BYTES = SETTINGS.limits.body_bytes + 524_288
 
 # CPU time of one callback, so that other programs on the machine do not count. A try that takes longer is
 # repeated.
 MAX_CALLBACK_SECONDS = 0.020
 TRIES = 3
 
-TEXT = "x" * (SETTINGS.body_bytes - 2_000)
+TEXT = "x" * (SETTINGS.limits.body_bytes - 2_000)
 SIDE = "\x01" * MAX_SIDE_TEXT  # each of these takes six bytes as JSON
 LINE = "\x01" * 255
 VALUES = [0.1 + number / 7 for number in range(49_000)]

@@ -43,10 +43,14 @@ from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
 from web.server.connection import ConnectionSettings
 from web.server.listener import serving as listening
-from web.settings import WebSettings
+from web.settings import LimitSettings, WebSettings
 
 OPERATOR_TOKEN = "operator-token-of-the-tests"
-SETTINGS = WebSettings(token_secret="s" * 48, operator_token=OPERATOR_TOKEN)
+SETTINGS = WebSettings(
+    token_secret="s" * 48,
+    operator_token=OPERATOR_TOKEN,
+    limits=LimitSettings(anonymous_requests_per_minute=0),
+)
 CONNECTIONS = ConnectionSettings()
 
 
@@ -268,13 +272,19 @@ async def serving(
     overheard.refuse_secrets("the database", await contents_by(pool))
 
 
+def changed_settings(**changes: Any) -> WebSettings:
+    """Return the settings with changes to them and to their limits, by name."""
+    limits = {name: changes.pop(name) for name in LimitSettings.__slots__ if name in changes}
+    return replace(SETTINGS, limits=replace(SETTINGS.limits, **limits), **changes)
+
+
 @pytest.fixture
 async def start_service(pool: Pool) -> AsyncIterator[StartService]:
     """Start the service with other settings."""
     async with AsyncExitStack() as stack:
 
         async def start(connections: ConnectionSettings = CONNECTIONS, **changes: Any) -> Service:
-            return await stack.enter_async_context(serving(pool, replace(SETTINGS, **changes), connections))
+            return await stack.enter_async_context(serving(pool, changed_settings(**changes), connections))
 
         yield start
 

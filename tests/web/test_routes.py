@@ -9,14 +9,14 @@ from web.access.auth import Caller
 from web.credentials.rate_limits import RateLimits
 from web.errors import NotAuthenticated
 from web.routes import Access, CallerRoute, OperatorRoute, PublicRoute
-from web.settings import WebSettings
+from web.settings import LimitSettings
 
 ANSWER = web.Response(text="done")
 
 
 def a_request() -> web.Request:
     app = web.Application()
-    app[app_keys.RATE_LIMITS] = RateLimits(WebSettings(token_secret="s" * 48, operator_token="o"))
+    app[app_keys.RATE_LIMITS] = RateLimits(LimitSettings(anonymous_requests_per_minute=0))
     return make_mocked_request("GET", "/", app=app)
 
 

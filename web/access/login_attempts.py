@@ -31,7 +31,7 @@ def counted_attempt(request: web.Request, kind: AttemptKind, account: str = "") 
 def count_signup(request: web.Request) -> None:
     """Count a sign-up. Raise Throttled if the client's network has made too many within an hour."""
     app, network, now = request.app, client_network(request), request.app[CLOCK].monotonic()
-    maximum = app[SETTINGS].signups_per_hour
+    maximum = app[SETTINGS].limits.signups_per_hour
     if not maximum:
         return
     if (wait := app[SIGNUPS].wait_seconds(network, now)) > 0:

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from web.credentials.token_buckets import WINDOW_SECONDS, Quota, TokenBuckets
-from web.settings import WebSettings
+from web.settings import LimitSettings
 
 OF_CALLERS = "requests_per_minute"
 OF_ADDRESSES = "anonymous_requests_per_minute"
@@ -30,16 +30,16 @@ class RateLimit:
 class RateLimits:
     """The limits that are on; None for one that is off."""
 
-    def __init__(self, settings: WebSettings) -> None:
+    def __init__(self, limits: LimitSettings) -> None:
         self.of_callers: RateLimit | None = None
         self.of_addresses: RateLimit | None = None
-        if settings.requests_per_minute:
+        if limits.requests_per_minute:
             self.of_callers = RateLimit(
-                OF_CALLERS, "default", settings.requests_per_minute, "API key, user or run"
+                OF_CALLERS, "default", limits.requests_per_minute, "API key, user or run"
             )
-        if settings.anonymous_requests_per_minute:
+        if limits.anonymous_requests_per_minute:
             self.of_addresses = RateLimit(
-                OF_ADDRESSES, "anonymous", settings.anonymous_requests_per_minute, "address"
+                OF_ADDRESSES, "anonymous", limits.anonymous_requests_per_minute, "address"
             )
 
     def refused(self) -> dict[str, int]:

@@ -239,7 +239,7 @@ async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
     """Add tags to an agent; those that it already has stay where they are."""
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
-    agents, max_tags = request.app[STORAGE].agents, request.app[SETTINGS].tags_per_agent
+    agents, max_tags = request.app[STORAGE].agents, request.app[SETTINGS].limits.tags_per_agent
     now = request.app[CLOCK].now()
     try:
         tagged = await agents.tag(agent_id, body["tags"], max_tags, now, actor=caller.identity)
@@ -250,7 +250,7 @@ async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
 
 def _check_tags(request: web.Request, body: dict[str, Any]) -> None:
     """Raise Invalid if the body has more tags than an agent may have, or longer ones."""
-    tags, max_tags = body.get("tags", ()), request.app[SETTINGS].tags_per_agent
+    tags, max_tags = body.get("tags", ()), request.app[SETTINGS].limits.tags_per_agent
     if len(tags) > max_tags or len(to_json(tags)) > MAX_TAGS_BYTES:
         raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]})
 

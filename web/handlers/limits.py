@@ -34,12 +34,12 @@ async def _limits(app: web.Application, organization_id: UUID) -> AsyncIterator[
     registry = app[REGISTRY]
     most, runs = registry.max_runs_per_organization, registry.count_runs(organization_id)
     yield serialize_limit("concurrent_runs", LimitScope.ORGANIZATION, most, runs)
-    settings, streams = app[SETTINGS], app[STREAMS].in_use(organization_id)
-    yield serialize_limit("streams", LimitScope.ORGANIZATION, settings.streams, streams)
-    yield serialize_limit("streams_per_caller", LimitScope.CREDENTIAL, settings.streams_per_caller, None)
-    owned = settings.organizations_per_user
+    limits, streams = app[SETTINGS].limits, app[STREAMS].in_use(organization_id)
+    yield serialize_limit("streams", LimitScope.ORGANIZATION, limits.streams, streams)
+    yield serialize_limit("streams_per_caller", LimitScope.CREDENTIAL, limits.streams_per_caller, None)
+    owned = limits.organizations_per_user
     yield serialize_limit("organizations_per_user", LimitScope.USER, owned, None)
-    yield serialize_limit("tags_per_agent", LimitScope.AGENT, settings.tags_per_agent, None)
+    yield serialize_limit("tags_per_agent", LimitScope.AGENT, limits.tags_per_agent, None)
     yield serialize_limit("spans_per_trace", LimitScope.TRACE, app[STORAGE].traces.max_spans, None)
 
 

@@ -141,7 +141,7 @@ async def _receive_from_sender(
 
 def _build_uploads(request: web.Request, body: Mapping[str, Any]) -> list[Upload]:
     """Return the files of the body as they are stored. Raise TooLarge for too many bytes."""
-    files, max_bytes = body["files"], request.app[SETTINGS].attachment_bytes
+    files, max_bytes = body["files"], request.app[SETTINGS].limits.attachment_bytes
     if sum(len(file.content) for file in files) > max_bytes:
         raise TooLarge(f"limits.attachment_bytes: the files of a message have at most {max_bytes} bytes.")
     return [Upload(new_id(), file.name, stored_type(file) or BINARY, file.content) for file in files]

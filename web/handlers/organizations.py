@@ -54,7 +54,7 @@ async def create_organization(request: web.Request, caller: Caller) -> web.Respo
     organization = Organization(new_id(), body["name"], app[CLOCK].now())
     answer = json_response(serialize_whole_organization(organization), status=201)
     await app[STORAGE].accounts.insert_organization(
-        organization, user_id, app[SETTINGS].organizations_per_user, receipt_of(request, answer)
+        organization, user_id, app[SETTINGS].limits.organizations_per_user, receipt_of(request, answer)
     )
     return answer
 

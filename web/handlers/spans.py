@@ -65,7 +65,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     the answer is 400. Metadata that is too long is refused with 413.
     """
     traces = request.app[STORAGE].traces
-    max_bytes = request.app[SETTINGS].span_metadata_bytes
+    max_bytes = request.app[SETTINGS].limits.span_metadata_bytes
     encode = partial(_encode_metadata, max_bytes)
     bodies, is_list = await read_items_once(request, caller, NEW, MAX_SPANS, encode)
     owners = await traces.list_owners({body["trace_id"] for body in bodies})
@@ -112,7 +112,7 @@ async def end_span(request: web.Request, caller: Caller) -> web.Response:
     span = full.span
     caller.require_trace(span.trace_id, full.organization_id)
     body = await read_body(request, END)
-    _metadata_json(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
+    _metadata_json(request.app[SETTINGS].limits.span_metadata_bytes, body.get("metadata"))
     owners = await traces.list_owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
     await traces.end_span(span.id, ending_of(body, span.started_at, zone, request.app[CLOCK].now()))

@@ -29,7 +29,7 @@ FILE_BYTES = web.RequestKey("file_bytes", int)  # of the files in the body; the 
 
 def max_bytes(request: web.Request) -> int:
     """Return the maximum size of the body."""
-    most: int = request.get(MAX_BYTES, request.app[SETTINGS].body_bytes)
+    most: int = request.get(MAX_BYTES, request.app[SETTINGS].limits.body_bytes)
     return most + int(request.get(FILE_BYTES, 0))
 
 

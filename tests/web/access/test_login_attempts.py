@@ -15,7 +15,7 @@ from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import OF_PAIR, AttemptKind, Throttle
 from web.errors import Throttled
-from web.settings import WebSettings
+from web.settings import LimitSettings, WebSettings
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def app() -> web.Application:
     app[CLOCK] = SystemClock()
     app[THROTTLE] = Throttle()
     app[SETTINGS] = WebSettings("s" * 32, OPERATOR_TOKEN, trusted_proxies=(ip_network("127.0.0.0/8"),))
-    app[SIGNUPS] = RecentEvents(app[SETTINGS].signups_per_hour, 3600)
+    app[SIGNUPS] = RecentEvents(app[SETTINGS].limits.signups_per_hour, 3600)
     app[FORWARDED_WATCH] = ForwardedWatch()
     return app
 
@@ -48,7 +48,7 @@ def test_ipv6_network_counts_as_one_client(app: web.Application) -> None:
 
 
 def test_signups_of_a_network_are_limited(app: web.Application) -> None:
-    for _ in range(app[SETTINGS].signups_per_hour):
+    for _ in range(app[SETTINGS].limits.signups_per_hour):
         count_signup(request_from(app, "198.51.100.1"))
     with pytest.raises(Throttled) as refused:
         count_signup(request_from(app, "198.51.100.1"))
@@ -59,6 +59,6 @@ def test_signups_of_a_network_are_limited(app: web.Application) -> None:
 
 
 def test_signups_are_unlimited_if_the_limit_is_zero(app: web.Application) -> None:
-    app[SETTINGS] = replace(app[SETTINGS], signups_per_hour=0)
+    app[SETTINGS] = replace(app[SETTINGS], limits=LimitSettings(signups_per_hour=0))
     for _ in range(100):
         count_signup(request_from(app, "198.51.100.1"))

@@ -1,21 +1,17 @@
 """The rate limits that the settings turn on."""
 
 from web.credentials.rate_limits import RateLimits
-from web.settings import WebSettings
-
-
-def limits(**settings: int) -> RateLimits:
-    return RateLimits(WebSettings(token_secret="s" * 48, operator_token="o", **settings))  # type: ignore[arg-type]
+from web.settings import LimitSettings
 
 
 def test_limit_of_zero_is_off() -> None:
-    off = limits()
+    off = RateLimits(LimitSettings(anonymous_requests_per_minute=0))
     assert (off.of_callers, off.of_addresses) == (None, None)
     assert off.refused() == {"requests_per_minute": 0, "anonymous_requests_per_minute": 0}
 
 
 def test_limit_counts_its_refusals() -> None:
-    on = limits(requests_per_minute=2, anonymous_requests_per_minute=600)
+    on = RateLimits(LimitSettings(requests_per_minute=2, anonymous_requests_per_minute=600))
     assert on.of_callers is not None
     assert on.of_addresses is not None
     assert on.of_callers.policy_header == '"default";q=2;w=60'

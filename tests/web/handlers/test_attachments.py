@@ -146,16 +146,16 @@ async def test_file_without_media_type_is_arbitrary_bytes(api: Api) -> None:
 
 
 async def test_files_beyond_the_limit_are_refused(api: Api) -> None:
-    agent, most = await api.create_agent(), SETTINGS.attachment_bytes
+    agent, most = await api.create_agent(), SETTINGS.limits.attachment_bytes
     half = ("a", "application/zip", bytes(most // 2))
     assert len((await upload(api, agent, half, half))["attachments"]) == 2
     answer = await api.request("POST", MESSAGES, data=form(agent, half, half, ("b", "text/plain", b"x")))
     message = f"limits.attachment_bytes: the files of a message have at most {most} bytes."
     assert (answer.status, answer.body) == (413, {"detail": message})
-    far = ("a", "application/zip", bytes(most + SETTINGS.body_bytes))
+    far = ("a", "application/zip", bytes(most + SETTINGS.limits.body_bytes))
     assert (await api.request("POST", MESSAGES, data=form(agent, far))).status == 413
     long_text = form(agent)
-    long_text.add_field("body", BytesIO(b"x" * (SETTINGS.body_bytes + 1)))
+    long_text.add_field("body", BytesIO(b"x" * (SETTINGS.limits.body_bytes + 1)))
     assert (await api.request("POST", MESSAGES, data=long_text)).status == 413
     assert len((await api.get(MESSAGES)).body) == 1
 

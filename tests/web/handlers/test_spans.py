@@ -186,11 +186,11 @@ async def test_span_bodies_may_be_larger_but_not_their_metadata(api: Api) -> Non
 
 
 async def test_metadata_size_limit_is_configurable(start_service: StartService) -> None:
-    api = await (await start_service(span_metadata_bytes=10)).new_organization()
+    api = await (await start_service(span_metadata_bytes=1024)).new_organization()
     trace = await new_trace(api)
-    assert (await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "12345678"})).status == 201
-    answer = await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "123456789"})
-    detail = "The metadata of a span may not be larger than 10 bytes."
+    assert (await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "x" * 1022})).status == 201
+    answer = await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "x" * 1023})
+    detail = "The metadata of a span may not be larger than 1024 bytes."
     assert (answer.status, answer.body) == (413, {"detail": detail})
 
 

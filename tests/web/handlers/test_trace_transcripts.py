@@ -56,7 +56,7 @@ async def test_transcript_of_a_harness_is_its_conversation(api: Api) -> None:
 
 
 async def test_transcript_is_read_in_pages_of_bounded_bytes(api: Api) -> None:
-    half = "x" * (SETTINGS.span_metadata_bytes // 2)
+    half = "x" * (SETTINGS.limits.span_metadata_bytes // 2)
     _, path = await traced(api, *(call(number, half, str(number)) for number in range(5)))
     url, said, sizes = path, [], []
     while url:
@@ -66,7 +66,7 @@ async def test_transcript_is_read_in_pages_of_bounded_bytes(api: Api) -> None:
         url = answer.headers.get("Link", "").partition("<")[2].partition(">")[0]
 
     assert said == [["0"], ["1"], ["2"], ["3"], ["4"]]
-    assert max(sizes) < SETTINGS.span_metadata_bytes
+    assert max(sizes) < SETTINGS.limits.span_metadata_bytes
 
 
 async def test_transcript_goes_on_after_a_span(api: Api) -> None:

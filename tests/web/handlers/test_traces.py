@@ -156,7 +156,7 @@ async def test_expanded_page_is_bounded_in_bytes(service: Service, api: Api) -> 
         Span(new_id(), trace_id, None, f"s{number}", "llm", START + timedelta(seconds=number), None, "")
         for number in range(8)
     ]
-    longest = to_json({"screenshot": "x" * (SETTINGS.span_metadata_bytes - 20)}).decode()
+    longest = to_json({"screenshot": "x" * (SETTINGS.limits.span_metadata_bytes - 20)}).decode()
     for span, metadata in zip(spans, ["{}", longest, *["[1]"] * 4, longest, longest], strict=True):
         await service.storage.traces.insert_spans([NewSpan(span, metadata)])
 
@@ -164,7 +164,7 @@ async def test_expanded_page_is_bounded_in_bytes(service: Service, api: Api) -> 
 
     names = [[span["name"] for span in page["spans"]] for page in read]
     assert names == [["s0"], ["s1"], ["s2", "s3", "s4", "s5"], ["s6"], ["s7"]]
-    assert max(len(to_json(page)) for page in read) < SETTINGS.span_metadata_bytes + 1000
+    assert max(len(to_json(page)) for page in read) < SETTINGS.limits.span_metadata_bytes + 1000
     assert {page["total_spans"] for page in read} == {8}
 
 

@@ -20,11 +20,11 @@ COMPRESSIONS = (("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", 
 
 
 async def test_body_has_maximum_size(start_service: StartService) -> None:
-    api = await (await start_service(body_bytes=1000)).new_organization()
-    answer = await api.request("POST", AGENTS, data=b'"' + b"x" * 1000 + b'"', headers=JSON)
+    api = await (await start_service(body_bytes=1024)).new_organization()
+    answer = await api.request("POST", AGENTS, data=b'"' + b"x" * 1024 + b'"', headers=JSON)
     assert (answer.status, answer.body) == TOO_LARGE
     for encoding, compress in COMPRESSIONS:
-        for size, expected in ((1000, 201), (1001, 413)):
+        for size, expected in ((1024, 201), (1025, 413)):
             data = compress(b'{"name": "n", "model": "m"}'.ljust(size))
             answer = await api.request(
                 "POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding}
@@ -61,11 +61,11 @@ async def test_broken_compression_is_bad_request(api: Api, encoding: str, data: 
 
 @pytest.mark.parametrize(
     "body",
-    [b'{"name":"n","model":"m"}', b"", b"{", b'{"name":"n"}', b" " * 1000, b" " * 1001, b'"' + b"x" * 1000],
+    [b'{"name":"n","model":"m"}', b"", b"{", b'{"name":"n"}', b" " * 1024, b" " * 1025, b'"' + b"x" * 1024],
     ids=["right", "empty", "broken", "incomplete", "blank", "too long", "too long and broken"],
 )
 async def test_body_is_read_alike_in_one_piece_or_several(start_service: StartService, body: bytes) -> None:
-    service = await start_service(body_bytes=1000)
+    service = await start_service(body_bytes=1024)
     api = await service.new_organization()
     length = f"Content-Length: {len(body)}"
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
