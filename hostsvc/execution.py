@@ -16,13 +16,12 @@ from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.live_text import LiveOutput
 from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
-from supervisors.llm.catalog import ModelCatalog
+from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
-from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContexts
 from web.credentials.formats import RunTokens
 from web.ports import HarnessStatus
 

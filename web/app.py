@@ -11,11 +11,10 @@ from supervisors.clock import Clock
 from supervisors.events.feed import EventFeed
 from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
-from supervisors.llm.catalog import ModelCatalog
-from supervisors.llm.pricing import Prices
+from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator

@@ -9,8 +9,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from types import MappingProxyType
 
 from hostsvc.llm.providers import ConfiguredPrices
+from supervisors.llm.catalog import ModelCall
 from supervisors.llm.inbox_model import PROVIDER
-from supervisors.llm.pricing import ModelCall
 
 MICRODOLLAR = Decimal("0.000001")
 NO_PRICES: Mapping[str, ConfiguredPrices] = MappingProxyType({})

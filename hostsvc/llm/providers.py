@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
-from supervisors.llm.pricing import ModelCall
+from supervisors.llm.catalog import ModelCall
 from supervisors.settings import require_between
 
 ANY_MODEL = "*"

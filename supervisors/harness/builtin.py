@@ -22,7 +22,7 @@ from supervisors.harness.spending import BudgetGuard, UsageRecorder
 from supervisors.harness.tool_execution import execute_tool_calls
 from supervisors.harness.trace_recorder import CallContent, OpenSpan, SpanRecorder, content_policy
 from supervisors.harness.transcript import TranscriptRecorder
-from supervisors.llm.catalog import unknown_provider
+from supervisors.llm.catalog import Prices, unknown_provider
 from supervisors.llm.port import (
     ChatMessage,
     ChatRole,
@@ -30,7 +30,6 @@ from supervisors.llm.port import (
     Model,
     ModelResponse,
 )
-from supervisors.llm.pricing import Prices
 from supervisors.ports import (
     InboxUpdateStore,
     QueueStore,
@@ -41,10 +40,8 @@ from supervisors.ports import (
 )
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.context import WakeContext
-from supervisors.wake.instruction import system_message
-from supervisors.wake.message import first_message
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContext, WakeContexts
+from supervisors.wake.prompts import first_message, system_message
 
 CUT_OFF = {
     FinishReason.LENGTH: (

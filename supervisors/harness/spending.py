@@ -13,9 +13,8 @@ from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, RunBudgetReached, RunError, RunModelUnpriced
 from supervisors.failure_log import log_failure
-from supervisors.llm.catalog import is_priced
+from supervisors.llm.catalog import ModelCall, Prices, is_priced
 from supervisors.llm.port import ModelResponse
-from supervisors.llm.pricing import ModelCall, Prices
 from supervisors.policy.budgets import dollars, name_of, reached_budget
 from supervisors.ports import SpendingStore, UsageStore
 

@@ -1,13 +1,35 @@
-"""The catalog of models: the providers that the service knows, and whether a model has a known price."""
+"""The catalog of models: the providers that the service knows, and the prices of calls."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
+from typing import Protocol
 
 from supervisors.llm.inbox_model import PROVIDER, UNKNOWN
-from supervisors.llm.pricing import ModelCall, Prices
 
 MAX_KEPT = 1000  # models; users choose their names
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a model (`<provider>/<name>` or a bare name). `input_tokens` include `cached_tokens`."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    at: datetime
+
+    @property
+    def has_tokens(self) -> bool:
+        return self.input_tokens > 0 or self.output_tokens > 0
+
+
+class Prices(Protocol):
+    async def cost_of(self, call: ModelCall) -> Decimal | None:
+        """Return the price in US dollars, rounded to millionths; None if it is not known."""
+        ...
 
 
 class UnknownModel(Exception):

@@ -26,15 +26,16 @@ class InboxModel:
         """
         if request.model != "inbox":
             raise RunError(UNKNOWN.format(request.model))
-        messages = request.messages
-        calls, results = _last_exchange(messages)
+        turn = len(request.messages)
+        calls, results = _last_exchange(request.messages)
         names = {call.name for call in calls}
         if names == {"list_notifications"}:
-            ids = [notification["id"] for notification in results[calls[0].id]["result"]]
-            return _clear(len(messages), ids) if ids else _sleep(len(messages))
+            listed = results[calls[0].id]["result"]
+            clears = [("clear_notification", {"notification_id": one["id"]}) for one in listed]
+            return _answer(turn, *clears) if clears else _answer(turn, ("sleep", {}))
         if names == {"clear_notification"} and len(calls) < PAGE:
-            return _sleep(len(messages))
-        return _answer(_tool_call(len(messages), 0, "list_notifications", limit=PAGE))
+            return _answer(turn, ("sleep", {}))
+        return _answer(turn, ("list_notifications", {"limit": PAGE}))
 
 
 def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolCall, ...], dict[str, Any]]:
@@ -51,21 +52,10 @@ def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolCall, ...
     return (), results
 
 
-def _clear(turn: int, ids: list[str]) -> ModelResponse:
-    calls = (
-        _tool_call(turn, position, "clear_notification", notification_id=notification_id)
-        for position, notification_id in enumerate(ids)
+def _answer(turn: int, *calls: tuple[str, dict[str, Any]]) -> ModelResponse:
+    """Return an answer that calls these tools with these arguments."""
+    requested = (
+        ToolCall(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
+        for position, (name, arguments) in enumerate(calls)
     )
-    return _answer(*calls)
-
-
-def _sleep(turn: int) -> ModelResponse:
-    return _answer(_tool_call(turn, 0, "sleep"))
-
-
-def _tool_call(turn: int, position: int, name: str, **arguments: Any) -> ToolCall:
-    return ToolCall(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
-
-
-def _answer(*calls: ToolCall) -> ModelResponse:
-    return ModelResponse("", calls)
+    return ModelResponse("", tuple(requested))

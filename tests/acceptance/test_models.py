@@ -10,7 +10,7 @@ import pytest
 
 from hostsvc.llm.price_list import PriceList
 from supervisors.clock import SystemClock
-from supervisors.llm.pricing import ModelCall
+from supervisors.llm.catalog import ModelCall
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services

@@ -9,9 +9,8 @@ from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from supervisors.wake.instruction import system_message
-from supervisors.wake.message import first_message
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContexts
+from supervisors.wake.prompts import first_message, system_message
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.figures import Figure, Result, Unit, percentile
 from tests.storage.factories import new_notification, stored_agent

@@ -36,7 +36,7 @@ from supervisors.maintenance.due_scan import DueScan
 from supervisors.outbound import Outbound
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContexts
 from tests.storage.factories import (
     new_notification,
     stored_agent,

@@ -33,7 +33,7 @@ from supervisors.maintenance.loop import repeat
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContexts
 from tests.leaks import Overheard, contents_by
 from web.app import ROUTES, build_app
 from web.credentials import passwords

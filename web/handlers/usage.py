@@ -13,7 +13,7 @@ from storage.history.usage import UsageRecord
 from storage.ids import new_id
 from storage.storage import Storage
 from supervisors.engine.messages import Signal
-from supervisors.llm.pricing import ModelCall
+from supervisors.llm.catalog import ModelCall
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, PRICES, REGISTRY, STORAGE

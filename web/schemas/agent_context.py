@@ -15,8 +15,7 @@ from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.history.journals import PastRun
 from storage.model import Outcome, Priority, Source
 from supervisors.wake.context import ShownConversation, WakeContext
-from supervisors.wake.instruction import system_message
-from supervisors.wake.message import first_message
+from supervisors.wake.prompts import first_message, system_message
 
 
 class ContextNotificationResponse(TypedDict):

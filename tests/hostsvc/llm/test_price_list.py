@@ -10,7 +10,7 @@ from genai_prices.data_snapshot import get_snapshot
 
 from hostsvc.llm.price_list import PriceList
 from hostsvc.llm.providers import parse_prices
-from supervisors.llm.pricing import ModelCall
+from supervisors.llm.catalog import ModelCall
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -30,7 +30,7 @@ from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolbox import Toolbox
-from supervisors.wake.wake_contexts import WakeContexts
+from supervisors.wake.context import WakeContexts
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.live_log import LiveLog

@@ -11,7 +11,15 @@ from structlog.testing import capture_logs
 
 from supervisors.errors import ChecksPending
 from supervisors.json_schema import checker as checker_module
-from supervisors.json_schema.checker import LIMIT_EXCEEDED, MAX_WAITING, SchemaChecker, open_schema_checker
+from supervisors.json_schema.checker import (
+    LIMIT_EXCEEDED,
+    MAX_SCHEMAS,
+    MAX_WAITING,
+    REFUSED_SECONDS,
+    SchemaChecker,
+    SlowSchemas,
+    open_schema_checker,
+)
 from supervisors.json_schema.worker_process import OUTSIDE
 from tests.supervisors.held_clock import HeldClock
 
@@ -180,3 +188,40 @@ async def test_outside_reference_is_refused_and_not_fetched(checker: SchemaCheck
         assert await checker.find_outside_references(CALLER, PLACE, ["no schema", outside]) == [OUTSIDE]
         assert await checker.find_outside_references(CALLER, PLACE, [PORT, 7]) == []
     assert requests == []
+
+
+ANN, BOB = UUID(int=1), UUID(int=2)
+
+
+def test_schema_is_remembered_for_its_organization_only() -> None:
+    clock = HeldClock()
+    schemas = SlowSchemas(clock)
+    schemas.add((ANN, b"1"))
+    assert schemas.seconds_left((ANN, b"1")) == REFUSED_SECONDS
+    assert schemas.seconds_left((BOB, b"1")) == schemas.seconds_left((ANN, b"2")) == 0
+    clock.advance(REFUSED_SECONDS)
+    assert schemas.seconds_left((ANN, b"1")) == 0
+
+
+def test_number_of_remembered_schemas_is_limited() -> None:
+    schemas = SlowSchemas(HeldClock())
+    for number in (0, *range(MAX_SCHEMAS + 1), 2):
+        schemas.add((ANN, str(number).encode()))
+    remembered = [
+        number for number in range(MAX_SCHEMAS + 1) if schemas.seconds_left((ANN, str(number).encode()))
+    ]
+    assert len(remembered) == MAX_SCHEMAS
+    assert 0 not in remembered
+
+
+def test_organization_has_slow_schemas_until_its_last_one_is_forgotten() -> None:
+    clock = HeldClock()
+    schemas = SlowSchemas(clock)
+    assert not schemas.has_any(ANN)
+    schemas.add((ANN, b"1"))
+    clock.advance(REFUSED_SECONDS / 2)
+    schemas.add((ANN, b"2"))
+    clock.advance(REFUSED_SECONDS / 2)
+    assert (schemas.has_any(ANN), schemas.has_any(BOB)) == (True, False)
+    clock.advance(REFUSED_SECONDS / 2)
+    assert not schemas.has_any(ANN)

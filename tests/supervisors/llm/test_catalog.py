@@ -4,8 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from supervisors.llm.catalog import MAX_KEPT, ModelCatalog, UnknownModel
-from supervisors.llm.pricing import ModelCall
+from supervisors.llm.catalog import MAX_KEPT, ModelCall, ModelCatalog, UnknownModel
 from tests.storage.factories import NOW
 
 

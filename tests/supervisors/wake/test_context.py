@@ -12,8 +12,7 @@ from storage.agents.wakes import BYTES_PER_TOKEN, MIN_TOKENS, RunUnderWay, WakeF
 from storage.channels.memory_paths import MAX_CORE_BYTES
 from storage.ids import new_id
 from supervisors.wake.context import select
-from supervisors.wake.instruction import system_message
-from supervisors.wake.message import first_message
+from supervisors.wake.prompts import first_message, system_message
 from tests.storage.factories import MINUTE, NOW, agent, template
 from tests.supervisors.wake.facts import memory, past_run, said, talk, waiting, wake_facts
 
