@@ -9,7 +9,6 @@ from aiohttp.typedefs import Handler
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.events.feed import EventFeed
-from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
@@ -18,7 +17,6 @@ from supervisors.wake.context import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
-from web.body_room import BodyRoom
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
@@ -78,14 +76,11 @@ from web.openapi.served_document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.request.body import check_expectation
 from web.request.unknown_names import UNKNOWN_NAMES
+from web.request_room import RequestRoom
 from web.routes import Access, Route
 from web.settings import WebSettings
-from web.streams import Streams
 
 HOUR_SECONDS = 3600.0
-ACTIONS_AT_ONCE = 4  # on many agents; one organization gets half of them
-MAX_WAITING_ACTIONS = 8  # of one organization
-LOADS_AT_ONCE = 6  # fewer than there are connections to the database; one organization gets half of them
 
 HANDLERS = (
     accounts,
@@ -175,7 +170,7 @@ def build_app(
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
     app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
-    app[FRAMES] = EventFrames(storage, clock)
+    app[FRAMES] = EventFrames(storage, clock, app[app_keys.ROOM])
     app[OPEN_STREAMS] = OpenStreams(app, feed, settings.limits.event_streams_per_caller)
     app.cleanup_ctx.extend((_passwords, look_after_streams))
     app.on_response_prepare.append(_add_headers)
@@ -188,12 +183,8 @@ def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
     app[app_keys.THROTTLE] = Throttle()
     app[app_keys.SIGNUPS] = RecentEvents(settings.limits.signups_per_hour, HOUR_SECONDS)
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
-    app[app_keys.BODY_ROOM] = BodyRoom()
-    app[app_keys.BODY_TURN] = FairSlots(1)
-    app[app_keys.LOAD_TURNS] = FairSlots(LOADS_AT_ONCE)
-    app[app_keys.ACTION_TURNS] = FairSlots(ACTIONS_AT_ONCE, MAX_WAITING_ACTIONS)
+    app[app_keys.ROOM] = RequestRoom()
     app[app_keys.RATE_LIMITS] = RateLimits(settings.limits)
-    app[app_keys.STREAMS] = Streams(settings.limits.streams_per_caller, settings.limits.streams)
 
 
 def _add_routes(app: web.Application) -> None:

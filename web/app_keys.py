@@ -9,13 +9,11 @@ from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.events.feed import EventFeed
-from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.context import WakeContexts
-from web.body_room import BodyRoom
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
@@ -24,8 +22,8 @@ from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.observability.requests import RequestCounts
 from web.ports import HarnessStatus, Health, Registry, StatusReader
+from web.request_room import RequestRoom
 from web.settings import WebSettings
-from web.streams import Streams
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
@@ -56,8 +54,4 @@ EVENT_FEED: web.AppKey[EventFeed] = web.AppKey("event_feed")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 # The requests with an Idempotency-Key that are being answered.
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
-BODY_ROOM: web.AppKey[BodyRoom] = web.AppKey("body_room")
-BODY_TURN: web.AppKey[FairSlots] = web.AppKey("body_turn")  # to parse a long body
-LOAD_TURNS: web.AppKey[FairSlots] = web.AppKey("load_turns")  # to read something long that a path names
-ACTION_TURNS: web.AppKey[FairSlots] = web.AppKey("action_turns")  # to act on many agents
-STREAMS: web.AppKey[Streams] = web.AppKey("streams")
+ROOM: web.AppKey[RequestRoom] = web.AppKey("room")

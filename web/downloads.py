@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from web.access.auth import CALLER
-from web.app_keys import STREAMS
+from web.app_keys import ROOM
 from web.paging import aborting, write_in_pieces
+from web.request_room import LIST_UNITS, PLACE
 
 
 async def send_file(
@@ -17,12 +18,11 @@ async def send_file(
 ) -> web.StreamResponse:
     """Send a file of `size` bytes, of which `read` returns the pieces by position, None after the last one.
 
-    Raise TooManyRequests if the caller receives too many lists and files already. Abort the connection if a
-    piece is missing because the file has been deleted.
+    Raise Unavailable if too many lists and files are being sent already. Abort the connection if a piece is
+    missing because the file has been deleted.
     """
     caller = request[CALLER]
-    streams = request.app[STREAMS]
-    with streams.open(caller.credential, caller.accountable):
+    with request[PLACE].more(LIST_UNITS):
         response = web.StreamResponse(headers=headers)
         response.content_length = size
         with aborting(request):
@@ -31,7 +31,7 @@ async def send_file(
                 return response
             sent, position = 0, 0
             while sent < size:
-                async with streams.turn(caller.accountable):
+                async with request.app[ROOM].reading(caller.accountable):
                     piece = await read(position)
                 if piece is None:
                     raise FileNotFoundError("the file was deleted while it was sent")

@@ -17,13 +17,14 @@ from storage.postgres.paging import Cursor, Page
 from storage.postgres.query import Period
 from web.access.auth import CALLER
 from web.access.path_access import OwnedResource
-from web.app_keys import SETTINGS, STREAMS
+from web.app_keys import ROOM, SETTINGS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
 from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
+from web.request_room import LIST_UNITS, PLACE
 
 Item = TypeVar("Item")
 
@@ -79,7 +80,7 @@ async def answer_list(
 ) -> web.StreamResponse:
     """Answer with the page that the query asks for, newest first, or the whole list if it has no limit.
 
-    Raise TooManyRequests if it is longer than one chunk and the caller receives too many such lists.
+    Raise Unavailable if it is longer than one chunk and too many such lists are being sent.
     """
     after = await _cursor(query["after"], listing)
     page = Page(after=after, limit=query["limit"] or ALL, offset=query["offset"] or 0)
@@ -100,15 +101,14 @@ async def send_page(
 ) -> web.StreamResponse:
     """Send the items of a page between `opening` and `closing`: at once if they fit one chunk.
 
-    `headers` is called after the first chunk has been read. Raise TooManyRequests for a longer page, if the
-    caller receives too many already.
+    `headers` is called after the first chunk has been read. Raise Unavailable for a longer page, if too many
+    are being sent already.
     """
     items = await _read(request, reader)
     all_headers = {**headers(), "Content-Type": JSON_TYPE}
     if reader.is_over:
         return web.Response(body=opening + items + closing, headers=all_headers)
-    caller = request[CALLER]
-    with request.app[STREAMS].open(caller.credential, caller.accountable):
+    with request[PLACE].more(LIST_UNITS):
         response = web.StreamResponse(headers=all_headers)
         with aborting(request):
             await response.prepare(request)
@@ -126,7 +126,7 @@ async def send_page(
 
 async def _read(request: web.Request, reader: PageReader[Item]) -> bytes:
     """Read the next chunk when it is the turn of the caller's organization."""
-    async with request.app[STREAMS].turn(request[CALLER].accountable):
+    async with request.app[ROOM].reading(request[CALLER].accountable):
         return await reader.read()
 
 

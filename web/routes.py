@@ -13,13 +13,14 @@ from marshmallow import Schema
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
 from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
-from web.app_keys import SETTINGS
+from web.app_keys import ROOM, SETTINGS
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 from web.request.body import FILE_BYTES, MAX_BYTES, is_multipart
-from web.request.parsing import ACCOUNTABLE, note_fields
+from web.request.parsing import note_fields
 from web.request.unknown_names import UNKNOWN_NAMES, KnownNames, UnknownNames
+from web.request_room import PLACE, READ_UNITS, WRITE_UNITS
 
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
 
@@ -91,11 +92,15 @@ class Route(ABC):
 
         async def answer(request: web.Request) -> web.StreamResponse:
             caller = await self.admit(request)
-            request[UNKNOWN_NAMES] = UnknownNames(request, known)
-            self.limit_body(request)
-            if ignores_body and request.body_exists:
-                await note_fields(request)
-            return await handler(request, *caller)
+            try:
+                request[UNKNOWN_NAMES] = UnknownNames(request, known)
+                self.limit_body(request)
+                if ignores_body and request.body_exists:
+                    await note_fields(request)
+                return await handler(request, *caller)
+            finally:
+                if PLACE in request:
+                    request[PLACE].leave()
 
         return answer
 
@@ -134,7 +139,8 @@ class CallerRoute(Route):
         if named is not None and named in caller.roles and not is_read:
             caller = caller.confined_to(named)
         request[CALLER] = caller
-        request[ACCOUNTABLE] = caller.accountable
+        units = READ_UNITS if is_read else WRITE_UNITS
+        request[PLACE] = request.app[ROOM].enter(caller.accountable, units)
         return (caller,)
 
 

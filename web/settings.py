@@ -24,8 +24,6 @@ class LimitSettings:
     span_metadata_bytes: int = 1_048_576
     signups_per_hour: int = 60
     organizations_per_user: int = 100
-    streams_per_caller: int = 8
-    streams: int = 64
     event_streams_per_caller: int = 100
     spans_per_trace: int = MAX_SPANS_PER_TRACE
     tags_per_agent: int = 1000
@@ -44,8 +42,6 @@ class LimitSettings:
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
         require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
         require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
-        require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
-        require_between("streams", self.streams, 1, 10_000)
         require_between("event_streams_per_caller", self.event_streams_per_caller, 1, 10_000)
         require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
         require_between("tags_per_agent", self.tags_per_agent, 1, 1000)

@@ -3,9 +3,8 @@
 A filter by a resource of another organization is refused; a filter by an unknown id finds nothing.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -15,16 +14,13 @@ from storage.model import Agent, Visibility
 from storage.postgres.shared_reads import SharedReads
 from storage.toolbox.adapters import Adapter
 from web.access.auth import CALLER, Caller
-from web.app_keys import LOAD_TURNS, STORAGE
-from web.errors import PermissionDenied, Unavailable, require_found
+from web.app_keys import ROOM, STORAGE
+from web.errors import PermissionDenied, require_found
 from web.fields import parse_uuid
 from web.json import json_response
 from web.serializers import Serializer
 
 Resource = TypeVar("Resource")
-
-TURN_SECONDS = 30.0  # how long a request waits for its turn to read
-RETRY_SECONDS = 5
 
 
 class Owned(Protocol):
@@ -88,23 +84,13 @@ async def load_in_turn(request: web.Request, get: Callable[[UUID], Awaitable[Res
         return require_found(await get(resource_id))
 
 
-@asynccontextmanager
-async def turn_to_read(request: web.Request) -> AsyncIterator[None]:
+def turn_to_read(request: web.Request) -> AbstractAsyncContextManager[None]:
     """Wait for a turn of the caller's organization to read, and hold it in the block.
 
     Organizations read in turn, so that many reads of one leave connections to the database to others. Raise
     Unavailable if the turn does not come in time.
     """
-    turns, organization_id = request.app[LOAD_TURNS], request[CALLER].accountable
-    try:
-        async with asyncio.timeout(TURN_SECONDS):
-            await turns.take(organization_id)
-    except TimeoutError:
-        raise Unavailable("Too many resources are being read.", RETRY_SECONDS) from None
-    try:
-        yield
-    finally:
-        turns.release(organization_id)
+    return request.app[ROOM].reading(request[CALLER].accountable)
 
 
 async def load_owned(

@@ -11,13 +11,12 @@ from storage.events.model import Event
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.events.subscription import LiveEvent
-from supervisors.fair_slots import FairSlots
 from web.events.resources import Representation, represent
 from web.json import to_json
+from web.request_room import RequestRoom
 from web.schemas.events import RESET, ActorType, ResetResponse, actor_of
 
 AT_ONCE = 16  # events that are written together: each may hold a resource as long as a request body
-TURNS = 4  # of such groups, by organization; one alone gets two
 LIFETIME_SECONDS = 5.0
 MAX_BYTES = 33_554_432  # of all frames that are kept
 FORGOTTEN_AT_ONCE = 64  # more than are written for one call
@@ -55,10 +54,10 @@ class EventFrames:
     A frame is kept for a few seconds: all streams that receive the event send the same bytes.
     """
 
-    def __init__(self, storage: Storage, clock: Clock) -> None:
+    def __init__(self, storage: Storage, clock: Clock, room: RequestRoom) -> None:
         self._storage = storage
         self._clock = clock
-        self._turns = FairSlots(TURNS)
+        self._room = room
         self._writings: dict[int, _Writing] = {}  # by the id of each event, the oldest first
         self._bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,11 +101,8 @@ class EventFrames:
 
     async def _represent(self, events: Sequence[Event]) -> Mapping[int, Representation]:
         organization_id = events[0].organization_id
-        await self._turns.take(organization_id)
-        try:
+        async with self._room.reading(organization_id):
             return await represent(self._storage, events)
-        finally:
-            self._turns.release(organization_id)
 
     def _forget_old(self) -> None:
         """Forget frames that are too old, and the oldest ones if all take too many bytes."""

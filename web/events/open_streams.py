@@ -19,6 +19,7 @@ from web.app_keys import CLOCK
 from web.errors import TooManyRequests
 from web.events.frames import progress_frame
 from web.paging import write_in_pieces
+from web.request_room import PLACE
 
 TICK_SECONDS = 1.0
 CHECK_SECONDS = 3.0  # between two checks of the credentials
@@ -132,7 +133,10 @@ class OpenStreams:
 
     @contextmanager
     def open(self, request: web.Request, caller: Caller | None) -> Iterator[OpenStream]:
-        """Count a stream of the caller; None: the operator. Raise TooManyRequests if it has too many."""
+        """Count a stream of the caller; None: the operator. Raise TooManyRequests if it has too many.
+
+        It takes no room of the requests in flight, because it mostly waits.
+        """
         credential = OPERATOR if caller is None else caller.credential
         if self._counts[credential] >= self._per_credential:
             detail = (
@@ -140,6 +144,8 @@ class OpenStreams:
                 "for one credential at a time; close one of them."
             )
             raise TooManyRequests(detail, RETRY_SECONDS)
+        if PLACE in request:
+            request[PLACE].leave()
         stream = OpenStream(request, caller)
         self._counts[credential] += 1
         self._streams[stream] = None

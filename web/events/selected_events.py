@@ -10,7 +10,7 @@ from storage.storage import Storage
 from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import FeedEvent, LiveEvent, Subscription
 from web.events.open_streams import OpenStream
-from web.streams import Streams
+from web.request_room import RequestRoom
 
 AnyEvent = TypeVar("AnyEvent", bound=FeedEvent)
 
@@ -45,11 +45,11 @@ class SelectedEvents:
     """
 
     def __init__(
-        self, storage: Storage, feed: EventFeed, turns: Streams, owner: UUID, selection: Selection
+        self, storage: Storage, feed: EventFeed, room: RequestRoom, owner: UUID, selection: Selection
     ) -> None:
         self._storage = storage
         self._feed = feed
-        self._turns = turns
+        self._room = room
         self._owner = owner
         self._selection = selection
         self._selects_all = selection == Selection()
@@ -86,7 +86,7 @@ class SelectedEvents:
         Return none, without going on, if events before them were removed in the meantime.
         """
         until = subscription.position
-        async with self._turns.turn(self._owner):
+        async with self._room.reading(self._owner):
             events = await self._storage.events.list_after(subscription.interest, self.position, until)
         await self._feed.refresh_oldest()
         if self.has_lost_events():

@@ -12,15 +12,15 @@ from storage import ids
 from storage.agents.actions import AgentAction, Selection
 from storage.agents.agent_filters import AgentFilters
 from storage.notifications.bulk_clears import NotificationState
-from supervisors.fair_slots import QueueFull
 from web.access.agent_queries import read_agent_filters
 from web.access.auth import Caller
 from web.agent_actions import ActionResult, perform
-from web.app_keys import ACTION_TURNS, CLOCK, STORAGE
-from web.errors import Invalid, TooManyRequests
+from web.app_keys import CLOCK, STORAGE
+from web.errors import Invalid
 from web.fields import unknown_id
 from web.json import json_response
 from web.request.parsing import read_body
+from web.request_room import ACTION_UNITS, PLACE
 from web.routes import Routes
 from web.schemas.agent_actions import ActOnAgentsBody, AgentActionsResponse
 from web.schemas.agents import AgentFilterQuery
@@ -30,12 +30,10 @@ routes = Routes()
 BODY = ActOnAgentsBody()
 NO_FILTERS = AgentFilterQuery().checked({})
 MAX_COUNTED = 100_000
-RETRY_SECONDS = 5
 NOT_FOUND = "There is no such agent."
-BUSY = "Too many actions on many agents are under way for this organization; try again later."
 
 
-@routes.post("/api/cloud/agents/actions/", answer=AgentActionsResponse, body=BODY, refusals={429})
+@routes.post("/api/cloud/agents/actions/", answer=AgentActionsResponse, body=BODY)
 async def act_on_agents(request: web.Request, caller: Caller) -> web.Response:
     """Pause, resume, stop, archive, restore, clear or tag many agents: those given, or all that match.
 
@@ -45,24 +43,10 @@ async def act_on_agents(request: web.Request, caller: Caller) -> web.Response:
     organization is refused with 403, before anything is changed.
     """
     body = await read_body(request, BODY)
-    async with _turn(request, caller.accountable):
+    with request[PLACE].more(ACTION_UNITS):
         if body["action"] is AgentAction.UNCLEAR:
             return json_response(await _unclear(request, caller, body))
         return json_response(await _act(request, caller, body))
-
-
-@asynccontextmanager
-async def _turn(request: web.Request, organization_id: UUID) -> AsyncIterator[None]:
-    """Wait for a turn, so that the actions of one organization delay those of others little."""
-    turns = request.app[ACTION_TURNS]
-    try:
-        await turns.take(organization_id)
-    except QueueFull:
-        raise TooManyRequests(BUSY, RETRY_SECONDS) from None
-    try:
-        yield
-    finally:
-        turns.release(organization_id)
 
 
 async def _act(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> AgentActionsResponse:

@@ -22,7 +22,7 @@ from web.access.path_access import (
     require_agent,
     require_of_agent,
 )
-from web.app_keys import CLOCK, STORAGE, STREAMS
+from web.app_keys import CLOCK, ROOM, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Conflict, Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
@@ -133,7 +133,7 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
         if agent is None:
             return json_response([])
         scope = SearchScope.of(agent)
-    async with request.app[STREAMS].turn(caller.accountable):
+    async with request.app[ROOM].reading(caller.accountable):
         hits = await storage.documents.search(scope, query["query"], query["limit"])
     return json_response([serialize_hit(hit) for hit in hits])
 

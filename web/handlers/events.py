@@ -11,7 +11,7 @@ from storage.events.model import Interest
 from storage.events.patterns import selected_types
 from web.access.auth import NO_ORGANIZATION, Caller, RunAccess
 from web.access.path_access import path_id
-from web.app_keys import CLOCK, EVENT_FEED, STORAGE, STREAM_TICKETS, STREAMS
+from web.app_keys import CLOCK, EVENT_FEED, ROOM, STORAGE, STREAM_TICKETS
 from web.credentials.formats import TicketHolder
 from web.errors import BadRequest, NotFound, PermissionDenied, require_found
 from web.events.event_list import list_events
@@ -177,7 +177,7 @@ async def _answer(
         is_for_run=caller is not None and caller.run is not None,
     )
     owner = OPERATOR if caller is None else caller.accountable
-    events = SelectedEvents(app[STORAGE], app[EVENT_FEED], app[STREAMS], owner, selection)
+    events = SelectedEvents(app[STORAGE], app[EVENT_FEED], app[ROOM], owner, selection)
     with app[OPEN_STREAMS].open(request, caller) as stream:
         if is_list:
             return await list_events(stream, interest, events, cursor, query["limit"], query["wait"])

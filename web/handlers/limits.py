@@ -6,7 +6,7 @@ from uuid import UUID
 from aiohttp import web
 
 from web.access.auth import Caller, requested_organization
-from web.app_keys import CLOCK, RATE_LIMITS, REGISTRY, SETTINGS, STORAGE, STREAMS
+from web.app_keys import CLOCK, RATE_LIMITS, REGISTRY, SETTINGS, STORAGE
 from web.credentials.rate_limits import OF_CALLERS
 from web.json import json_response
 from web.routes import Routes
@@ -34,9 +34,7 @@ async def _limits(app: web.Application, organization_id: UUID) -> AsyncIterator[
     registry = app[REGISTRY]
     most, runs = registry.max_runs_per_organization, registry.count_runs(organization_id)
     yield serialize_limit("concurrent_runs", LimitScope.ORGANIZATION, most, runs)
-    limits, streams = app[SETTINGS].limits, app[STREAMS].in_use(organization_id)
-    yield serialize_limit("streams", LimitScope.ORGANIZATION, limits.streams, streams)
-    yield serialize_limit("streams_per_caller", LimitScope.CREDENTIAL, limits.streams_per_caller, None)
+    limits = app[SETTINGS].limits
     owned = limits.organizations_per_user
     yield serialize_limit("organizations_per_user", LimitScope.USER, owned, None)
     yield serialize_limit("tags_per_agent", LimitScope.AGENT, limits.tags_per_agent, None)

@@ -64,7 +64,7 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
     debounce window. If `from` names its sender, the contact with this address is found, or created with it.
     An outbound message is only stored: it is not sent. Agents send messages by their tools.
     """
-    with room_for_files(request, caller.accountable):
+    with room_for_files(request):
         body = await read_body_once(request, caller, NEW)
         organization_id = await organization_for_new(request, caller, body)
         uploads = _build_uploads(request, body)

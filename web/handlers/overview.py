@@ -5,7 +5,7 @@ from aiohttp import web
 from supervisors.overview.overviews import OverviewReader
 from web.access.auth import Caller
 from web.access.path_access import require_organization
-from web.app_keys import CLOCK, HEALTH, STATUS, STORAGE, STREAMS
+from web.app_keys import CLOCK, HEALTH, ROOM, STATUS, STORAGE
 from web.json import json_response
 from web.request.parsing import read_query
 from web.routes import Routes
@@ -28,6 +28,6 @@ async def get_overview(request: web.Request, caller: Caller) -> web.Response:
     administered = [own_id for own_id in owners if caller.is_admin(own_id)]
     app = request.app
     reader = OverviewReader(app[STORAGE].overviews, app[STATUS], app[CLOCK])
-    async with app[STREAMS].turn(caller.accountable):
+    async with app[ROOM].reading(caller.accountable):
         overview = await reader.read(owners, administered, app[HEALTH].forgotten())
     return json_response(serialize_overview(overview))

@@ -22,6 +22,7 @@ from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
+from web.request_room import PLACE
 from web.routes import Routes
 from web.schemas.runs import (
     AllRunQuery,
@@ -151,6 +152,7 @@ async def get_run(request: web.Request, caller: Caller) -> web.Response:
     run = await _load_run(request, caller, agent_id)
     query = read_query(request, WAIT)
     if query["wait"] is not None:
+        request[PLACE].leave()
         await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
         run = await _load_run(request, caller, agent_id)
     return json_response(serialize_run.row(run))

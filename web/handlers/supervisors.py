@@ -8,7 +8,7 @@ from storage.agents.agent_filters import AgentFilters
 from storage.agents.sorted_agents import AgentRow, SortedPage
 from web.access.agent_queries import read_agent_filters
 from web.access.auth import Caller
-from web.app_keys import CLOCK, STATUS, STORAGE, STREAMS
+from web.app_keys import CLOCK, ROOM, STATUS, STORAGE
 from web.json import json_response
 from web.list_positions import read_position, write_position
 from web.paging import TOTAL_HEADER, next_link
@@ -33,7 +33,7 @@ async def list_own_supervisors(request: web.Request, caller: Caller) -> web.Resp
     after = query["after"] and read_position(query["after"], query["sort"])
     page = SortedPage(request.app[CLOCK].now(), after, query["limit"] + 1)
     headers: dict[str, str] = {}
-    async with request.app[STREAMS].turn(caller.accountable):
+    async with request.app[ROOM].reading(caller.accountable):
         sorted_agents = request.app[STORAGE].sorted_agents
         rows = await sorted_agents.list_page(filters, query["sort"], page)
         if after is None and not filters.ids:

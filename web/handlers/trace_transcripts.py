@@ -8,7 +8,7 @@ from storage.history.trace_model import Trace
 from storage.history.traces import ExpandedSpan
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_of_agent
-from web.app_keys import STORAGE, STREAMS
+from web.app_keys import ROOM, STORAGE
 from web.errors import Invalid
 from web.fields import unknown_id
 from web.json import JSON_TYPE, MAX_ANSWER_BYTES, to_json
@@ -41,7 +41,7 @@ async def get_transcript(request: web.Request, caller: Caller) -> web.Response:
     after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
     if query["after"] and after is None:
         raise Invalid({"after": [unknown_id(query["after"])]})
-    async with request.app[STREAMS].turn(caller.accountable):  # it reads up to two megabytes
+    async with request.app[ROOM].reading(caller.accountable):  # it reads up to two megabytes
         spans = await traces.list_expanded_spans(trace, after, query["limit"], MAX_ANSWER_BYTES)
         text = await asyncio.to_thread(_transcript_json, trace, spans, is_first_page=after is None)
     headers = next_link(request, spans[-1].span.id, query["limit"]) if spans.is_cut else {}

@@ -15,7 +15,7 @@ from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
 from web.access.path_access import load, load_of_agent, require_agent, require_owned
-from web.app_keys import CLOCK, STORAGE, STREAMS
+from web.app_keys import CLOCK, ROOM, STORAGE
 from web.errors import Invalid, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
@@ -97,7 +97,7 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     if query["expand"] is None:
         spans = await _read_spans(traces, trace.id, after, query["limit"])
     else:
-        async with request.app[STREAMS].turn(caller.accountable):  # it reads up to two megabytes
+        async with request.app[ROOM].reading(caller.accountable):  # it reads up to two megabytes
             spans = await _read_expanded_spans(traces, trace, after, query["limit"], room)
     shown = fit(spans, room)
     is_last = len(shown) == len(spans) and not spans.is_cut
@@ -172,7 +172,7 @@ async def _answer_page(
     fetch = partial(traces.list_page, reach.organization_ids, filters)
     listing = Listing(fetch, serialize_trace_summary, time="started_at")
     limit, offset = query["limit"], query["offset"]
-    async with request.app[STREAMS].turn(caller.accountable):  # it may have to look at many rows
+    async with request.app[ROOM].reading(caller.accountable):  # it may have to look at many rows
         total = await traces.count(reach.organization_ids, filters)
     pagination: PaginationResponse = {
         "total_count": total,

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from web.access.auth import Caller
 from web.access.path_access import load
-from web.app_keys import STORAGE, STREAMS
+from web.app_keys import ROOM, STORAGE
 from web.errors import Invalid
 from web.fields import unknown_id
 from web.json import json_response
@@ -32,7 +32,7 @@ async def get_waterfall(request: web.Request, caller: Caller) -> web.Response:
     after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
     if query["after"] and after is None:
         raise Invalid({"after": [unknown_id(query["after"])]})
-    async with request.app[STREAMS].turn(caller.accountable):  # it reads up to a megabyte
+    async with request.app[ROOM].reading(caller.accountable):  # it reads up to a megabyte
         columns = await traces.read_columns(trace, after, query["limit"])
         total = await traces.count_spans(trace.id)
     headers = (

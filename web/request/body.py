@@ -7,14 +7,14 @@ import asyncio
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import UUID
 
 from aiohttp import HttpVersion11, hdrs, web
 
 from supervisors.json_limits import OFF_LOOP_BYTES
-from web.app_keys import BODY_ROOM, SETTINGS
+from web.app_keys import SETTINGS
 from web.errors import BadRequest, TooLarge, UnsupportedMediaType
 from web.fields import printable
+from web.request_room import PLACE, body_units
 
 PLAIN = ("", "identity")
 COMPRESSED = ("gzip", "x-gzip", "deflate")
@@ -48,7 +48,7 @@ def is_multipart(request: web.Request) -> bool:
 
 
 @contextmanager
-def room_for_files(request: web.Request, organization_id: UUID) -> Iterator[None]:
+def room_for_files(request: web.Request) -> Iterator[None]:
     """Hold memory for the files of a long form while the block runs, beside that for its body.
 
     Raise Unavailable if there is not enough.
@@ -57,7 +57,7 @@ def room_for_files(request: web.Request, organization_id: UUID) -> Iterator[None
     if expected <= OFF_LOOP_BYTES:
         yield
         return
-    with request.app[BODY_ROOM].take(organization_id, expected):
+    with request[PLACE].more(body_units(expected)):
         yield
 
 

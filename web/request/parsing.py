@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
-from uuid import UUID
 
 from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
 from supervisors.json_limits import OFF_LOOP_BYTES
-from web.app_keys import BODY_ROOM, BODY_TURN
+from web.access.auth import CALLER
+from web.app_keys import ROOM
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import FILE_BYTES, MAX_BYTES, expected_bytes, max_bytes, read_raw
@@ -19,10 +19,10 @@ from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_ur
 from web.request.json_text import parse_json
 from web.request.unknown_names import UNKNOWN_NAMES, KnownFields
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
+from web.request_room import PLACE, body_units
 
 Result = TypeVar("Result")
 
-ACCOUNTABLE = web.RequestKey("accountable", UUID)  # the organization that the request counts against
 FORM_BYTES = 1_048_576  # of the values of a form, as JSON
 
 
@@ -164,17 +164,12 @@ async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> 
     expected = expected_bytes(request)
     if expected <= OFF_LOOP_BYTES:  # the number of connections limits their memory
         return parse(await read_raw(request), content_type)
-    organization_id = request[ACCOUNTABLE]
-    with request.app[BODY_ROOM].take(organization_id, expected):
+    with request[PLACE].more(body_units(expected)):
         raw = await read_raw(request)
         if len(raw) <= OFF_LOOP_BYTES:
             return parse(raw, content_type)
-        turns = request.app[BODY_TURN]
-        await turns.take(organization_id)
-        try:
+        async with request.app[ROOM].parsing(request[CALLER].accountable):
             return await asyncio.to_thread(parse, raw, content_type)
-        finally:
-            turns.release(organization_id)
 
 
 def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES) -> dict[str, Any]:

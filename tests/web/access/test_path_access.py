@@ -10,11 +10,11 @@ from aiohttp.test_utils import make_mocked_request
 
 from storage.ids import new_id
 from storage.model import Role
-from supervisors.fair_slots import FairSlots
 from web.access.auth import CALLER, Caller, RunScope
 from web.access.path_access import load, load_in_turn, load_owned, path_id
-from web.app_keys import LOAD_TURNS
+from web.app_keys import ROOM
 from web.errors import NotFound, PermissionDenied, Unavailable
+from web.request_room import RequestRoom
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class LongThings(Things):
         return self.things.get(thing_id)
 
 
-def asking_for(text: object, turns: FairSlots | None = None, caller: Caller | None = None) -> web.Request:
+def asking_for(text: object, room: RequestRoom | None = None, caller: Caller | None = None) -> web.Request:
     app = web.Application()
-    app[LOAD_TURNS] = turns or FairSlots(1)
+    app[ROOM] = room or RequestRoom()
     request = make_mocked_request("GET", f"/things/{text}/", match_info={"id": str(text)}, app=app)
     request[CALLER] = caller or member_of(new_id())
     return request
@@ -117,12 +117,12 @@ async def test_load_owned_applies_stricter_rule(role: Role) -> None:
 
 
 async def test_long_reads_of_one_organization_leave_turns_to_others() -> None:
-    thing, turns = Thing(new_id(), new_id()), FairSlots(6)
+    thing, room = Thing(new_id(), new_id()), RequestRoom()
     ours, theirs, long_things = member_of(new_id()), member_of(new_id()), LongThings(thing)
-    tasks = [asyncio.create_task(load(asking_for(thing.id, turns, ours), long_things)) for _ in range(20)]
+    tasks = [asyncio.create_task(load(asking_for(thing.id, room, ours), long_things)) for _ in range(20)]
     await asyncio.sleep(0)
     assert len(long_things.reading) == 3
-    other = asyncio.create_task(load(asking_for(thing.id, turns, theirs), long_things))
+    other = asyncio.create_task(load(asking_for(thing.id, room, theirs), long_things))
     await asyncio.sleep(0)
     assert len(long_things.reading) == 4
     long_things.gate.set()
@@ -130,28 +130,27 @@ async def test_long_reads_of_one_organization_leave_turns_to_others() -> None:
 
 
 async def test_short_read_needs_no_turn() -> None:
-    thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
-    await turns.take(caller.accountable)
-    assert await load(asking_for(thing.id, turns, caller), Things(thing)) == thing
+    thing, room, caller = Thing(new_id(), new_id()), RequestRoom(reads_at_once=1), member_of(new_id())
+    async with room.reading(caller.accountable):
+        assert await load(asking_for(thing.id, room, caller), Things(thing)) == thing
 
 
 async def test_long_read_without_a_turn_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.access.path_access.TURN_SECONDS", 0.01)
-    thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
+    monkeypatch.setattr("web.request_room.TURN_SECONDS", 0.01)
+    thing, room, caller = Thing(new_id(), new_id()), RequestRoom(reads_at_once=1), member_of(new_id())
     long_things = LongThings(thing)
     long_things.gate.set()
-    await turns.take(caller.accountable)
-    with pytest.raises(Unavailable):
-        await load(asking_for(thing.id, turns, caller), long_things)
-    turns.release(caller.accountable)
-    assert await load(asking_for(thing.id, turns, caller), long_things) == thing
+    async with room.reading(caller.accountable):
+        with pytest.raises(Unavailable):
+            await load(asking_for(thing.id, room, caller), long_things)
+    assert await load(asking_for(thing.id, room, caller), long_things) == thing
 
 
 async def test_load_in_turn_waits_for_every_read() -> None:
-    thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
-    await turns.take(caller.accountable)
-    loading = asyncio.create_task(load_in_turn(asking_for(thing.id, turns, caller), Things(thing).get_short))
-    await asyncio.sleep(0)
-    assert not loading.done()
-    turns.release(caller.accountable)
+    thing, room, caller = Thing(new_id(), new_id()), RequestRoom(reads_at_once=1), member_of(new_id())
+    async with room.reading(caller.accountable):
+        read = load_in_turn(asking_for(thing.id, room, caller), Things(thing).get_short)
+        loading = asyncio.create_task(read)
+        await asyncio.sleep(0)
+        assert not loading.done()
     assert await loading == thing

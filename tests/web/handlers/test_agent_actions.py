@@ -13,8 +13,8 @@ from tests.storage.events.recorded import forget_events
 from tests.web.conftest import Api, Service, StartService
 from tests.web.handlers.unknown import UNKNOWN_ID
 from web import agent_actions
-from web.app import MAX_WAITING_ACTIONS
-from web.app_keys import ACTION_TURNS
+from web.app_keys import ROOM
+from web.request_room import ACTION_UNITS
 from web.schemas import agent_actions as schemas
 
 ACTIONS = "/api/cloud/agents/actions/"
@@ -305,16 +305,12 @@ async def test_change_by_another_is_not_undone(
 
 async def test_too_many_actions_of_an_organization_are_refused(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    turns, organization_id = service.app[ACTION_TURNS], UUID(agent["organization"])
-    waiting = [asyncio.create_task(turns.take(organization_id)) for _ in range(MAX_WAITING_ACTIONS + 2)]
-    await asyncio.sleep(0)
+    place = service.app[ROOM].enter(UUID(agent["organization"]), 4 * ACTION_UNITS)
 
     refused = await api.post(ACTIONS, {"action": "pause", "match": {}})
 
-    assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
-    for taken in waiting:
-        await taken
-        turns.release(organization_id)
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    place.leave()
     assert (await act(api, "pause", match={}))["changed"] == 1
 
 

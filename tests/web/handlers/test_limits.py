@@ -48,8 +48,6 @@ async def test_limits_are_shown_with_their_use(start_service: StartService) -> N
             {"name": "secrets", "per": "organization", "limit": None, "used": 0},
             {"name": "webhooks", "per": "organization", "limit": None, "used": 0},
             {"name": "concurrent_runs", "per": "organization", "limit": None, "used": 1},
-            {"name": "streams", "per": "organization", "limit": 64, "used": 0},
-            {"name": "streams_per_caller", "per": "credential", "limit": 8, "used": None},
             {"name": "organizations_per_user", "per": "user", "limit": 100, "used": None},
             {"name": "tags_per_agent", "per": "agent", "limit": 1000, "used": None},
             {"name": "spans_per_trace", "per": "trace", "limit": 100_000, "used": None},

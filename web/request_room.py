@@ -1,0 +1,133 @@
+"""The room for requests in flight: one fixed bound, shared by organization.
+
+A request takes units of the room from its admission to its answer, and more of them for a long body or a long
+list. If too few are left, it is refused before it has any effect. Reading much from the database and parsing
+long bodies also wait for a turn, by organization.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
+from uuid import UUID
+
+from aiohttp import web
+
+from supervisors.counts import decrement
+from supervisors.fair_slots import FairSlots
+from web.errors import BUSY, BUSY_RETRY_SECONDS, Unavailable
+
+UNITS = 1024
+READ_UNITS = 1
+WRITE_UNITS = 4  # so 256 writes wait for their commit, at most 128 of one organization
+LIST_UNITS = 20  # more, while a list of several chunks or a file is sent: at most 16 of one organization
+ACTION_UNITS = 80  # more, for an action on many agents: at most 4 of one organization
+BYTES_OF_UNIT = 262_144  # more for each so many bytes of a long body: all of them together have 256 MiB
+READS_AT_ONCE = 6  # fewer than there are connections to the database
+PARSES_AT_ONCE = 1  # several threads would hold up the event loop
+TURN_SECONDS = 30.0  # how long a request waits for its turn
+
+
+class RequestRoom:
+    """The room of one process.
+
+    An organization may have at most as many units as are left. So one alone gets half of them, and leaves
+    some for the next one. For what is long it may have half as many, a third if it is alone, so that its
+    short requests find room beside that. An organization without a request in flight may always send one.
+    """
+
+    def __init__(self, units: int = UNITS, reads_at_once: int = READS_AT_ONCE) -> None:
+        self._free = units
+        self._taken: Counter[UUID] = Counter()
+        self._reads = FairSlots(reads_at_once)
+        self._parses = FairSlots(PARSES_AT_ONCE)
+
+    def __repr__(self) -> str:
+        return f"<RequestRoom: {self._taken.total()} units taken, {self._free} left>"
+
+    def enter(self, organization_id: UUID, units: int) -> "Place":
+        """Return the place of a request. Raise Unavailable if there is no room for it."""
+        if self._taken[organization_id]:
+            self._require(self._taken[organization_id] + units <= self._free - units)
+        self._take(organization_id, units)
+        return Place(self, organization_id, units)
+
+    @contextmanager
+    def more(self, organization_id: UUID, units: int) -> Iterator[None]:
+        """Hold further units for something long. Raise Unavailable if too few are left."""
+        self._require(2 * (self._taken[organization_id] + units) <= self._free - units)
+        self._take(organization_id, units)
+        try:
+            yield
+        finally:
+            self.give_back(organization_id, units)
+
+    def give_back(self, organization_id: UUID, units: int) -> None:
+        self._free += units
+        decrement(self._taken, organization_id, units)
+
+    def reading(self, organization_id: UUID) -> AbstractAsyncContextManager[None]:
+        """Wait for a turn to read much from the database, and keep it for the block.
+
+        Raise Unavailable if it does not come in time.
+        """
+        return _turn(self._reads, organization_id)
+
+    def parsing(self, organization_id: UUID) -> AbstractAsyncContextManager[None]:
+        """Wait for a turn to parse a long body, and keep it for the block. Raise Unavailable, too."""
+        return _turn(self._parses, organization_id)
+
+    def _take(self, organization_id: UUID, units: int) -> None:
+        self._free -= units
+        self._taken[organization_id] += units
+
+    def _require(self, has_room: bool) -> None:
+        if not has_room:
+            raise Unavailable(BUSY, BUSY_RETRY_SECONDS)
+
+
+class Place:
+    """The place of one request in the room."""
+
+    __slots__ = ("_organization_id", "_room", "_units")
+
+    def __init__(self, room: RequestRoom, organization_id: UUID, units: int) -> None:
+        self._room = room
+        self._organization_id = organization_id
+        self._units = units
+
+    def more(self, units: int) -> AbstractContextManager[None]:
+        """Hold further units for the block. Raise Unavailable if too few are left."""
+        return self._room.more(self._organization_id, units)
+
+    def leave(self) -> None:
+        """Give the units back: the request is answered, or only waits for something to happen."""
+        if self._units:
+            self._room.give_back(self._organization_id, self._units)
+            self._units = 0
+
+
+PLACE = web.RequestKey("place", Place)
+
+
+def body_units(size: int) -> int:
+    """Return how many units a long body takes beside its request."""
+    return -(-size // BYTES_OF_UNIT)
+
+
+@asynccontextmanager
+async def _turn(slots: FairSlots, organization_id: UUID) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(TURN_SECONDS):
+            await slots.take(organization_id)
+    except TimeoutError:
+        raise Unavailable(BUSY, BUSY_RETRY_SECONDS) from None
+    try:
+        yield
+    finally:
+        slots.release(organization_id)
