@@ -1,10 +1,9 @@
 """The responses with which a route can refuse."""
 
 from web.openapi.components import Json
-from web.paging import TOTAL_HEADER, PageQuery
+from web.paging import TOTAL_HEADER
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route
-from web.schemas.traces import TraceQuery
 
 RESPONSES = {  # by status: name and description
     400: ("Invalid", "The request is not valid: a sentence in `detail`, or messages by field."),
@@ -18,7 +17,7 @@ RESPONSES = {  # by status: name and description
     413: ("TooLarge", "The body is too large, or holds too many values."),
     415: ("UnsupportedMediaType", "Neither JSON nor a form, or an encoding other than gzip and deflate."),
     422: ("Unprocessable", "The idempotency key was used before, with another body."),
-    429: ("TooManyRequests", "Too many attempts, requests or long lists; `detail` names the limit."),
+    429: ("TooManyRequests", "Too many attempts, requests or event streams; `detail` names the limit."),
     500: ("Defect", "A defect of the service; the request id finds it in the log."),
     503: ("Unavailable", "The same request may succeed soon."),
 }
@@ -126,8 +125,6 @@ def statuses(route: Route) -> set[int]:
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if isinstance(route.query, PageQuery | TraceQuery):
-        statuses.add(429)  # the list may be a stream
     if route.body:
         statuses |= {413, 415}
     if route.access is not Access.ANYONE:
