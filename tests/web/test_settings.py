@@ -13,7 +13,7 @@ def test_settings_hide_secrets_and_refuse_weak_ones() -> None:
         WebSettings(token_secret="s" * 31, operator_token="x")
 
 
-@pytest.mark.parametrize("name", ["token_days", "event_streams_per_caller"])
+@pytest.mark.parametrize("name", ["tags_per_agent", "event_streams_per_caller"])
 def test_settings_refuse_limits_of_nothing(name: str) -> None:
     zero: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=f"^{name} must be between 1 and"):
