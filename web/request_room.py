@@ -105,6 +105,10 @@ class Place:
         """Hold further units for the block. Raise Unavailable if too few are left."""
         return self._room.more(self._organization_id, units)
 
+    def parsing(self) -> AbstractAsyncContextManager[None]:
+        """Wait for a turn to parse a long body, and keep it for the block. Raise Unavailable, too."""
+        return self._room.parsing(self._organization_id)
+
     def leave(self) -> None:
         """Give the units back: the request is answered, or only waits for something to happen."""
         if self._units:

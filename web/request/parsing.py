@@ -9,8 +9,6 @@ from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
 from supervisors.json_limits import OFF_LOOP_BYTES
-from web.access.auth import CALLER
-from web.app_keys import ROOM
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import FILE_BYTES, MAX_BYTES, expected_bytes, max_bytes, read_raw
@@ -168,7 +166,7 @@ async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> 
         raw = await read_raw(request)
         if len(raw) <= OFF_LOOP_BYTES:
             return parse(raw, content_type)
-        async with request.app[ROOM].parsing(request[CALLER].accountable):
+        async with request[PLACE].parsing():
             return await asyncio.to_thread(parse, raw, content_type)
 
 
