@@ -1,13 +1,12 @@
 """The facts from which the rules decide what an agent does next, and the updates that they decide on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
 from storage.events.model import NewEvent
-from storage.fast_replace import replace
 from storage.model import AgentStatus, Outcome, Receipt, Source
 
 

@@ -47,7 +47,6 @@ from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.group_commit import SharedPace
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
@@ -79,41 +78,39 @@ class Storage:
         limits: OrganizationLimits | None = None,
     ) -> None:
         self.pool = pool
-        self.pace = pace = SharedPace(sleep)
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
+        pool.on_write = self.events.announce
         self.event_resources = EventResources(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
-        self.organizations = Organizations(pool, self.events.announce)
+        self.organizations = Organizations(pool)
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
-        self.templates = Templates(pool, cipher, self.events.announce)
+        self.templates = Templates(pool, cipher)
         self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
-        self.outbox = Outbox(pool, cipher, self.events.announce)
+        self.outbox = Outbox(pool, cipher)
         self.webhooks = Webhooks(pool, cipher)
         self.webhook_matching = WebhookMatching(
             pool, stored=self.outbox.stored, changed=self.webhooks.changed
         )
-        self.agents = Agents(pool, self.limits, self.outbox.stored.set, self.events.announce)
+        self.agents = Agents(pool, self.limits, self.outbox.stored.set)
         self.sorted_agents = SortedAgents(pool)
         self.agent_selections = AgentSelections(pool)
-        self.agent_states = AgentStates(pool, pace, self.events.announce)
+        self.agent_states = AgentStates(pool)
         self.overviews = Overviews(pool)
-        self.wakes = Wakes(pool, cipher, pace)
-        self.notifications = Notifications(
-            pool, on_commit, on_clear, self.limits, sleep=sleep, pace=pace, announce=self.events.announce
-        )
-        self.recent_notifications = RecentNotifications(pool, pace)
+        self.wakes = Wakes(pool, cipher)
+        self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
+        self.recent_notifications = RecentNotifications(pool)
         self.contacts = Contacts(pool)
-        self.messages = Messages(pool, self.notifications, self.events.announce)
+        self.messages = Messages(pool, self.notifications)
         self.attachments = Attachments(pool)
         self.documents = Documents(pool, self.limits)
         self.document_versions = DocumentVersions(pool)
@@ -123,9 +120,9 @@ class Storage:
         self.runs = Runs(pool)
         self.journals = Journals(pool)
         self.transcripts = Transcripts(pool)
-        self.traces = Traces(pool, pace, spans_per_trace)
+        self.traces = Traces(pool, spans_per_trace)
         self.shared_contents = SharedContents(pool)
-        self.usage = Usage(pool, pace)
+        self.usage = Usage(pool)
         self.usage_by_day = UsageByDay(pool)
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)

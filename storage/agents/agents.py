@@ -11,15 +11,13 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.agents.agent_filters import AgentFilters, page_conditions
-from storage.agents.bulk_tags import TagChange, add_tags_to_many, remove_tags_from_many
-from storage.agents.deletion import delete_agent
-from storage.agents.tags import add_tags, remove_tags
+from storage.agents.tags import TagChange, add_tags, remove_tags
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
-from storage.errors import ParentCycle
+from storage.errors import ParentCycle, TooManyTags
 from storage.events.catalogue import EventType
 from storage.events.inserts import insert_events
-from storage.events.model import BY_SERVICE, Announce, NewEvent
+from storage.events.model import BY_SERVICE, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
@@ -122,6 +120,37 @@ LIST_ADAPTER_VISIBILITY = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
 """
 
+MARK_DELETED = """
+WITH deleted AS (
+    UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
+    WHERE id = $1 AND deleted_at IS NULL RETURNING id, organization_id
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, actor)
+    SELECT $2, 'agent.deleted', organization_id, id, $3 FROM deleted
+)
+SELECT id FROM deleted
+"""
+
+DETACH_CHILDREN = """
+WITH detached AS (
+    UPDATE agent SET parent_id = NULL WHERE parent_id = $1 RETURNING id, organization_id
+)
+INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+SELECT $2, 'agent.changed', organization_id, id, $3, '{"fields":["parent"]}' FROM detached ORDER BY id
+"""
+
+DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
+
+END_RUN = """
+UPDATE run SET ended_at = greatest(started_at, $2), outcome = 'stopped', error = 'deleted'
+WHERE agent_id = $1 AND ended_at IS NULL
+"""
+
+END_TRACE = """
+UPDATE trace SET ended_at = greatest(started_at, $2), error = 'deleted'
+WHERE agent_id = $1 AND ended_at IS NULL
+"""
+
 # The models whose price matters to a cap of the organization or the template.
 LIST_MODELS_OF_ORGANIZATION = """
 SELECT DISTINCT model FROM agent WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY model LIMIT $2
@@ -184,13 +213,8 @@ class Agents:
         pool: Pool,
         limits: OrganizationLimits | None = None,
         on_webhook_stored: Callable[[], None] = lambda: None,
-        announce: Announce = lambda: None,
     ) -> None:
-        """Call `on_webhook_stored` after each commit that put a webhook into the outbox.
-
-        Call `announce` after each commit that may have written events.
-        """
-        self._announce = announce
+        """Call `on_webhook_stored` after each commit that put a webhook into the outbox."""
         self._pool = pool
         self._limits = limits or OrganizationLimits(pool)
         self._on_webhook_stored = on_webhook_stored
@@ -221,28 +245,11 @@ class Agents:
         owner, limits = agent.organization_id, self._limits
         notices = 0 if notice is None else 1
         async with limits.agents.reserved(owner), limits.waiting_notifications.reserved(owner, notices):
-            await self._insert(agent, notice, receipt, actor)
-
-    async def _insert(
-        self, agent: Agent, notice: Notification | None, receipt: Receipt | None, actor: str
-    ) -> None:
-        next_due_at = agent.sleep_until if agent.status is AgentStatus.SLEEPING else None
-        has_webhook = False
-        async with self._pool.transaction() as connection:
-            await insert_receipt(connection, receipt, agent.organization_id)
-            await connection.execute(INSERT, *to_row(INSERT, agent))
-            state = to_row(INSERT_STATE, agent, agent_id=agent.id, next_due_at=next_due_at)
-            await connection.execute(INSERT_STATE, *state)
-            if agent.adapters:
-                await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
-            if agent.template_id is not None:
-                has_webhook = await insert_agent_created(connection, agent.id)
-            if notice is not None:
-                await connection.execute(INSERT_NOTICE, *to_row(INSERT_NOTICE, notice, priority=Priority.LOW))
-            await insert_events(connection, _creation_events(agent, notice, actor))
-        self._announce()
-        if has_webhook:
-            self._on_webhook_stored()
+            await self._pool.write(
+                lambda connection: _insert(connection, agent, notice, receipt, actor),
+                f"insert of agent {agent.id}",
+                lambda has_webhook: self._on_webhook_stored() if has_webhook else None,
+            )
 
     async def list_rows(self, filters: AgentFilters, page: Page) -> Chunk[Record]:
         """List one page of the agents, newest first, as rows with the columns of `Agent`."""
@@ -256,23 +263,10 @@ class Agents:
         Raise the errors of `insert`, ParentCycle if the agent would be its own ancestor, ValueError for a
         column that must not be changed.
         """
-        columns = {name: value for name, value in changes.items() if name != "adapters"}
-        async with self._pool.transaction() as connection:
-            if columns.get("parent_id") is not None:
-                await _require_no_cycle(connection, agent_id, columns["parent_id"])
-            if await connection.fetchval(LOCK, agent_id) is None:
-                return None
-            before = await fetch_one(connection, Agent, GET, [agent_id])
-            if columns:
-                update = assign(UPDATE, columns, CHANGEABLE, after=1)
-                await connection.execute(update, agent_id, *columns.values())
-            if "adapters" in changes:
-                await connection.execute(DELETE_ADAPTERS, agent_id)
-                await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
-            after = await fetch_one(connection, Agent, GET, [agent_id])
-            await insert_events(connection, _change_events(before, after, changes, now, actor))
-        self._announce()
-        return after
+        return await self._pool.write(
+            lambda connection: _update(connection, agent_id, changes, now, actor),
+            f"update of agent {agent_id}",
+        )
 
     async def tag(
         self,
@@ -287,16 +281,16 @@ class Agents:
 
         Raise TooManyTags if it would have more than `max_tags`, or more than MAX_TAGS_BYTES of them.
         """
-        await add_tags(self._pool, agent_id, tags, max_tags, now, actor)
-        self._announce()
+        changes = await self.tag_many([agent_id], tags, max_tags, now, actor=actor)
+        if any(change.is_refused for change in changes):
+            raise TooManyTags(f"agent {agent_id} may have at most {max_tags} tags")
         return await self.get(agent_id)
 
     async def untag(
         self, agent_id: UUID, tags: Sequence[str], now: datetime, *, actor: str = BY_SERVICE
     ) -> Agent | None:
         """Remove the tags from the agent, and return it; None if there is no such agent."""
-        await remove_tags(self._pool, agent_id, tags, now, actor)
-        self._announce()
+        await self.untag_many([agent_id], tags, now, actor=actor)
         return await self.get(agent_id)
 
     async def tag_many(
@@ -309,32 +303,28 @@ class Agents:
         actor: str = BY_SERVICE,
     ) -> list[TagChange]:
         """Add to each agent the tags that it does not have; return those that did not have all of them."""
-        changes = await self._pool.with_lock_retry(
-            lambda connection: add_tags_to_many(connection, agent_ids, tags, max_tags, now, actor)
+        return await self._pool.write(
+            lambda connection: add_tags(connection, agent_ids, tags, max_tags, now, actor),
+            f"tagging of {len(agent_ids)} agents",
         )
-        self._announce()
-        return changes
 
     async def untag_many(
         self, agent_ids: Sequence[UUID], tags: Sequence[str], now: datetime, *, actor: str = BY_SERVICE
     ) -> list[TagChange]:
         """Take from each agent the tags that it has; return those that had one of them."""
-        changes = await self._pool.with_lock_retry(
-            lambda connection: remove_tags_from_many(connection, agent_ids, tags, now, actor)
+        return await self._pool.write(
+            lambda connection: remove_tags(connection, agent_ids, tags, now, actor),
+            f"untagging of {len(agent_ids)} agents",
         )
-        self._announce()
-        return changes
 
     async def delete(self, agent_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         """Delete the agent and end its run; return False if there is no such agent.
 
         Its row stays because traces refer to it; retention deletes its queue.
         """
-        async with self._pool.transaction() as connection:
-            if not await delete_agent(connection, agent_id, now, actor):
-                return False
-        self._announce()
-        return True
+        return await self._pool.write(
+            lambda connection: _delete(connection, agent_id, now, actor), f"deletion of agent {agent_id}"
+        )
 
     async def get_adapter_visibility(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
         """Return by id whether the organization may see the adapter, without ids that name no adapter."""
@@ -354,6 +344,58 @@ class Agents:
         """List the models of the agents to which the template's cap and its rule about prices apply."""
         rows = await self._pool.fetch(LIST_MODELS_OF_TEMPLATE, template_id, MAX_MODELS)
         return [row["model"] for row in rows]
+
+
+async def _insert(
+    connection: Connection, agent: Agent, notice: Notification | None, receipt: Receipt | None, actor: str
+) -> bool:
+    """Insert the rows of a new agent; return whether a webhook was stored."""
+    next_due_at = agent.sleep_until if agent.status is AgentStatus.SLEEPING else None
+    has_webhook = False
+    await insert_receipt(connection, receipt, agent.organization_id)
+    await connection.execute(INSERT, *to_row(INSERT, agent))
+    state = to_row(INSERT_STATE, agent, agent_id=agent.id, next_due_at=next_due_at)
+    await connection.execute(INSERT_STATE, *state)
+    if agent.adapters:
+        await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
+    if agent.template_id is not None:
+        has_webhook = await insert_agent_created(connection, agent.id)
+    if notice is not None:
+        await connection.execute(INSERT_NOTICE, *to_row(INSERT_NOTICE, notice, priority=Priority.LOW))
+    await insert_events(connection, _creation_events(agent, notice, actor))
+    return has_webhook
+
+
+async def _update(
+    connection: Connection, agent_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
+) -> Agent | None:
+    columns = {name: value for name, value in changes.items() if name != "adapters"}
+    if columns.get("parent_id") is not None:
+        await _require_no_cycle(connection, agent_id, columns["parent_id"])
+    if await connection.fetchval(LOCK, agent_id) is None:
+        return None
+    before = await fetch_one(connection, Agent, GET, [agent_id])
+    if columns:
+        update = assign(UPDATE, columns, CHANGEABLE, after=1)
+        await connection.execute(update, agent_id, *columns.values())
+    if "adapters" in changes:
+        await connection.execute(DELETE_ADAPTERS, agent_id)
+        await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
+    after = await fetch_one(connection, Agent, GET, [agent_id])
+    await insert_events(connection, _change_events(before, after, changes, now, actor))
+    return after
+
+
+async def _delete(connection: Connection, agent_id: UUID, now: datetime, actor: str) -> bool:
+    """Delete the agent and end its run, in this transaction; return False if there is no such agent."""
+    if await connection.fetchval(MARK_DELETED, agent_id, now, actor) is None:
+        return False
+    await connection.execute(DETACH_CHILDREN, agent_id, now, actor)
+    # This waits for a start that is being committed, and prevents later ones: END_RUN sees every run.
+    await connection.execute(DELETE_STATE, agent_id)
+    await connection.execute(END_RUN, agent_id, now)
+    await connection.execute(END_TRACE, agent_id, now)
+    return True
 
 
 def _creation_events(agent: Agent, notice: Notification | None, actor: str) -> list[NewEvent]:

@@ -10,10 +10,9 @@ import asyncpg
 from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.budget_changes import list_newly_over_budget, list_within_budget
 from storage.agents.state_updates import update_states
-from storage.events.model import Announce
 from storage.history.journals import JournalFacts, get_journal_facts
 from storage.history.spending import get_budgets
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
@@ -196,13 +195,12 @@ FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class AgentStates:
-    """The table `agent_state`, as supervisors use it. `announce` is called after updates."""
+    """The table `agent_state`, as supervisors use it."""
 
-    def __init__(self, pool: Pool, pace: SharedPace | None = None, announce: Announce = lambda: None) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._announce = announce
-        self._reads = GroupCommit("agent facts", self._get_many, pace=pace)
-        self._updates = GroupCommit("agent updates", self._update_many, pace=pace)
+        self._reads = GroupCommit("agent facts", self._get_many)
+        self._updates = GroupCommit("agent updates", self._update_many)
 
     async def close(self) -> None:
         await self._updates.close()
@@ -238,7 +236,6 @@ class AgentStates:
             rows = await connection.fetch(GET_FACTS, [agent_id], [now])
             budgets = await get_budgets(connection, rows, {agent_id: now})
             yield LockedState(connection, _facts(rows, budgets) if rows else None)
-        self._announce()
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -346,9 +343,7 @@ class AgentStates:
             await connection.execute(LOCK, agent_id)
             return await LockedState(connection, None).update(update)
 
-        is_made = await self._pool.with_lock_retry(write)
-        self._announce()
-        return is_made
+        return await self._pool.write(write, f"update of agent {agent_id}")
 
     async def _update_many(self, updates: list[StateUpdate]) -> list[bool | None]:
         """Return for each update whether it was made, None if another transaction holds the row.
@@ -356,8 +351,7 @@ class AgentStates:
         Of several updates of one agent only the first is made: a statement can change a row only once.
         """
         firsts = {update.before.agent_id: update for update in reversed(updates)}
-        is_made = await update_states(self._pool, list(firsts.values()))
-        self._announce()
+        is_made = await update_states(self._pool.change, list(firsts.values()))
         return [
             is_made[update.before.agent_id] if firsts[update.before.agent_id] is update else False
             for update in updates
@@ -373,7 +367,7 @@ class LockedState:
 
     async def update(self, update: StateUpdate) -> bool:
         """Store the update in the lock's transaction; return False if its guard does not hold."""
-        [is_made] = (await update_states(self._connection, [update])).values()
+        [is_made] = (await update_states(self._connection.fetch, [update])).values()
         return bool(is_made)
 
 

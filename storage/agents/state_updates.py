@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.agent_facts import RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.delivery.receipts import receipt_columns
-from storage.postgres.pool import Connection, Pool
+from storage.postgres.pool import Fetch
 
 # Many updates share one statement and one commit. Rows are locked in id order, so that two batches (or a
 # batch and an insert into the queue) cannot deadlock. An update is made only if its guard still holds on the
@@ -189,14 +189,12 @@ NO_START = (None,) * 6
 NO_END = (None,) * 6
 
 
-async def update_states(
-    database: "Pool | Connection", updates: Sequence[StateUpdate]
-) -> dict[UUID, bool | None]:
+async def update_states(fetch: Fetch, updates: Sequence[StateUpdate]) -> dict[UUID, bool | None]:
     """Make the updates, at most one for each agent, and return by agent whether its update was made.
 
     None stands for a row that another transaction holds: its update was not tried.
     """
-    rows = await database.fetch(UPDATE, *_parameters(updates))
+    rows = await fetch(UPDATE, *_parameters(updates))
     return {row["agent_id"]: row["updated"] if row["locked"] else None for row in rows}
 
 

@@ -11,7 +11,7 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
-from storage.events.model import BY_SERVICE, Announce
+from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Template
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
@@ -106,13 +106,10 @@ CHANGEABLE = frozenset(
 
 
 class Templates:
-    """The table `template`. `announce` is called after each commit that wrote events."""
+    """The table `template`."""
 
-    def __init__(
-        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Announce = lambda: None
-    ) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
-        self._announce = announce
         self._cipher = cipher
         self.get = SharedReads(
             "templates",
@@ -156,8 +153,7 @@ class Templates:
         """Delete the template and its adapter configs, and copy into its agents what they inherit."""
         while True:
             with suppress(ReferenceMissing):  # an agent began to use it after the others were detached
-                await self._pool.execute(DELETE_DETACHING, template_id, now, actor)
-                self._announce()
+                await self._pool.change(DELETE_DETACHING, template_id, now, actor)
                 return
 
     def _template(self, row: Record) -> Template:

@@ -13,7 +13,7 @@ from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.journals import PastRun
 from storage.model import Agent, Outcome, Priority, Source, Template
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -245,12 +245,10 @@ _Found = tuple[WakeFacts | None, bool]  # and whether the agent may be told more
 class Wakes:
     """Reads what agents are told when they wake. Concurrent reads share a statement."""
 
-    def __init__(
-        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, pace: SharedPace | None = None
-    ) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
-        self._reads = GroupCommit("wakes", self._read_shared, pace=pace, max_items=MAX_SHARED)
+        self._reads = GroupCommit("wakes", self._read_shared, max_items=MAX_SHARED)
 
     async def close(self) -> None:
         await self._reads.close()

@@ -12,7 +12,7 @@ from asyncpg import Record
 from storage.channels.attachments import Upload, insert_uploads
 from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
-from storage.events.model import BY_SERVICE, Announce
+from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification, lock_state
 from storage.notifications.notifications import Notifications
@@ -94,7 +94,7 @@ WITH locked AS MATERIALIZED (
            json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
     FROM updated WHERE status <> 'queued'
 )
-SELECT coalesce(updated.status, locked.status) FROM locked LEFT JOIN updated USING (id)
+SELECT coalesce(updated.status, locked.status) AS status FROM locked LEFT JOIN updated USING (id)
 """
 
 REQUEUE = "UPDATE message SET status = 'queued' WHERE id = $1 AND status = 'failed'"
@@ -193,15 +193,11 @@ class MessageFilters:
 
 
 class Messages:
-    """The table `message`. A received one is stored together with its notification.
+    """The table `message`. A received one is stored together with its notification."""
 
-    `announce` is called after each commit that may have written events.
-    """
-
-    def __init__(self, pool: Pool, notifications: Notifications, announce: Announce = lambda: None) -> None:
+    def __init__(self, pool: Pool, notifications: Notifications) -> None:
         self._pool = pool
         self._notifications = notifications
-        self._announce = announce
         self.get = SharedReads(
             "messages", pool, GET, message_of, texts=("m.subject", "m.body"), documents=("m.attachments",)
         )
@@ -218,10 +214,12 @@ class Messages:
 
         Raise ReferenceMissing for `agent` or `contact`, AnsweredBefore if the receipt exists already.
         """
-        async with self._pool.transaction() as connection:
+
+        async def write(connection: Connection) -> None:
             await _insert(connection, message, receipt, uploads)
             await connection.execute(INSERT_EVENT, message.id, actor)
-        self._announce()
+
+        await self._pool.write(write, f"storing of message {message.id}")
 
     async def receive(
         self,
@@ -248,12 +246,11 @@ class Messages:
             await connection.execute(INSERT_EVENT, message.id, actor)
             await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 
-        async def store() -> None:
-            await self._pool.with_lock_retry(write)
+        def report(_: None) -> None:
             self._notifications.report_committed([notification])
 
         async with self._notifications.limit.reserved(message.organization_id):
-            await self._pool.run_to_completion(store(), f"receipt of message {message.id}")
+            await self._pool.write(write, f"receipt of message {message.id}", report)
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
@@ -271,15 +268,18 @@ class Messages:
         The message keeps its uploaded files, whatever `attachments` holds. Raise ReferenceMissing for
         `contact`.
         """
+
+        async def write(connection: Connection) -> None:
+            columns = dict(changes)
+            if "attachments" in changes:
+                stored = attachments_of(await connection.fetchval(LOCK_ATTACHMENTS, message_id))
+                uploaded = tuple(item for item in stored if item.id is not None)
+                columns["attachments"] = uploaded + tuple(changes["attachments"])
+            await connection.execute(sql, message_id, now, actor, *columns.values())
+
         if changes:
             sql = assign(UPDATE, changes, CHANGEABLE, after=3)
-            async with self._pool.transaction() as connection:
-                if "attachments" in changes:
-                    stored = attachments_of(await connection.fetchval(LOCK_ATTACHMENTS, message_id))
-                    uploaded = tuple(item for item in stored if item.id is not None)
-                    changes = {**changes, "attachments": uploaded + tuple(changes["attachments"])}
-                await connection.execute(sql, message_id, now, actor, *changes.values())
-            self._announce()
+            await self._pool.write(write, f"update of message {message_id}")
         return await self.get(message_id)
 
     async def update_queued(
@@ -289,9 +289,8 @@ class Messages:
 
         A message that is no longer queued keeps its status. For a deleted one, return `status`.
         """
-        stored = await self._pool.fetchval(UPDATE_QUEUED, message_id, status, now, actor)
-        self._announce()
-        return status if stored is None else MessageStatus(stored)
+        stored = await self._pool.change(UPDATE_QUEUED, message_id, status, now, actor)
+        return MessageStatus(stored[0]["status"]) if stored else status
 
     async def requeue(self, message_id: UUID) -> None:
         """Set a failed message back to queued, because it is sent again."""

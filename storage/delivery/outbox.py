@@ -18,12 +18,11 @@ from storage.encryption import (
     value_of_webhook_secret,
 )
 from storage.errors import SecretUnreadable
-from storage.events.model import Announce
 from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.rows import from_row
 from storage.postgres.shared_reads import SharedReads
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
@@ -271,16 +270,10 @@ class OutboxSize:
 
 
 class Outbox:
-    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once.
+    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once."""
 
-    `announce` is called after each commit that may have written events.
-    """
-
-    def __init__(
-        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, announce: Announce = lambda: None
-    ) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
-        self._announce = announce
         self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
         self.stored = asyncio.Event()
@@ -318,9 +311,7 @@ class Outbox:
 
         Return the event webhook if it has failed for too long, so that this attempt has switched it off.
         """
-        disabled = await fetch_one(
-            self._pool,
-            DisabledWebhook,
+        rows = await self._pool.change(
             UPDATE_AFTER_ATTEMPT,
             delivery.id,
             delivery.attempts,
@@ -333,9 +324,7 @@ class Outbox:
             now,
             now - DISABLE_AFTER,
         )
-        if attempt.failed_at is not None or disabled is not None:
-            self._announce()
-        return disabled
+        return from_row(DisabledWebhook, rows[0]) if rows else None
 
     async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:
         """Store a delivery without an event, due now; None if no active webhook has this id."""

@@ -10,7 +10,7 @@ from storage.delivery.receipts import insert_receipt
 from storage.errors import TraceFull
 from storage.history.trace_model import NewSpan
 from storage.model import Receipt
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Connection, Pool
 
 MAX_SPANS_PER_TRACE = 100_000
@@ -119,10 +119,10 @@ GET_ORGANIZATION = "SELECT organization_id FROM trace WHERE id = $1"
 class SpanInserts:
     """Writes spans, their metadata and content, and the number of spans of each trace."""
 
-    def __init__(self, pool: Pool, pace: SharedPace | None, max_spans: int) -> None:
+    def __init__(self, pool: Pool, max_spans: int) -> None:
         self._pool = pool
         self._max_spans = max_spans
-        self._shared = GroupCommit("spans", self._insert_shared, pace=pace, max_items=MAX_SHARED_ITEMS)
+        self._shared = GroupCommit("spans", self._insert_shared, max_items=MAX_SHARED_ITEMS)
 
     async def close(self) -> None:
         await self._shared.close()

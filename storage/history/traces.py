@@ -16,7 +16,6 @@ from storage.history.span_usage import usage_of
 from storage.history.trace_model import NewSpan, Span, SpanSummary, Trace
 from storage.history.waterfalls import SpanColumns, read_columns
 from storage.model import Receipt
-from storage.postgres.group_commit import SharedPace
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page
 from storage.postgres.pool import Pool
@@ -230,12 +229,10 @@ class TraceOwner:
 class Traces:
     """The tables `trace`, `span`, `span_metadata` and `trace_size`."""
 
-    def __init__(
-        self, pool: Pool, pace: SharedPace | None = None, max_spans: int = MAX_SPANS_PER_TRACE
-    ) -> None:
+    def __init__(self, pool: Pool, max_spans: int = MAX_SPANS_PER_TRACE) -> None:
         self._pool = pool
         self.max_spans = max_spans
-        self._inserts = SpanInserts(pool, pace, max_spans)
+        self._inserts = SpanInserts(pool, max_spans)
         self.get = SharedReads(
             "traces", pool, GET, partial(from_row, Trace), texts=("error",), documents=("metadata",)
         )

@@ -10,7 +10,7 @@ from uuid import UUID
 from storage.delivery.receipts import receipt_columns
 from storage.history.usage_sums import DAY, divide
 from storage.model import Receipt
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -132,9 +132,9 @@ _Item = tuple[UsageRecord, Receipt | None, Decimal | None]  # the last is the ag
 class Usage:
     """The table `usage_record`."""
 
-    def __init__(self, pool: Pool, pace: SharedPace | None = None) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._records = GroupCommit("usage", self._insert_many, pace=pace)
+        self._records = GroupCommit("usage", self._insert_many)
 
     async def close(self) -> None:
         await self._records.close()

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.events.model import BY_SERVICE, Announce
+from storage.events.model import BY_SERVICE
 from storage.model import Organization
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_all, from_row
 from storage.postgres.shared_reads import SharedReads
 
 GET = "SELECT * FROM organization WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
@@ -45,14 +45,10 @@ CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day", "unpriced", "p
 
 
 class Organizations:
-    """The table `organization`; `Accounts` inserts the rows, each with its first owner.
+    """The table `organization`; `Accounts` inserts the rows, each with its first owner."""
 
-    `announce` is called after each commit that may have written events.
-    """
-
-    def __init__(self, pool: Pool, announce: Announce = lambda: None) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._announce = announce
         self.get = SharedReads("organizations", pool, GET, partial(from_row, Organization))
 
     async def list_by_name(self, name: str) -> list[Organization]:
@@ -71,10 +67,8 @@ class Organizations:
         if not changes:
             return await self.get(organization_id)
         sql = assign(UPDATE, changes, CHANGEABLE, after=3)
-        parameters = (organization_id, now, actor, *changes.values())
-        changed = await fetch_one(self._pool, Organization, sql, *parameters)
-        self._announce()
-        return changed
+        rows = await self._pool.change(sql, organization_id, now, actor, *changes.values())
+        return from_row(Organization, rows[0]) if rows else None
 
     async def list_paused(self) -> list[UUID]:
         return [row["id"] for row in await self._pool.fetch(LIST_PAUSED)]

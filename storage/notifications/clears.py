@@ -62,7 +62,7 @@ async def clear_together(pool: Pool, items: list[ClearItem]) -> tuple[list[bool 
 
     A result is False if the agent has no such notification, None if another transaction holds its row.
     """
-    rows = await pool.fetch(CLEAR, *zip(*items, strict=True))
+    rows = await pool.change(CLEAR, *zip(*items, strict=True))
     agent_ids = {row["agent_id"] for row in rows if row["priority"] == Priority.HIGH}
     results = {(row["agent_id"], row["id"]): True if row["priority"] else None for row in rows}
     return [results.get((agent_id, id_), False) for agent_id, id_, _, _ in items], list(agent_ids)

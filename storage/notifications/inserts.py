@@ -13,7 +13,7 @@ from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
 from storage.events.model import BY_SERVICE
 from storage.model import Priority, Receipt, Source
 from storage.notifications.activation import activation
-from storage.postgres.pool import Connection, Pool
+from storage.postgres.pool import Connection, Fetch, Pool
 
 # One statement for many notifications, so that they share a commit: it looks up their agents, decides about
 # each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
@@ -144,14 +144,12 @@ async def organization_of(pool: Pool, item: InsertItem) -> UUID | None:
     return organization_id
 
 
-async def insert_together(
-    database: "Pool | Connection", items: list[InsertItem]
-) -> list[StorageError | None]:
+async def insert_together(fetch: Fetch, items: list[InsertItem]) -> list[StorageError | None]:
     """Insert the notifications and return for each the reason why it was refused, None if it was stored.
 
     RowLocked stands for an agent whose state another transaction holds.
     """
-    rows = await database.fetch(INSERT, *_parameters(items))
+    rows = await fetch(INSERT, *_parameters(items))
     return [_refusal(item, row) for item, row in zip(items, rows, strict=True)]
 
 
@@ -161,7 +159,7 @@ async def insert_after_lock(connection: Connection, items: list[InsertItem]) -> 
     The transaction's lock timeout limits the wait. Raise RowLocked if the row is not free by then.
     """
     await lock_state(connection, items[0].new.agent_id)
-    return await insert_together(connection, items)
+    return await insert_together(connection.fetch, items)
 
 
 async def lock_state(connection: Connection, agent_id: UUID) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.errors import ConstraintError, RowLocked, StorageError
-from storage.events.model import BY_SERVICE, Announce
+from storage.events.model import BY_SERVICE
 from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.bulk_clears import (
     LIST_STATES,
@@ -34,11 +34,11 @@ from storage.notifications.inserts import (
 )
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_rows
 from storage.postgres.paging import Chunk, Page
-from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
+from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, require_changeable
 from storage.postgres.rows import fetch_all, from_row
 from storage.postgres.shared_reads import SharedReads
@@ -111,8 +111,7 @@ class Notifications:
 
     `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
     cancelled. If given, `on_clear` is called when notifications were cleared, deleted or postponed. `sleep`
-    waits between two attempts to clear a locked notification; `pace` is that of shared reads and clears.
-    `announce` is called after each commit that wrote events.
+    waits between two attempts to clear a locked notification.
     """
 
     def __init__(
@@ -123,11 +122,8 @@ class Notifications:
         limits: OrganizationLimits | None = None,
         *,
         sleep: Sleep,
-        pace: SharedPace | None = None,
-        announce: Announce = lambda: None,
     ) -> None:
         self._pool = pool
-        self._announce = announce
         self.limit = (limits or OrganizationLimits(pool)).waiting_notifications
         self._sleep = sleep
         self._on_commit = on_commit
@@ -135,8 +131,8 @@ class Notifications:
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._inserts = GroupCommit("notifications", self._insert_many)
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
-        self._clears = GroupCommit("clears", self._clear_each, pace=pace)
-        self._queues = Queues(pool, pace)
+        self._clears = GroupCommit("clears", self._clear_each)
+        self._queues = Queues(pool)
         self.get = SharedReads(
             "notifications",
             pool,
@@ -180,13 +176,12 @@ class Notifications:
         Raise the errors of `insert`, and RowLocked unless the transaction holds the agent's state: see
         `inserts.lock_state`.
         """
-        [refusal] = await insert_together(connection, [InsertItem(notification, allowed, actor=actor)])
+        [refusal] = await insert_together(connection.fetch, [InsertItem(notification, allowed, actor=actor)])
         if refusal is not None:
             raise refusal
 
     def report_committed(self, committed: Iterable[NewNotification]) -> None:
         """Count committed notifications and call `on_commit` for the agents that got a high one."""
-        self._announce()
         agent_ids: dict[UUID, None] = {}
         for new in committed:
             self.created[new.source] += 1
@@ -219,9 +214,22 @@ class Notifications:
         Raise ValueError for a column that must not be changed.
         """
         require_changeable(changes, CHANGEABLE)
-        return await self._pool.run_to_completion(
-            self._update(notification_id, changes, now, actor), f"update of notification {notification_id}"
+
+        def report(written: tuple[Notification, Notification] | None) -> None:
+            if written is None or written[0].activated_at == written[1].activated_at:
+                return
+            before, after = written
+            if before.activated_at is not None:
+                self._on_clear([after.agent_id])  # it may no longer be due
+            if after.activated_at is not None:
+                self._on_commit([after.agent_id])
+
+        written = await self._pool.write(
+            lambda connection: update_locked(connection, notification_id, changes, now, actor),
+            f"update of notification {notification_id}",
+            report,
         )
+        return None if written is None else written[1]
 
     async def clear(
         self, agent_id: UUID, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE
@@ -246,9 +254,12 @@ class Notifications:
 
         Return the number of cleared ones.
         """
-        return await self._pool.run_to_completion(
-            self._clear_many(agent_id, ids, now, actor), f"clearing of notifications of agent {agent_id}"
+        cleared, _ = await self._pool.write(
+            lambda connection: clear_many(connection, agent_id, ids, now, actor),
+            f"clearing of notifications of agent {agent_id}",
+            lambda counts: self._on_clear([agent_id]) if counts[1] else None,
         )
+        return cleared
 
     async def clear_active(
         self, agent_ids: Sequence[UUID], limit: int, now: datetime, *, actor: str = BY_SERVICE
@@ -257,8 +268,10 @@ class Notifications:
 
         Return those that this call has cleared. The chunk is cut if there may be more.
         """
-        return await self._pool.run_to_completion(
-            self._clear_active(agent_ids, limit, now, actor), f"clearing for {len(agent_ids)} agents"
+        return await self._pool.write(
+            lambda connection: clear_active(connection, agent_ids, limit, now, actor),
+            f"clearing for {len(agent_ids)} agents",
+            lambda cleared: self._on_clear(list({each.agent_id for each in cleared})),
         )
 
     async def unclear(
@@ -268,8 +281,10 @@ class Notifications:
 
         Return them. The caller reserves room for them within the limit.
         """
-        return await self._pool.run_to_completion(
-            self._unclear(ids, allowed, now, actor), f"un-clearing of {len(ids)} notifications"
+        return await self._pool.write(
+            lambda connection: unclear(connection, ids, allowed, now, actor),
+            f"un-clearing of {len(ids)} notifications",
+            lambda uncleared: self._on_commit(list({each.agent_id for each in uncleared})),
         )
 
     async def list_states(self, ids: Sequence[UUID]) -> list[NotificationState]:
@@ -283,12 +298,20 @@ class Notifications:
 
     async def delete(self, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         """Delete the notification; return False if there is no such notification."""
-        return await self._pool.run_to_completion(
-            self._delete(notification_id, now, actor), f"deletion of notification {notification_id}"
+
+        def report(deleted: Record | None) -> None:
+            if deleted is not None and deleted["activated_at"] is not None:
+                self._on_clear([deleted["agent_id"]])
+
+        deleted = await self._pool.write(
+            lambda connection: connection.fetchrow(DELETE, notification_id, now, actor),
+            f"deletion of notification {notification_id}",
+            report,
         )
+        return deleted is not None
 
     async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
-        refusals = await insert_together(self._pool, items)
+        refusals = await insert_together(self._pool.change, items)
         self._report_inserted(items, refusals)
         return refusals
 
@@ -299,9 +322,9 @@ class Notifications:
         while groups:
             group = groups.popleft()
             try:
-                async with self._pool.transaction() as connection:
-                    await connection.execute(LIMIT_WAIT)
-                    results = await insert_after_lock(connection, group)
+                results = await self._pool.write(
+                    partial(insert_after_lock, items=group), f"notifications of agent {group[0].new.agent_id}"
+                )
             except (ConstraintError, RowLocked) as error:
                 if isinstance(error, ConstraintError) and len(group) > 1:
                     groups.extend([item] for item in group)  # one of them violates the constraint: find it
@@ -317,67 +340,11 @@ class Notifications:
             item.new for item, refusal in zip(items, refusals, strict=True) if refusal is None
         )
 
-    async def _update(
-        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, actor: str
-    ) -> Notification | None:
-        written = await self._pool.with_lock_retry(
-            lambda connection: update_locked(connection, notification_id, changes, now, actor)
-        )
-        if written is None:
-            return None
-        self._announce()
-        before, after = written
-        if after.activated_at != before.activated_at:
-            if before.activated_at is not None:
-                self._on_clear([after.agent_id])  # it may no longer be due
-            if after.activated_at is not None:
-                self._on_commit([after.agent_id])
-        return after
-
     async def _clear_each(self, items: list[ClearItem]) -> list[bool | None]:
         results, agent_ids = await clear_together(self._pool, items)
-        self._announce()
         if agent_ids:
             self._on_clear(agent_ids)
         return results
-
-    async def _clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime, actor: str) -> int:
-        cleared, high = await self._pool.with_lock_retry(
-            lambda connection: clear_many(connection, agent_id, ids, now, actor)
-        )
-        self._announce()
-        if high:
-            self._on_clear([agent_id])
-        return cleared
-
-    async def _clear_active(
-        self, agent_ids: Sequence[UUID], limit: int, now: datetime, actor: str
-    ) -> Chunk[ClearedNotification]:
-        cleared = await self._pool.with_lock_retry(
-            lambda connection: clear_active(connection, agent_ids, limit, now, actor)
-        )
-        self._announce()
-        self._on_clear(list({each.agent_id for each in cleared}))
-        return cleared
-
-    async def _unclear(
-        self, ids: Sequence[UUID], allowed: Sequence[UUID], now: datetime, actor: str
-    ) -> list[ClearedNotification]:
-        uncleared = await self._pool.with_lock_retry(
-            lambda connection: unclear(connection, ids, allowed, now, actor)
-        )
-        self._announce()
-        self._on_commit(list({each.agent_id for each in uncleared}))
-        return uncleared
-
-    async def _delete(self, notification_id: UUID, now: datetime, actor: str) -> bool:
-        row = await self._pool.with_lock_retry(
-            lambda connection: connection.fetchrow(DELETE, notification_id, now, actor)
-        )
-        self._announce()
-        if row is not None and row["activated_at"] is not None:
-            self._on_clear([row["agent_id"]])
-        return row is not None
 
 
 def _conditions(filters: NotificationFilters, page: Page) -> PageConditions:

@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from storage.model import Notification
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.paging import ROW_BYTES, Chunk
 from storage.postgres.pool import Pool
 from storage.postgres.query import fill_in
@@ -51,12 +51,10 @@ QueueItem = tuple[UUID, int, datetime, int, int]
 class Queues:
     """Reads queues from the table `notification`, short ones together and long ones one at a time."""
 
-    def __init__(self, pool: Pool, pace: SharedPace | None) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._all = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS), pace=pace)
-        self._uncleared = GroupCommit(
-            "uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS), pace=pace
-        )
+        self._all = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS))
+        self._uncleared = GroupCommit("uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS))
         self._long = GroupCommit("long queues", self._list_long, max_items=1)
 
     async def close(self) -> None:

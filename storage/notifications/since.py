@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from storage.model import Priority, Source
-from storage.postgres.group_commit import GroupCommit, SharedPace
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -46,9 +46,9 @@ class RecentNotification:
 class RecentNotifications:
     """The table `notification`, as a run reads it between turns."""
 
-    def __init__(self, pool: Pool, pace: SharedPace | None = None) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = GroupCommit("recent notifications", self._list_each, pace=pace)
+        self._reads = GroupCommit("recent notifications", self._list_each)
 
     async def close(self) -> None:
         await self._reads.close()

@@ -8,9 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from random import uniform
-from select import POLLIN, poll
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -28,7 +26,6 @@ from storage.errors import (
     RowLocked,
 )
 from storage.postgres.advisory_locks import LEADER, MEMBER
-from storage.postgres.array_types import tell_arrays_by_type
 from storage.postgres.constraints import constraint_error
 from storage.postgres.failure_reasons import CLOSED, failure_reason
 from storage.postgres.json_values import from_json, to_json
@@ -41,7 +38,8 @@ Opened = TypeVar("Opened")
 # The origin switches off the triggers for other programs; it is set at connect because a later SET would not
 # survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
 # memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table. A
-# float that is written as text must be the one that is stored, hence its digits.
+# float that is written as text must be the one that is stored, hence its digits. A statement whose connection
+# was dropped must end soon, hence the check.
 SERVER_SETTINGS = {
     "hostsvc.origin": "service",
     "application_name": "hostsvc",
@@ -49,9 +47,9 @@ SERVER_SETTINGS = {
     "jit": "off",
     "random_page_cost": "1.1",
     "extra_float_digits": "1",
+    "client_connection_check_interval": "500ms",
 }
 
-AGE_JITTER = 0.2  # so that connections opened together are not replaced together
 WRITABLE = (
     SessionAttribute.read_write
 )  # refuses a standby, and a server whose administrator has forbidden writes
@@ -233,33 +231,6 @@ class Epoch:
     leader_id: UUID
 
 
-class PooledConnection(asyncpg.Connection):
-    """A connection that is replaced when the loop's time reaches `renew_at`."""
-
-    __slots__ = ("_input", "renew_at")
-
-    renew_at: float
-    _input: poll
-
-    def watch_input(self) -> None:
-        """Make `has_unread_input` available."""
-        self._input = poll()
-        transport = cast(Any, self)._transport  # there is no public way to it
-        self._input.register(transport.get_extra_info("socket").fileno(), POLLIN)
-
-    def has_unread_input(self) -> bool:
-        """Return whether the server has sent something that the event loop has not read yet.
-
-        To an idle connection it sends nothing but the news that it closes it.
-        """
-        return bool(self._input.poll(0))
-
-
-def is_ready(connection: Connection) -> bool:
-    """Return whether an idle connection of a pool is open, and the server is not closing it."""
-    return not is_dead(connection) and not cast(PooledConnection, connection).has_unread_input()
-
-
 async def keep_session(_: Any) -> None:
     """Replace asyncpg's reset between two users of a connection.
 
@@ -279,14 +250,8 @@ LEADER_EXISTS = """
 """
 
 
-async def prepare(
-    connection: Any, *, epoch: Epoch | None, leads: Callable[[], bool], max_seconds: float
-) -> None:
-    """Make a new connection of a pool ready: its age, its values, and the fence of its instance's epoch."""
-    life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
-    connection.renew_at = asyncio.get_running_loop().time() + life_seconds
-    connection.watch_input()
-    tell_arrays_by_type()
+async def prepare(connection: Any, *, epoch: Epoch | None, leads: Callable[[], bool]) -> None:
+    """Make a new connection of a pool ready: its JSON values, and the fence of its instance's epoch."""
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )

@@ -2,69 +2,22 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
-from storage.postgres.leadership import Sleep
-
-PAUSE_SECONDS = 0.004
-CALLERS_AT_ONCE = 4  # in an iteration of the event loop
-SPREAD_SECONDS = 0.05  # after which the other callers of a group go on all at once
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class SharedPace:
-    """The pace of the group commits that runs wait for. It leaves the processors to requests of clients.
-
-    After a flush of several items there is a pause, which lets the next group grow: in a larger group each
-    item costs less. A lone caller does not notice.
-
-    The callers of a group go on a few at a time, so that requests are served in between: each run takes up to
-    a millisecond until it waits again. The next flush begins after them, because what they add belongs in it.
-    While `gives_way` is false, they go on all at once: then requests come in larger groups, too, and the
-    service can do more. So do those that would wait for longer than `SPREAD_SECONDS`.
-    """
-
-    def __init__(self, sleep: Sleep) -> None:
-        self.gives_way = True
-        self._sleep = sleep
-        self._answering = asyncio.Lock()
-
-    async def pause(self) -> None:
-        """Let the next group grow."""
-        await self._sleep(PAUSE_SECONDS)
-
-    async def wait_for_callers(self) -> None:
-        """Wait until the callers of the flushes before have gone on."""
-        async with self._answering:
-            pass
-
-    async def answer(self, answered: Sequence[tuple[asyncio.Future[Result], Result]]) -> None:
-        """Answer the callers, in general a few in each iteration of the loop."""
-        if not self.gives_way or len(answered) <= CALLERS_AT_ONCE:
-            _answer(answered)
-            return
-        now = asyncio.get_running_loop().time
-        latest, first = now() + SPREAD_SECONDS, 0
-        async with self._answering:
-            while self.gives_way and now() < latest and first < len(answered):
-                _answer(answered[first : first + CALLERS_AT_ONCE])
-                first += CALLERS_AT_ONCE
-                await self._sleep(0)
-            _answer(answered[first:])
-
-
 class GroupCommit(Generic[Item, Result]):
     """Passes concurrent items to one call of `flush`, and answers each caller after it.
 
-    One flush is in flight at a time and the order is kept; a lone item does not wait, unless callers of
-    other groups of the same pace are about to go on. With a pace, a flush of several items is followed by a
-    pause, unless the group was full. `flush` returns its results in the order of its items. If several items
-    fail by a constraint or a lock, it is called again with each item alone. If it gets no answer in time, the
-    items that wait for it fail, too: each would wait as long.
+    One flush is in flight at a time and the order is kept; a lone item does not wait. `flush` returns its
+    results in the order of its items. If several items fail by a constraint or a lock, it is called again
+    with each item alone. If it gets no answer in time, the items that wait for it fail, too: each would wait
+    as long.
     """
 
     def __init__(
@@ -72,13 +25,11 @@ class GroupCommit(Generic[Item, Result]):
         name: str,
         flush: Callable[[list[Item]], Awaitable[list[Result]]],
         *,
-        pace: SharedPace | None = None,
         max_items: int = 500,
         max_pending: int = 10_000,
     ) -> None:
         self._name = name
         self._flush = flush
-        self._pace = pace
         self._max_items = max_items
         self._max_pending = max_pending
         self._pending: deque[tuple[Item, asyncio.Future[Result]]] = deque()
@@ -116,13 +67,9 @@ class GroupCommit(Generic[Item, Result]):
         group: list[tuple[Item, asyncio.Future[Result]]] = []
         try:
             while self._pending:
-                if self._pace is not None:
-                    await self._pace.wait_for_callers()
                 group = [self._pending.popleft() for _ in range(min(self._max_items, len(self._pending)))]
                 if not await self._flush_group(group):
                     self._refuse_pending()
-                if self._pace is not None and 1 < len(group) < self._max_items:
-                    await self._pace.pause()
         finally:
             # There is no await between the last check of `_pending` and this line, so an item that is added
             # later starts the next worker.
@@ -139,7 +86,7 @@ class GroupCommit(Generic[Item, Result]):
         """Flush and answer the group. Return False if the database did not answer."""
         try:
             results = await self._flush([item for item, _ in group])
-            answered = [(answer, result) for (_, answer), result in zip(group, results, strict=True)]
+            answered = list(zip((answer for _, answer in group), results, strict=True))
         except (ConstraintError, RowLocked) as error:
             if len(group) == 1:
                 _fail(group, error)
@@ -151,17 +98,10 @@ class GroupCommit(Generic[Item, Result]):
         except Exception as error:  # the outermost edge of the flush: the callers get the error
             _fail(group, error)
         else:
-            if self._pace is None:
-                _answer(answered)
-            else:
-                await self._pace.answer(answered)
+            for answer, result in answered:
+                if not answer.done():
+                    answer.set_result(result)
         return True
-
-
-def _answer(answered: Sequence[tuple[asyncio.Future[Result], Result]]) -> None:
-    for answer, result in answered:
-        if not answer.done():
-            answer.set_result(result)
 
 
 def _fail(group: list[tuple[Item, asyncio.Future[Result]]], error: Exception) -> None:

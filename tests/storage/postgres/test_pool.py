@@ -19,7 +19,14 @@ from storage.errors import (
 from storage.ids import new_id
 from storage.postgres.advisory_locks import LEADER
 from storage.postgres.connections import Epoch, connect
-from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, open_pool
+from storage.postgres.pool import (
+    CLOSE_TIMEOUT_SECONDS,
+    Connection,
+    DatabaseSettings,
+    Pool,
+    PoolSize,
+    open_pool,
+)
 from tests.storage.factories import NOW
 from tests.storage.postgres.proxies.dying_server import dying_server
 
@@ -123,36 +130,89 @@ async def test_cancelled_transaction_is_rolled_back_and_returns_its_connection(
         assert await pool.fetchval(COUNT_ORGANIZATIONS) == 0
 
 
-async def test_run_to_completion_commits_despite_cancelled_caller(pool: Pool) -> None:
-    under_way, go_on, reported = asyncio.Event(), asyncio.Event(), asyncio.Event()
+async def test_write_completes_and_reports_despite_cancelled_caller(pool: Pool) -> None:
+    under_way, go_on, announced = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    reports: list[str] = []
+    pool.on_write = announced.set
 
-    async def write() -> None:
-        async with pool.transaction() as connection:
-            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
-            under_way.set()
-            await go_on.wait()
-        reported.set()
+    async def work(connection: Connection) -> str:
+        await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+        under_way.set()
+        await go_on.wait()
+        return "done"
 
-    caller = asyncio.create_task(pool.run_to_completion(write(), "write"))
+    caller = asyncio.create_task(pool.write(work, "write", reports.append))
     await under_way.wait()
     caller.cancel()
     await asyncio.wait({caller})
+    assert not reports, "reported before the commit"
     go_on.set()
-    await reported.wait()
+    await announced.wait()
     assert caller.cancelled()
+    assert reports == ["done"]
     assert await pool.fetchval(COUNT_ORGANIZATIONS) == 1
+
+
+async def test_failed_write_is_rolled_back_and_announces_nothing(pool: Pool) -> None:
+    announced: list[None] = []
+    pool.on_write = lambda: announced.append(None)
+
+    async def work(connection: Connection) -> None:
+        await connection.execute(INSERT_USER, new_id(), "ada@example.org", NOW)
+        await connection.execute(INSERT_USER, new_id(), "ADA@example.org", NOW)
+
+    with pytest.raises(NotUnique):
+        await pool.write(work, "write", announced.append)
+    assert not announced
+    assert await pool.fetchval("SELECT count(*) FROM user_account") == 0
+
+
+async def test_write_waits_for_a_locked_row(pool: Pool) -> None:
+    locked, attempts = asyncio.Event(), 0
+
+    async def work(connection: Connection) -> int:
+        nonlocal attempts
+        attempts += 1
+        await connection.execute("UPDATE instance SET epoch = epoch + 1")
+        return attempts
+
+    async def hold() -> None:
+        async with pool.transaction() as holder:
+            await holder.execute("UPDATE instance SET epoch = epoch")
+            locked.set()
+            await asyncio.sleep(0.2)
+
+    holding = asyncio.create_task(hold())
+    await locked.wait()
+    assert await pool.write(work, "write") == 2
+    await holding
+
+
+async def test_few_writes_wait_for_locked_rows_and_reads_go_on(database_url: str) -> None:
+    settings = DatabaseSettings(url=database_url, pool_size=4, acquire_timeout_seconds=1.0)
+    async with open_pool(settings, epoch=None) as pool, pool.transaction() as holder:
+        await holder.execute("UPDATE instance SET epoch = epoch")
+
+        async def work(connection: Connection) -> None:
+            await connection.execute("UPDATE instance SET epoch = epoch")
+
+        writes = [asyncio.create_task(pool.write(work, "write")) for _ in range(20)]
+        await asyncio.sleep(0.5)  # until all but one wait for their turn
+        async with asyncio.timeout(0.5):
+            assert await pool.fetchval("SELECT 1") == 1
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        assert {type(result) for result in results} == {RowLocked}
 
 
 async def test_closing_waits_for_a_write_without_its_caller(database_url: str) -> None:
     under_way = asyncio.Event()
 
-    async def write(pool: Pool) -> None:
-        async with pool.transaction() as connection:
-            under_way.set()
-            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+    async def work(connection: Connection) -> None:
+        under_way.set()
+        await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
 
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
-        caller = asyncio.create_task(pool.run_to_completion(write(pool), "write"))
+        caller = asyncio.create_task(pool.write(work, "write"))
         await under_way.wait()
         caller.cancel()
     assert await count_by_another_client(database_url) == 1
@@ -185,12 +245,6 @@ async def test_cancelled_waiter_does_not_take_a_turn(database_url: str) -> None:
         waiting[1].cancel()  # its turn has come, but it has not run yet
         assert await waiting[2] == 1
         assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
-
-
-async def test_run_to_completion_returns_results_and_raises_errors(pool: Pool) -> None:
-    assert await pool.run_to_completion(pool.fetchval("SELECT 7"), "read") == 7
-    with pytest.raises(NotUnique):
-        await pool.run_to_completion(_insert_two_accounts_with_one_address(pool), "write")
 
 
 async def _insert_two_accounts_with_one_address(pool: Pool) -> None:

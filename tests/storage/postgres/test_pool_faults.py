@@ -1,14 +1,13 @@
 """The pool while sessions are read-only, old or dead, and while statements get no answer."""
 
 import asyncio
-from contextlib import closing, suppress
+from contextlib import suppress
 
-import psycopg2
 import pytest
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer
 from storage.ids import new_id
-from storage.postgres.pool import DatabaseSettings, Pool, PoolSize, open_pool
+from storage.postgres.pool import Connection, DatabaseSettings, Pool, PoolSize, open_pool
 from tests.storage.factories import NOW
 from tests.storage.postgres.read_only import read_only_database
 from tests.storage.postgres.test_pool import (
@@ -17,17 +16,19 @@ from tests.storage.postgres.test_pool import (
     end_connections,
 )
 
-END_OTHERS_AND_WAIT = """
-    SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid()
-"""
+COUNT_SLEEPING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
+)
 READ_ONLY_SESSION = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 
 
 async def test_write_on_read_only_session_is_repeated_on_another(database_url: str) -> None:
+    async def work(connection: Connection) -> None:
+        await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+
     async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=None) as pool:
         await asyncio.gather(pool.execute(READ_ONLY_SESSION), pool.execute(READ_ONLY_SESSION))
-        await pool.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+        await pool.write(work, "write")
         assert await pool.fetchval("SHOW transaction_read_only") == "off"
     assert await count_by_another_client(database_url) == 1
 
@@ -59,51 +60,32 @@ async def test_pool_writes_again_when_database_is_no_longer_read_only(database_u
 
 
 async def test_old_connections_are_replaced_without_failing_requests(database_url: str) -> None:
-    settings = DatabaseSettings(url=database_url, pool_size=2, max_connection_seconds=0.05)
     read = "SELECT pg_backend_pid(), pg_sleep(0.001)"
-    async with open_pool(settings, epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=None) as pool:
         async with pool.transaction() as busy:
             kept, replaced = await busy.fetchval(read), await pool.fetchval(read)
-            await asyncio.sleep(0.06)  # until both are old
             reading = asyncio.gather(*(pool.fetchval(read) for _ in range(20)))
             await pool.renew_connections()
             assert (await reading)[-1] != replaced
             assert await busy.fetchval(read) == kept
-        assert pool.size().connections <= 3
-
-
-async def test_dead_connections_are_replaced(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
-        await pool.fetchval("SELECT 1")
-        await end_connections(database_url)
-        async with asyncio.timeout(5):
-            while pool.size().connections:  # noqa: ASYNC110 -- until the end has been read
-                await asyncio.sleep(0.01)
-        await pool.renew_connections()
-        assert await pool.fetchval("SELECT 1") == 1
-
-
-async def test_connections_that_the_server_is_closing_are_not_used(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=None) as pool:
-        await asyncio.gather(pool.fetchval("SELECT 1"), pool.fetchval("SELECT 1"))
-        with closing(psycopg2.connect(database_url)) as other, other.cursor() as cursor:
-            cursor.execute(END_OTHERS_AND_WAIT)  # blocks the event loop, so it reads nothing
-        await pool.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
-        assert await pool.fetchval("SELECT count(*) FROM organization") == 1
-
-
-async def test_young_connections_are_not_replaced(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
-        process = await pool.fetchval("SELECT pg_backend_pid()")
-        await pool.renew_connections()
-        assert await pool.fetchval("SELECT pg_backend_pid()") == process
+        assert pool.size().connections <= 2
 
 
 async def test_spare_connection_needs_no_turn(database_url: str) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
         async with pool.transaction(), pool.spare() as connection:
             assert await connection.fetchval("SELECT 1") == 1
-        assert pool.size() == PoolSize(connections=2, idle=2, waiting=0)
+        assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
+
+
+async def test_server_ends_a_statement_whose_connection_was_dropped(database_url: str) -> None:
+    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
+    async with open_pool(settings, epoch=None) as pool:
+        with pytest.raises(NoAnswer):
+            await pool.execute("SELECT pg_sleep(60)")
+        async with asyncio.timeout(10):
+            while await pool.fetchval(COUNT_SLEEPING):  # noqa: ASYNC110 -- the server tells nobody
+                await asyncio.sleep(0.05)
 
 
 async def test_transaction_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
