@@ -14,20 +14,12 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
-from supervisors.maintenance.agent_counter import AgentCounter
-from supervisors.maintenance.budget_renewal import BudgetRenewal
-from supervisors.maintenance.database_watch import DatabaseWatch
-from supervisors.maintenance.due_scan import DueScan
-from supervisors.maintenance.leadership_gate import LeadershipGate
+from supervisors.maintenance.database_watch import DatabaseWatch, WriteProbe
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.loop_lag import LoopLagProbe
-from supervisors.maintenance.pause_sync import PauseSync
-from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
-from supervisors.maintenance.retention_cleaner import RetentionCleaner
-from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
-from supervisors.maintenance.webhook_matcher import WebhookMatcher
-from supervisors.maintenance.webhook_sender import WebhookSender
-from supervisors.maintenance.write_probe import WriteProbe
+from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
+from supervisors.maintenance.scans import BudgetRenewal, DueScan, LeadershipGate, PauseSync
+from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
+from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 
 log = structlog.get_logger()
 

@@ -43,11 +43,10 @@ from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
-from supervisors.maintenance.database_watch import DatabaseWatch, Part
-from supervisors.maintenance.due_scan import DueScan
-from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
-from supervisors.maintenance.webhook_sender import open_webhook_sender
-from supervisors.maintenance.write_probe import WriteProbe
+from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
+from supervisors.maintenance.scans import DueScan
+from supervisors.maintenance.watches import StuckAgentWatch
+from supervisors.maintenance.webhooks import open_webhook_sender
 from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app

@@ -1,4 +1,4 @@
-"""The retention cleaner: it deletes expired rows in small batches, so that no other writer has to wait."""
+"""The cleaners: they delete expired rows in small batches, so that no other writer has to wait."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
@@ -9,9 +9,10 @@ from typing import Protocol
 from supervisors.clock import Clock
 from supervisors.settings import require_between
 
-BATCH = 1000
 CENTURY_DAYS = 36_525
 SPENDING_KEPT = timedelta(days=2)  # only today's sums are read, but the clock may be set back
+LIFETIME = timedelta(hours=24)
+BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +116,24 @@ class RetentionCleaner:
             total += deleted
             # Pause for as long as the batch took, so that half of the disk's time is left to others.
             await self._clock.sleep(self._clock.monotonic() - began_at)
+
+
+class Receipts(Protocol):
+    """The store of answers; see `storage.delivery.receipts.Receipts`."""
+
+    async def delete_expired(self, until: datetime, limit: int, /) -> int: ...
+
+
+class ReceiptCleaner:
+    """Deletes receipts older than `LIFETIME`."""
+
+    def __init__(self, receipts: Receipts, clock: Clock) -> None:
+        self._receipts = receipts
+        self._clock = clock
+
+    async def run_once(self) -> int:
+        """Delete the expired receipts in small batches; return how many."""
+        until, total = self._clock.now() - LIFETIME, 0
+        while (deleted := await self._receipts.delete_expired(until, BATCH)) > 0:
+            total += deleted
+        return total

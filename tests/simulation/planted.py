@@ -18,7 +18,7 @@ from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
-from supervisors.maintenance.budget_renewal import BudgetRenewal
+from supervisors.maintenance.scans import BudgetRenewal
 from supervisors.policy import debounce, decisions, record, transitions
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.memory_queue import MemoryNotifications

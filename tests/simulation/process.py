@@ -13,10 +13,8 @@ from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
 from supervisors.events.feed import EventFeed
-from supervisors.maintenance.budget_renewal import BudgetRenewal
-from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.pause_sync import PauseSync
+from supervisors.maintenance.scans import BudgetRenewal, DueScan, PauseSync
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire

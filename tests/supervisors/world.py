@@ -32,7 +32,7 @@ from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.port import Model
-from supervisors.maintenance.due_scan import DueScan
+from supervisors.maintenance.scans import DueScan
 from supervisors.outbound import Outbound
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings

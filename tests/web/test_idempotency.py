@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from aiohttp import FormData
 
-from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
+from supervisors.maintenance.retention_cleaner import ReceiptCleaner
 from tests.storage.factories import HOUR
 from tests.supervisors.held_clock import HeldClock
 from tests.web.conftest import Api, Service, StartService

@@ -24,7 +24,7 @@ from storage.postgres.pool import Pool
 from storage.storage import Storage
 from storage.toolbox.adapter_configs import AdapterConfig
 from supervisors.clock import SystemClock
-from supervisors.maintenance.receipt_cleaner import BATCH, LIFETIME, ReceiptCleaner
+from supervisors.maintenance.retention_cleaner import BATCH, LIFETIME, ReceiptCleaner
 from tests.storage.factories import (
     HOUR,
     NOW,

@@ -6,7 +6,7 @@ from storage.errors import DatabaseUnavailable
 from storage.model import Agent, AgentStatus, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
+from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.policy.explanations import (
     WHY_AGENT_PAUSED,
     WHY_BOTH_PAUSED,

@@ -22,8 +22,8 @@ from supervisors.engine.messages import (
 from supervisors.engine.run import ActiveRun, RunBudgetReached
 from supervisors.harness.spending import BudgetGuard
 from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
-from supervisors.maintenance.budget_renewal import BudgetRenewal
-from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
+from supervisors.maintenance.scans import BudgetRenewal
+from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.policy.phases import Phase
 from tests.storage.events.recorded import logged
 from tests.supervisors.world import World, open_world

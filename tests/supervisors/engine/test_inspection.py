@@ -6,8 +6,7 @@ from storage.model import AgentStatus
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, Signal, StopRequest
 from supervisors.engine.snapshot import SnapshotFilters, Spread
-from supervisors.maintenance.agent_counter import AgentCounter
-from supervisors.maintenance.loop_lag import LoopLagProbe
+from supervisors.maintenance.watches import AgentCounter, LoopLagProbe
 from supervisors.policy.phases import Phase
 from tests.supervisors.engine.situations import (
     asleep_before_a_reminder,

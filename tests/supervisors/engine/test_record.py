@@ -8,7 +8,7 @@ import pytest
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, Signal, StopRequest
-from supervisors.maintenance.budget_renewal import BudgetRenewal
+from supervisors.maintenance.scans import BudgetRenewal
 from supervisors.policy.explanations import WHY_ASLEEP
 from supervisors.policy.phases import Phase
 from tests.supervisors.engine.situations import (

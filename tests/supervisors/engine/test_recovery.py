@@ -6,7 +6,7 @@ from storage.errors import DatabaseUnavailable
 from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest
-from supervisors.maintenance.due_scan import IMMEDIATE_STARTS, STARTS_PER_SECOND
+from supervisors.maintenance.scans import IMMEDIATE_STARTS, STARTS_PER_SECOND
 from tests.storage.factories import new_span
 from tests.supervisors.world import World, open_world
 

@@ -11,7 +11,7 @@ from storage.model import Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunAnswer, RunRequest, Signal
 from supervisors.errors import MailboxFull
-from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
+from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.policy.phases import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world

@@ -19,9 +19,15 @@ from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
 from storage.retention import LATE_WRITES, Retention
 from supervisors.clock import SystemClock
-from supervisors.maintenance.retention_cleaner import RetentionCleaner, RetentionSettings
+from supervisors.maintenance.retention_cleaner import (
+    BATCH,
+    ReceiptCleaner,
+    RetentionCleaner,
+    RetentionSettings,
+)
 from tests.storage.events.log import write
 from tests.storage.factories import (
+    HOUR,
     NOW,
     SECOND,
     new_notification,
@@ -30,6 +36,7 @@ from tests.storage.factories import (
     template,
     usage_record,
 )
+from tests.supervisors.held_clock import HeldClock
 
 DAY = timedelta(days=1)
 RUN = """
@@ -335,3 +342,26 @@ async def test_zero_days_keep_everything(database: Database) -> None:
         "contents of spans": 0,
     }
     assert await database.count(*TABLES) == [1] * len(TABLES)
+
+
+class ExpiredReceipts:
+    """A store with this number of expired receipts."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.calls = 0
+
+    async def delete_expired(self, until: datetime, limit: int) -> int:
+        assert until == NOW - 24 * HOUR
+        deleted = min(self.number, limit)
+        self.number -= deleted
+        self.calls += 1
+        return deleted
+
+
+async def test_receipt_cleaner_deletes_all_expired_receipts_in_batches() -> None:
+    receipts = ExpiredReceipts(2 * BATCH + 1)
+
+    assert await ReceiptCleaner(receipts, HeldClock()).run_once() == 2 * BATCH + 1
+
+    assert (receipts.number, receipts.calls) == (0, 4)

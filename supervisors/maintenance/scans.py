@@ -1,17 +1,26 @@
-"""The due scan: it finds every agent that is due, or soon will be, and signals it. It changes nothing."""
+"""The scans: each finds agents that must act although no signal has told them, and signals them.
 
-from collections.abc import AsyncIterator, Sequence
+A paused agent has no `next_due_at`, so that no due scan returns to it during the pause. It has to be
+signalled when the pause ends. If a process dies before it has signalled all agents, the next process finds
+those that have something ahead of them but no `next_due_at`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from random import Random
 from uuid import UUID
 
 import structlog
 
 from supervisors.clock import Clock
+from supervisors.engine.broadcast import Teller, tell_agents_of, tell_pages
 from supervisors.engine.messages import Signal
+from supervisors.engine.pause_log import PauseLog
 from supervisors.engine.registry import Registry
 from supervisors.engine.timer_queue import HORIZON
-from supervisors.ports import StateStore
+from supervisors.policy.budgets import renewed_at
+from supervisors.ports import OrganizationStore, StateStore
 
 log = structlog.get_logger()
 
@@ -89,3 +98,67 @@ class DueScan:
             if len(active) < PAGE:
                 return
             last_active = active[-1]
+
+
+class LeadershipGate:
+    """Allows starts exactly while this instance leads; when it leads again, scans for what it missed."""
+
+    def __init__(self, leads: Callable[[], bool], registry: Registry, scan: DueScan) -> None:
+        self._leads = leads
+        self._registry = registry
+        self._scan = scan
+
+    async def run_once(self) -> None:
+        """Allow or forbid starts if the leadership has changed."""
+        leads = self._leads()
+        if leads != self._registry.may_start:
+            self._registry.allow_starts(leads)
+            if leads:
+                await self._scan.recover()
+
+
+class PauseSync:
+    """Compares the paused organizations with those it saw last, and signals the agents of changed ones."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        organizations: OrganizationStore,
+        registry: Teller,
+        clock: Clock,
+        pause_log: PauseLog,
+    ) -> None:
+        self._store = store
+        self._organizations = organizations
+        self._registry = registry
+        self._clock = clock
+        self._log = pause_log
+        self._seen: frozenset[UUID] | None = None  # None after a start
+
+    async def run_once(self) -> None:
+        """Signal the agents of each organization whose pause began or ended since the last call."""
+        told = self._log.paused
+        paused = frozenset(await self._organizations.list_paused())
+        if self._seen is None:
+            self._log.begin(paused)
+            # A pause from before the start needs no signal: its runs have died, and no agent starts in it.
+            await tell_pages(partial(self._store.list_without_due_time, self._clock.now()), self._registry)
+        else:
+            self._log.report_rest(paused, told)
+            for organization_id in paused ^ self._seen:
+                await tell_agents_of(organization_id, self._store, self._registry)
+        self._seen = paused  # only now, so that a failed signal is sent again by the next call
+
+
+class BudgetRenewal:
+    """Signals resting agents that are over their budgets, or within them, other than the event log says."""
+
+    def __init__(self, store: StateStore, registry: Teller, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+
+    async def run_once(self) -> None:
+        now = self._clock.now()
+        await tell_pages(partial(self._store.list_within_budget, now, renewed_at(now)), self._registry)
+        await tell_pages(partial(self._store.list_newly_over_budget, now), self._registry)

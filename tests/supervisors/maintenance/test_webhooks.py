@@ -1,8 +1,9 @@
-"""The webhook sender: deliveries from the outbox to real receivers, with a held clock."""
+"""Event webhooks: matching of events, and deliveries by their schedule."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -12,27 +13,194 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
+from storage.delivery import webhook_matching
 from storage.delivery.outbox import (
     NO_TEMPLATE,
+    Attempt,
     DeliveryFilters,
     DeliveryStatus,
     DueDelivery,
     Outbox,
     WebhookDelivery,
 )
+from storage.delivery.webhook_matching import Matched
+from storage.delivery.webhooks import Webhook
+from storage.ids import new_id
 from storage.model import Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
+from supervisors.events.feed import EventFeed
+from supervisors.maintenance import webhooks
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.webhook_sender import JITTER, SCHEDULE, WebhookSender
+from supervisors.maintenance.webhooks import (
+    JITTER,
+    MAX_CONCURRENT,
+    MAX_PER_ORGANIZATION,
+    MAX_PER_RECEIVER,
+    SCHEDULE,
+    WebhookMatcher,
+    WebhookSender,
+    attempt_after,
+    choose,
+)
+from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer
 from tests.receiver import Receiver, answering, hang, receiving
-from tests.storage.factories import MINUTE, agent, stored_organization, template, webhook
+from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, agent, stored_organization, template, webhook
 from tests.supervisors.held_clock import HeldClock
 
-SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
 PATIENCE_SECONDS = 10.0
+
+INSERT_EVENTS = """
+INSERT INTO event (at, type, organization_id) SELECT now(), 'run.ended', $1 FROM generate_series(1, $2)
+"""
+
+
+class Matching:
+    """A log with webhooks, and processes that match them."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    async def webhook(self, organization_id: UUID | None = None, **fields: Any) -> Webhook:
+        owner = organization_id or (await stored_organization(self.storage.pool)).id
+        stored = webhook(owner, **fields)
+        await self.storage.webhooks.insert(stored, "whsec_c2VjcmV0")
+        return stored
+
+    async def events(self, of: Webhook, number: int = 1) -> None:
+        """Write events of the webhook's organization."""
+        await self.storage.pool.execute(INSERT_EVENTS, of.organization_id, number)
+        self.storage.events.announce()
+
+    async def deliveries(self, of: Webhook, number: int) -> list[WebhookDelivery]:
+        """Wait until the webhook has so many deliveries, and return them."""
+        outbox = self.storage.outbox
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                outbox.stored.clear()
+                found = await outbox.list_page(
+                    DeliveryFilters((of.organization_id,), webhook_id=of.id), Page(max_bytes=10**9)
+                )
+                if len(found) >= number:
+                    assert len(found) == number
+                    return found
+                await outbox.stored.wait()
+
+    @asynccontextmanager
+    async def process(self, store: Any = None) -> AsyncIterator[WebhookMatcher]:
+        """Run a matcher and its feed, as a process does."""
+        clock = SystemClock()
+        feed = EventFeed(self.storage.events, clock)
+        matcher = WebhookMatcher(store or self.storage.webhook_matching, feed, clock)
+        async with AsyncExitStack() as stack:
+            for name, run_once in (("feed", feed.run_once), ("matcher", matcher.run_once)):
+                task = asyncio.create_task(repeat(name, run_once, 0, clock))
+                stack.push_async_callback(asyncio.wait, {task})
+                stack.callback(task.cancel)
+            yield matcher
+
+
+@pytest.fixture
+async def matching(pool: Pool) -> AsyncIterator[Matching]:
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    yield Matching(storage)
+    await storage.close()
+
+
+async def test_new_events_become_deliveries_of_each_webhook(matching: Matching) -> None:
+    first, second = await matching.webhook(), await matching.webhook(types=("run.started",))
+    async with matching.process():
+        for number in (1, 2):
+            await matching.events(first)
+            await matching.events(second)
+            await matching.deliveries(first, number)
+    await matching.deliveries(second, 0)
+
+
+async def test_webhook_created_later_gets_events(matching: Matching) -> None:
+    async with matching.process():
+        for _ in range(2):
+            hook = await matching.webhook()
+            await matching.events(hook)
+            await matching.deliveries(hook, 1)
+
+
+async def test_events_before_a_start_are_delivered_once(matching: Matching) -> None:
+    hook = await matching.webhook()
+    await matching.events(hook, 3)
+    async with matching.process():
+        await matching.deliveries(hook, 3)
+    await matching.events(hook, 2)
+    async with matching.process():
+        await matching.deliveries(hook, 5)
+        await matching.events(hook)
+        await matching.deliveries(hook, 6)
+
+
+async def test_many_events_are_delivered_in_pages(
+    matching: Matching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_matching, "MAX_EVENTS", 7)
+    monkeypatch.setattr(webhook_matching, "MAX_PENDING", 1000)
+    hook = await matching.webhook()
+    await matching.events(hook, 50)
+    async with matching.process():
+        events = [each.payload["data"]["id"] for each in await matching.deliveries(hook, 50)]
+    assert len(set(events)) == 50
+
+
+async def test_held_webhook_goes_on_when_deliveries_end(
+    matching: Matching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_matching, "MAX_EVENTS", 2)
+    monkeypatch.setattr(webhook_matching, "MAX_PENDING", 2)
+    monkeypatch.setattr(webhooks, "HELD_SECONDS", 0.05)
+    hook = await matching.webhook()
+    await matching.events(hook, 3)
+    async with matching.process():
+        await matching.deliveries(hook, 2)
+        outbox, now = matching.storage.outbox, SystemClock().now()
+        for due in await outbox.list_due(now, limit_per_receiver=10, limit=10):
+            await outbox.record(due, Attempt(delivered_at=now, status=204), now)
+        await matching.deliveries(hook, 3)
+
+
+class RecordingStore:
+    """A store with many organizations, whose first one always has more events."""
+
+    def __init__(self, busy: UUID, others: Collection[UUID]) -> None:
+        self.changed = asyncio.Event()
+        self.turns: list[UUID] = []
+        self.enough = asyncio.Event()
+        self._busy = busy
+        self._organization_ids = {busy, *others}
+
+    async def list_organizations(self) -> Collection[UUID]:
+        return self._organization_ids
+
+    async def match(self, organization_id: UUID, until: int, now: datetime) -> Matched:
+        self.turns.append(organization_id)
+        if {*self.turns} == self._organization_ids:
+            self.enough.set()
+        return Matched(stored=0, has_more=organization_id == self._busy, is_held=False)
+
+
+async def test_busy_organization_gets_one_turn_of_each_round(
+    matching: Matching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "MAX_ORGANIZATIONS", 3)
+    busy = new_id()
+    store = RecordingStore(busy, [new_id() for _ in range(8)])
+    async with matching.process(store), asyncio.timeout(PATIENCE_SECONDS):
+        await store.enough.wait()
+    first = store.turns[: store.turns.index(busy) + 10]
+    assert len(first) - first.count(busy) >= 8
+    assert store.turns.count(busy) <= len(store.turns) // 2
+
+
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
 
 MULTIPLY = """
 INSERT INTO webhook_delivery (
@@ -406,3 +574,92 @@ async def test_receiver_that_fails_for_five_days_gets_no_more(
     requests = len(receiver.requests)
     await send_due(sender)
     assert len(receiver.requests) == requests, "a webhook that is switched off was called"
+
+
+def answer(status: int, retry_after: timedelta | None = None) -> OutboundAnswer:
+    return OutboundAnswer(status, "text/html", b"<html>", retry_after)
+
+
+def pause(attempts: int, outcome: OutboundAnswer, stretch: float = 1) -> timedelta:
+    next_attempt_at = attempt_after(outcome, attempts, NOW, stretch).next_attempt_at
+    assert next_attempt_at is not None, "the delivery was given up"
+    return next_attempt_at - NOW
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_successful_status_delivers(status: int) -> None:
+    assert attempt_after(answer(status), 10, NOW, 1) == Attempt(delivered_at=NOW, status=status)
+
+
+def test_pauses_grow_from_seconds_to_a_day() -> None:
+    hours = [2, 5, 10, 14, 20, 24]
+    expected = [5 * SECOND, 5 * MINUTE, 30 * MINUTE, *(number * HOUR for number in hours)]
+    assert [pause(attempts, answer(500)) for attempts in range(1, 10)] == expected
+
+
+def test_delivery_is_given_up_after_the_tenth_attempt() -> None:
+    assert attempt_after(answer(503), 10, NOW, 1) == Attempt(
+        failed_at=NOW, status=503, error="The receiver answered 503."
+    )
+    assert attempt_after(NoAnswer("Too slow."), 10, NOW, 1) == Attempt(failed_at=NOW, error="Too slow.")
+
+
+def test_redirect_is_a_failed_attempt() -> None:
+    attempt = attempt_after(answer(302), 1, NOW, 1)
+    assert attempt.error == "The receiver answered 302; redirects are not followed."
+    assert attempt.next_attempt_at == NOW + 5 * SECOND
+
+
+def test_gone_receiver_and_refused_address_are_given_up_at_once() -> None:
+    assert attempt_after(answer(410), 1, NOW, 1).failed_at == NOW
+    assert attempt_after(AddressRefused("It is private."), 1, NOW, 1) == Attempt(
+        failed_at=NOW, error="It is private."
+    )
+
+
+def test_unreachable_receiver_is_tried_again() -> None:
+    attempt = attempt_after(NotConnected("Connection refused."), 1, NOW, 1)
+    assert attempt == Attempt(next_attempt_at=NOW + 5 * SECOND, error="Connection refused.")
+
+
+def test_retry_after_lengthens_the_pause_up_to_a_day() -> None:
+    assert pause(1, answer(429, 2 * MINUTE)) == 2 * MINUTE
+    assert pause(2, answer(429, 2 * MINUTE)) == 5 * MINUTE
+    assert pause(1, answer(503, 1000 * HOUR)) == 24 * HOUR
+
+
+def test_stretch_lengthens_the_pause() -> None:
+    assert pause(1, answer(500), stretch=1.1) == 5.5 * SECOND
+
+
+def due(organization_id: UUID, url: str = "https://a.example", seconds: float = 0) -> DueDelivery:
+    at = NOW + timedelta(seconds=seconds)
+    return DueDelivery(new_id(), organization_id, url, b"{}", 0, at, secrets=("",))
+
+
+def test_crowded_receiver_leaves_room_for_others() -> None:
+    crowded, other = new_id(), new_id()
+    waiting = [due(crowded, seconds=number) for number in range(2 * MAX_PER_RECEIVER)]
+    waiting += [due(crowded, "https://b.example", 100), due(other, "https://c.example", 200)]
+    chosen = choose(waiting, [])
+    assert chosen[:3] == [waiting[0], waiting[-1], waiting[-2]]
+    assert len(chosen) == MAX_PER_RECEIVER + 2
+
+
+def test_crowded_organization_leaves_room_for_others() -> None:
+    crowded, other = new_id(), new_id()
+    waiting = [due(crowded, f"https://{number}.example", number) for number in range(1000)]
+    in_progress = waiting[: MAX_PER_ORGANIZATION - 1]
+    waiting.append(due(other, seconds=2000))
+    assert choose(waiting[len(in_progress) :], in_progress) == [waiting[-1], waiting[len(in_progress)]]
+
+
+def test_concurrent_deliveries_are_limited() -> None:
+    waiting = [due(new_id(), seconds=number) for number in range(2 * MAX_CONCURRENT)]
+    assert choose(waiting, []) == waiting[:MAX_CONCURRENT]
+    assert choose(waiting[MAX_CONCURRENT:], waiting[: MAX_CONCURRENT - 1]) == [waiting[MAX_CONCURRENT]]
+    assert choose(waiting[MAX_CONCURRENT:], waiting[:MAX_CONCURRENT]) == []
+
+
+def test_schedule_has_nine_pauses() -> None:
+    assert len(SCHEDULE) == 9

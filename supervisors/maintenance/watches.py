@@ -1,14 +1,37 @@
-"""The stuck agent watch: it reports agents that sleep on although a notification is active (invariant I2)."""
+"""The watches: they count the agents, find those that sleep on although they should wake, and measure lag."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
 from supervisors.clock import Clock
+from supervisors.engine.inspection import Statistics
+from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
+from supervisors.ports import StateStore
 
+MAX_QUARANTINED = 20  # that are read
 STUCK_AFTER_SECONDS = 60.0
 MAX_AGENTS = 100
+SAMPLE_SECONDS = 0.05
+
+
+class AgentCounter:
+    """Counts the agents for the statistics, and reads some of those in quarantine."""
+
+    def __init__(self, store: StateStore, statistics: Statistics, clock: Clock) -> None:
+        self._store = store
+        self._statistics = statistics
+        self._clock = clock
+
+    async def run_once(self) -> None:
+        now = self._clock.now()
+        counts = await self._store.count(now, quarantine_failures=QUARANTINE_AFTER_FAILURES)
+        ids = sorted(counts.quarantined)[:MAX_QUARANTINED]
+        quarantined = await asyncio.gather(*(self._store.get_facts(agent_id, now) for agent_id in ids))
+        self._statistics.counts = counts
+        self._statistics.quarantined = [facts for facts in quarantined if facts is not None]
 
 
 class SleepingAgents(Protocol):
@@ -49,3 +72,17 @@ class StuckAgentWatch:
             f"although a high-priority notification is active: {', '.join(stuck_agents)}."
         )
         return (reason,)
+
+
+class LoopLagProbe:
+    """Sleeps a moment and measures how late it wakes. Repeated without a pause, it misses no lag."""
+
+    def __init__(self, statistics: Statistics, clock: Clock) -> None:
+        self._statistics = statistics
+        self._clock = clock
+
+    async def run_once(self) -> None:
+        """Take one sample."""
+        expected = self._clock.monotonic() + SAMPLE_SECONDS
+        await self._clock.sleep(SAMPLE_SECONDS)
+        self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))
