@@ -15,8 +15,6 @@ from importlib.resources.abc import Traversable
 
 import brotli
 
-from web.console.plain_modules import without_comments
-
 PREFIX = "/console/assets/"
 PAGE = "index.html"
 CONTENT_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -33,6 +31,10 @@ PRELOADED = (
 DIGEST_CHARACTERS = 16
 GZIP_LEVEL = 9
 OWN_MODULES = "app/"
+
+COMMENT = "//"
+BLOCK_START = "/**"
+BLOCK_END = "*/"
 
 
 class Asset:
@@ -121,3 +123,19 @@ def _content(path: str, source: bytes) -> bytes:
     """Return what is sent of a file: the console's own modules without comments."""
     is_module = path.startswith(OWN_MODULES) and suffix(path) == "js"
     return without_comments(source.decode()).encode() if is_module else source
+
+
+def without_comments(module: str) -> str:
+    """Return a module without the comments that begin a line, and without indentation.
+
+    Each line keeps its number. Comments behind code stay, so nothing inside a string is mistaken for one; a
+    line of a string must therefore not begin with one of these marks.
+    """
+    lines = []
+    is_block = False
+    for line in map(str.strip, module.split("\n")):
+        begins_block = not is_block and line.startswith(BLOCK_START)
+        is_left_out = is_block or begins_block or line.startswith(COMMENT)
+        lines.append("" if is_left_out else line)
+        is_block = (is_block or begins_block) and BLOCK_END not in line
+    return "\n".join(lines)

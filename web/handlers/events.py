@@ -14,10 +14,8 @@ from web.access.path_access import path_id
 from web.app_keys import CLOCK, EVENT_FEED, ROOM, STORAGE, STREAM_TICKETS
 from web.credentials.formats import TicketHolder
 from web.errors import BadRequest, NotFound, PermissionDenied, require_found
-from web.events.event_list import list_events
-from web.events.event_stream import EventStream, stream_response
+from web.events.answers import EventStream, SelectedEvents, Selection, list_events, stream_response
 from web.events.open_streams import OPEN_STREAMS, OPERATOR
-from web.events.selected_events import SelectedEvents, Selection
 from web.fields import printable
 from web.idempotency import read_body_once, receipt_without
 from web.json import JSON_TYPE, json_response
