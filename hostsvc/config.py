@@ -20,6 +20,9 @@ from supervisors.settings import RunSettings, SupervisorSettings, TracingSetting
 from web.settings import MIN_SECRET_BYTES, LimitSettings
 
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
+REMOVED_KEYS: Mapping[str, str] = {
+    "first_user_id": "delete it, and set user; bubblewrap keeps the runs of one user apart",
+}
 MODELS = "models"  # contains one section for each model provider instead of keys
 NOT_KEYS = frozenset({"model_keys", "origins"})  # of Config: they are not in the file
 

@@ -21,7 +21,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError, post_load, validates_s
 from marshmallow.exceptions import SCHEMA
 from marshmallow.fields import Field, Nested
 
-from hostsvc.config import MODELS, NOT_KEYS, Config
+from hostsvc.config import MODELS, NOT_KEYS, REMOVED_KEYS, Config
 from hostsvc.llm.providers import PRICES_TAKE, ConfiguredPrices, ProviderSettings, parse_prices
 from storage.model import Source
 from supervisors.llm.inbox_model import PROVIDER
@@ -170,6 +170,8 @@ class SettingsSchema(Schema):
             raise ValidationError({name: [self._unknown(name)] for name in sorted(unknown)})
 
     def _unknown(self, name: str) -> str:
+        if name in REMOVED_KEYS:
+            return f"was removed: {REMOVED_KEYS[name]}"
         nearest = get_close_matches(name, self.fields, n=1)
         hint = f"; did you mean {nearest[0]}?" if nearest else ""
         return f"is unknown; known are {', '.join(self.fields)}{hint}"

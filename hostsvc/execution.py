@@ -104,7 +104,7 @@ async def _open_harness(
     config: Config, storage: Storage, builtin: BuiltinHarness, clock: Clock, credentials: RunCredentials
 ) -> AsyncIterator[tuple[Harness, Callable[[], HarnessStatus]]]:
     if config.harness.kind == "process":
-        async with open_workspace(config.harness, config.runs.max_concurrent, clock, os.environ) as workspace:
+        async with open_workspace(config.harness, clock, os.environ) as workspace:
             harness = ProcessHarness(
                 agents=storage.agents,
                 templates=storage.templates,

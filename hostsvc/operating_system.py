@@ -9,13 +9,15 @@ import sys
 import structlog
 
 from hostsvc.config import Config
+from hostsvc.process_harness.network import MAX_CONNECTIONS
 from web.server.connection import ConnectionSettings
 
 MAX_DESCRIPTORS = 65_536
 RESERVED = (
     128  # for the embedded server, the lead, the doorbell, webhooks, files, and the operator's connections
 )
-PER_RUN = 4  # a model call, or the pipes of a process and of its keeper
+PER_RUN = 4  # a model call, or the pipes and handles of a process
+PER_CUT_OFF_RUN = 2 * MAX_CONNECTIONS  # for what is passed on between a run and this service
 
 log = structlog.get_logger()
 
@@ -67,7 +69,8 @@ def connection_settings(config: Config, descriptors: int) -> ConnectionSettings:
 
 def connections_within(descriptors: int, config: Config) -> int:
     """Return how many connections leave enough for the database and for runs; at least a quarter of all."""
-    reserved = RESERVED + config.database.pool_size + PER_RUN * config.runs.max_concurrent
+    per_run = PER_RUN + (PER_CUT_OFF_RUN if config.harness.network == "service" else 0)
+    reserved = RESERVED + config.database.pool_size + per_run * config.runs.max_concurrent
     return max(descriptors - reserved, descriptors // 4)
 
 

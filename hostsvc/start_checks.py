@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from hostsvc.config import MODELS, Config, ServerSettings
-from hostsvc.process_harness.requirements import machine_errors, user_error
+from hostsvc.process_harness.cache import HarnessRefused
+from hostsvc.process_harness.machine import look_up_user, machine_errors
 
 PRIVILEGED_PORTS = range(1, 1024)
 
@@ -16,7 +17,7 @@ def start_errors(config: Config, invalid: Set[str], environment: Mapping[str, st
     """Yield a message for each thing that would keep the service from starting, changing nothing.
 
     Sections in `invalid` have errors of their own, so nothing is derived from them (blank: from any).
-    It connects to nothing, and does not try `harness.containment`.
+    It connects to nothing, and does not try the containment of runs.
     """
     if "" in invalid:
         return
@@ -26,12 +27,13 @@ def start_errors(config: Config, invalid: Set[str], environment: Mapping[str, st
         yield address_error
     if "database" not in invalid and not config.database.url:
         yield from _directory_errors("database.data_dir", config.database.data_dir)
-    if not invalid & {"harness", "runs"} and config.harness.kind == "process":
-        yield from machine_errors(environment)
+    if "harness" not in invalid and config.harness.kind == "process":
+        yield from machine_errors(config.harness, environment)
         yield from _directory_errors("harness.cache_dir", config.harness.cache_dir)
-        existing = _nearest_existing(config.harness.cache_dir)
-        if refused := user_error(config.harness, config.runs.max_concurrent, existing):
-            yield refused
+        try:
+            look_up_user(config.harness, nearest_existing(config.harness.cache_dir))
+        except HarnessRefused as error:
+            yield str(error)
 
 
 def cannot_listen(server: ServerSettings, reason: str) -> str:
@@ -56,13 +58,14 @@ def _address_error(server: ServerSettings) -> str | None:
 
 
 def _directory_errors(key: str, directory: Path) -> Iterator[str]:
-    existing = _nearest_existing(directory)
+    existing = nearest_existing(directory)
     if not existing.is_dir():
         yield f"{key} cannot be created: {existing} is not a directory; set {key} to another one"
     elif not os.access(existing, os.W_OK | os.X_OK):
         yield f"{key}: this user cannot write in {existing}; set {key} to a directory where it can"
 
 
-def _nearest_existing(directory: Path) -> Path:
+def nearest_existing(directory: Path) -> Path:
+    """Return the directory, or the nearest one above it that exists."""
     path = directory.expanduser().absolute()
     return next(each for each in (path, *path.parents) if os.path.exists(each))

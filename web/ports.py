@@ -92,8 +92,7 @@ class HarnessStatus:
     kind: str
     """`builtin` for the loop of the service, `process` for code of the agents."""
     containment: str = ""
-    """What holds the processes of a run together: `cgroup`, `namespace`, `user` or `none`; "" without
-    processes."""
+    """What holds the processes of a run together: `bubblewrap` or `none`; "" without processes."""
     network: str = ""
     """What processes can reach: `full`, or only the `service`; "" without processes."""
     remaining: int = 0

@@ -24,9 +24,10 @@ from hostsvc.cli.runner import config_option, print_problem, read_config_to_serv
 from hostsvc.cli.status_command import status_command
 from hostsvc.cli.tail_command import tail_command
 from hostsvc.config import Config
-from hostsvc.config_reader import stray_variables
+from hostsvc.config_reader import ConfigErrors, stray_variables
 from hostsvc.operating_system import open_missing_streams
-from hostsvc.process_harness.requirements import repository_error
+from hostsvc.process_harness.cache import HarnessRefused
+from hostsvc.process_harness.machine import contain_here, describe_containment, repository_error
 from hostsvc.service import Service, serve
 
 GUIDE = """
@@ -116,8 +117,8 @@ def check_config(file: Path | None) -> None:
     """Check the configuration and say where it comes from.
 
     It reports all errors at once, including those that would keep `serve` from starting on this machine,
-    such as an unknown user or an unreachable repository. It warns of variables that look like settings and
-    are none. It starts nothing and does not connect to the database.
+    such as an unknown user or an unreachable repository. It says what contains runs of agents' own code here.
+    It warns of variables that look like settings and are none. It does not connect to the database.
     """
     config, errors = read_config_to_serve(file)
     for message in stray_variables(config, os.environ):
@@ -126,9 +127,25 @@ def check_config(file: Path | None) -> None:
         unreachable = asyncio.run(repository_error(config.harness, os.environ))
         if unreachable:
             errors.messages.append(unreachable)
+        if not errors.messages:
+            _report_containment(config, errors)
     if errors.messages:
         refuse(*errors.messages)
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
+
+
+def _report_containment(config: Config, errors: ConfigErrors) -> None:
+    """Print what contains the runs on this machine, and what to do for more; or add the error."""
+    try:
+        containment = asyncio.run(contain_here(config.harness, os.environ))
+    except HarnessRefused as error:
+        errors.messages.append(str(error))
+        return
+    report = describe_containment(containment)
+    if containment.kind == "none":
+        print_problem(f"warning: {report}")
+    else:
+        click.echo(report)
 
 
 def _token_command(file: Path | None) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 
 import structlog
 
-from hostsvc.process_harness.cache import HarnessCache
+from hostsvc.process_harness.cache import HarnessCache, remove
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_valid_ref
-from hostsvc.process_harness.removal import Removals
 
 log = structlog.get_logger()
 
@@ -32,9 +31,8 @@ class Checkout:
 class Checkouts:
     """The checkouts of one repository; `open_checkouts` creates it."""
 
-    def __init__(self, cache: HarnessCache, mirror: Mirror, max_checkouts: int, removals: Removals) -> None:
+    def __init__(self, cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> None:
         self._cache = cache
-        self._removals = removals
         self._mirror = mirror
         self._max_checkouts = max_checkouts
         self._commits = dict.fromkeys(cache.commits())  # least recently used first
@@ -111,8 +109,7 @@ class Checkouts:
             await self._mirror.write(commit, unfinished, index)
             await asyncio.to_thread(self._cache.publish, unfinished, commit)
         finally:
-            for leftover in (unfinished, index):
-                self._removals.add(leftover)
+            self.remove_later(unfinished, index)
 
     def _count_user(self, commit: str, change: int) -> None:
         """Add or subtract a user, and remove unused checkouts over the limit, least recently used first."""
@@ -123,7 +120,16 @@ class Checkouts:
         for commit in unused[: max(0, len(self._commits) - self._max_checkouts)]:
             del self._commits[commit], self._users[commit]
             with suppress(FileNotFoundError):
-                self._removals.add(self._cache.unpublish(commit))
+                self.remove_later(self._cache.unpublish(commit))
+
+    def remove_later(self, *trees: Path) -> None:
+        """Remove the trees one after the other, or after the next start of the service."""
+
+        async def remove_all() -> None:
+            for tree in trees:
+                await remove(tree)
+
+        self._spawn(remove_all())
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         # An empty context, so that its log lines do not name the run that happened to come first.
@@ -153,14 +159,12 @@ class Lease:
 
 
 @asynccontextmanager
-async def open_checkouts(
-    cache: HarnessCache, mirror: Mirror, max_checkouts: int, removals: Removals
-) -> AsyncIterator[Checkouts]:
+async def open_checkouts(cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> AsyncIterator[Checkouts]:
     """Clean the cache and yield the checkouts; only those in use may exceed `max_checkouts`."""
-    for leftover in await asyncio.to_thread(cache.prepare):
-        removals.add(leftover)
+    leftovers = await asyncio.to_thread(cache.prepare)
     await mirror.prepare()
-    checkouts = Checkouts(cache, mirror, max_checkouts, removals)
+    checkouts = Checkouts(cache, mirror, max_checkouts)
+    checkouts.remove_later(*leftovers)
     try:
         yield checkouts
     finally:

@@ -18,11 +18,9 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from hostsvc.process_harness.directory_trees import files_below
-
 log = structlog.get_logger()
 
-PROGRAMS = ("git", "timeout")  # that must be on the PATH
+PROGRAMS = ("git", "timeout", "find")  # that must be on the PATH
 MAX_CONCURRENT = 4
 CLEAN_UP_SECONDS = 2.0  # for git to remove its lock files
 GARBAGE_COLLECTION_SECONDS = 3600.0
@@ -112,21 +110,22 @@ class Mirror:
     async def prepare(self) -> None:
         """Create the mirror if there is none, and remove what a killed git left behind."""
         await asyncio.to_thread(self._set_up)
+        await self._remove_leftovers()
         await self._git("init", "--quiet", "--bare", "--template=")
 
     def _set_up(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._directory.chmod(0o700)
         (self._home / "gitconfig").write_text(CONFIGURATION)
-        self._remove_leftovers()
 
-    def _remove_leftovers(self) -> None:
+    async def _remove_leftovers(self) -> None:
         """Remove the lock files and the incomplete objects of a killed git."""
-        objects = self._directory / "objects"
-        for path in files_below(self._directory):
-            is_partial = path.name.startswith("tmp_") and path.is_relative_to(objects)
-            if is_partial or path.suffix == ".lock":
-                path.unlink(missing_ok=True)
+        partial = ("-path", "./objects/*", "-name", "tmp_*")
+        find = await asyncio.create_subprocess_exec(
+            *("find", ".", "-type", "f", "(", "-name", "*.lock", "-o", *partial, ")", "-delete"),
+            cwd=self._directory,
+        )
+        await find.wait()
 
     async def require_reachable(self) -> None:
         """Raise GitFailed unless the repository answers, without fetching anything."""
@@ -139,7 +138,7 @@ class Mirror:
             await self._git("fetch", *FETCH_OPTIONS, "origin", branches, tags)
         except GitFailed:
             if not self._is_collecting:
-                await asyncio.to_thread(self._remove_leftovers)
+                await self._remove_leftovers()
             raise
 
     async def collect_garbage(self) -> None:

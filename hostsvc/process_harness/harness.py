@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -15,16 +16,21 @@ from uuid import UUID
 import orjson
 import structlog
 
-from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, open_cache
+from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, make_folder, open_cache, remove
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, Lease, open_checkouts
-from hostsvc.process_harness.containment import Containment, choose_containment
 from hostsvc.process_harness.git import DEFAULT_REF, GitError, Mirror, address_of
-from hostsvc.process_harness.keeper.relay import LOOPBACK_ADDRESS
-from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
-from hostsvc.process_harness.removal import Removals, open_removals
-from hostsvc.process_harness.requirements import machine_errors
+from hostsvc.process_harness.machine import (
+    TRUSTED,
+    choose_containment,
+    describe_containment,
+    look_up_user,
+    machine_errors,
+    prepare_group,
+)
+from hostsvc.process_harness.network import ADDRESS
+from hostsvc.process_harness.process import KILL_SECONDS, ProcessEnd, RunProcess, kill_all, open_process
+from hostsvc.process_harness.sandbox import Containment, ProcessSpec, UnixUser
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
-from hostsvc.process_harness.users import TRUSTED, RunUsers, UnixUser, look_up_users
 from storage.errors import SecretUnreadable, StorageError
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, first_of, wait_for_event
@@ -43,7 +49,6 @@ log = structlog.get_logger()
 
 LANGUAGE = "C.UTF-8"
 OUTDATED = "The repository could not be fetched; the run uses the last known commit."
-TRIAL_PORT = 8080  # in a network of its own, so it is free
 HIDDEN = "[run token]"
 
 
@@ -61,21 +66,25 @@ class RunCredentials:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Workspace:
-    """The code of the runs, and what it runs with: users, environment, containment and limits."""
+    """The code of the runs, and what it runs with: a user, environment, containment and limits."""
 
-    users: RunUsers
+    user: UnixUser
     environment: Mapping[str, str]
     cache: HarnessCache
     checkouts: Checkouts
-    removals: Removals
     containment: Containment
     limits: RunLimits
-    processes: set[KeptProcess] = field(default_factory=set)
+    processes: set[RunProcess] = field(default_factory=set)
 
     def status(self) -> HarnessStatus:
-        """Return what contains the runs, and how many of them cannot be killed."""
-        remaining = sum(process.is_stuck for process in self.processes)
+        """Return what contains the runs, and how many of them are over but have processes left."""
+        remaining = sum(process.is_overdue for process in self.processes)
         return HarnessStatus("process", self.containment.kind, self.containment.network, remaining)
+
+    def keep(self, process: RunProcess) -> None:
+        """Count the process until nothing is left of it."""
+        self.processes.add(process)
+        process.when_gone(self.processes.discard)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -125,7 +134,7 @@ class ProcessHarness:
                 run.at_turn_boundary()
                 code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
                 context = orjson.dumps(self._context(run, agent, template) | code).decode()
-                return await self._execute(run, agent, checkout, Inputs(context, secrets), span)
+                return await self._execute(run, checkout, Inputs(context, secrets), span)
         finally:
             run.has_open_spans = not await recorder.flush()
             if run.slept.is_set():  # its journal is stored already, but the process went on for a moment
@@ -187,66 +196,60 @@ class ProcessHarness:
             )
         return values
 
-    async def _execute(
-        self, run: ActiveRun, agent: Agent, checkout: Checkout, inputs: Inputs, span: OpenSpan
-    ) -> RunResult:
+    async def _execute(self, run: ActiveRun, checkout: Checkout, inputs: Inputs, span: OpenSpan) -> RunResult:
         token = self.credentials.issue_token(run.id)
         async with (
-            self.workspace.users.lend() as user,
-            self._home(run.id, user, agent.organization_id) as home,
-            open_kept_process(self._spec(run, user, checkout, home, token, inputs)) as process,
+            self._folder(run.id) as folder,
+            open_process(self._spec(run, checkout, folder, token, inputs)) as process,
         ):
-            self.workspace.processes.add(process)
+            self.workspace.keep(process)
             try:
                 await self._wait_until_ended(run, process)
             finally:
-                end = await _kill(run, process)
-                self.workspace.processes.discard(process)
+                end = await process.kill()
                 end = replace(end, output=inputs.hide_in(end.output.replace(token, HIDDEN)))
                 span.metadata |= {"process.exit.code": end.code, "output": end.output}
+                if process.is_overdue:  # also if it was stopped: something of it is left
+                    raise RunError(end.error)
         return _result(run, end, span, self.workspace.limits)
 
     def _spec(
-        self, run: ActiveRun, user: UnixUser, checkout: Checkout, home: str, token: str, inputs: Inputs
+        self, run: ActiveRun, checkout: Checkout, folder: Path, token: str, inputs: Inputs
     ) -> ProcessSpec:
-        url, service = self.credentials.url, urlsplit(self.credentials.local_url)
-        if self.workspace.containment.network == "service":
-            url = f"http://{LOOPBACK_ADDRESS}:{service.port}"
-        spec = ProcessSpec(
+        workspace, service = self.workspace, urlsplit(self.credentials.local_url)
+        is_cut_off = workspace.containment.network == "service"
+        return ProcessSpec(
             command=self.command,
-            directory=str(checkout.directory),
-            home=home,
+            directory=checkout.directory,
+            cache=workspace.cache.root,
+            folder=folder,
             environment={
                 **inputs.secrets,
-                "PATH": self.workspace.environment.get("PATH", os.defpath),
-                "HOME": home,
-                "LANG": self.workspace.environment.get("LANG", LANGUAGE),
-                "HOSTSVC_URL": url,
+                "PATH": workspace.environment.get("PATH", os.defpath),
+                "HOME": str(folder / "home"),
+                "LANG": workspace.environment.get("LANG", LANGUAGE),
+                "HOSTSVC_URL": f"http://{ADDRESS[0]}:{ADDRESS[1]}" if is_cut_off else self.credentials.url,
                 "HOSTSVC_RUN_TOKEN": token,
                 "HOSTSVC_AGENT_ID": str(run.agent_id),
                 "HOSTSVC_RUN_ID": str(run.id),
             },
             input=inputs.context,
-            uid=user.uid,
-            gid=user.gid,
-            groups=user.groups,
-            limits=self.workspace.limits,
-            service_host=service.hostname or "",
-            service_port=service.port or 0,
+            containment=workspace.containment,
+            user=workspace.user,
+            limits=workspace.limits,
+            service=(service.hostname or "", service.port or 0),
         )
-        return self.workspace.containment.apply(spec, run.id)
 
     @asynccontextmanager
-    async def _home(self, run_id: UUID, user: UnixUser, organization_id: UUID) -> AsyncIterator[str]:
-        cache, removals = self.workspace.cache, self.workspace.removals
-        home = await asyncio.to_thread(cache.make_home, run_id, user.owner)
+    async def _folder(self, run_id: UUID) -> AsyncIterator[Path]:
+        cache, owner = self.workspace.cache, self.workspace.user.owner
+        folder = await asyncio.to_thread(make_folder, cache.homes / str(run_id), owner)
         try:
-            yield str(home)
+            yield folder
         finally:
-            removals.add(cache.move_aside(home), organization_id)
-            await removals.wait_for_room(organization_id)
+            await remove(cache.move_aside(folder))
 
-    async def _wait_until_ended(self, run: ActiveRun, process: KeptProcess) -> None:
+    async def _wait_until_ended(self, run: ActiveRun, process: RunProcess) -> None:
         """Wait for the process to end, by itself or after its sleep. Raise RunStopped for a stop."""
         try:
             await run.interruptible(self._ended_or_slept(run, process))
@@ -259,65 +262,65 @@ class ProcessHarness:
                 await self._terminate(process)
             raise
 
-    async def _ended_or_slept(self, run: ActiveRun, process: KeptProcess) -> None:
+    async def _ended_or_slept(self, run: ActiveRun, process: RunProcess) -> None:
         """Wait for the end; after a granted sleep, for at most the grace period to record what was done."""
         await first_of(process.ended.wait(), run.slept.wait())
         if run.slept.is_set() and not await self._ends_in_grace_period(process):
             await self._terminate(process)
 
-    async def _terminate(self, process: KeptProcess) -> None:
+    async def _terminate(self, process: RunProcess) -> None:
         process.terminate()
         await self._ends_in_grace_period(process)
 
-    async def _ends_in_grace_period(self, process: KeptProcess) -> bool:
+    async def _ends_in_grace_period(self, process: RunProcess) -> bool:
         return await wait_for_event(process.ended, self.run_settings.stop_grace_seconds, self.clock)
 
 
 @asynccontextmanager
 async def open_workspace(
-    settings: HarnessSettings, max_runs: int, clock: Clock, environment: Mapping[str, str]
+    settings: HarnessSettings, clock: Clock, environment: Mapping[str, str]
 ) -> AsyncIterator[Workspace]:
-    """Open the workspace for at most `max_runs` runs at a time.
-
-    Raise HarnessRefused if this machine or the settings do not allow it.
-    """
-    if lacks := tuple(machine_errors(environment)):
+    """Open the workspace. Raise HarnessRefused if this machine or the settings do not allow it."""
+    if lacks := tuple(machine_errors(settings, environment)):
         raise HarnessRefused("; ".join(lacks))
-    if not settings.user and not settings.first_user_id:
-        log.warning(TRUSTED)
     repository = address_of(settings.repository)
-    async with open_cache(settings.cache_dir, repository, clock) as cache, open_removals() as removals:
-        users = look_up_users(settings, cache.root, max_runs)
-        containment = await choose_containment(settings, users, _trial(cache))
+    async with open_cache(settings.cache_dir, repository, clock) as cache:
+        user = look_up_user(settings, cache.root)
+        if not user.name:
+            log.warning(TRUSTED)
+        containment = await _contain(settings, user, environment)
+        await _kill_leftovers(cache)
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
-        async with open_checkouts(cache, mirror, settings.cache_commits, removals) as checkouts:
-            yield Workspace(users, environment, cache, checkouts, removals, containment, settings.limits)
+        async with open_checkouts(cache, mirror, settings.cache_commits) as checkouts:
+            workspace = Workspace(user, environment, cache, checkouts, containment, settings.limits)
+            try:
+                yield workspace
+            finally:
+                for process in set(workspace.processes):
+                    await process.abandon()
 
 
-def _trial(cache: HarnessCache) -> ProcessSpec:
-    """Return a process that does nothing, to try a containment."""
-    return ProcessSpec(
-        command=(), directory="/", home=str(cache.root), environment={}, input="", service_port=TRIAL_PORT
-    )
+async def _kill_leftovers(cache: HarnessCache) -> None:
+    """Kill the processes of runs that outlived a service which was killed."""
+    try:
+        async with asyncio.timeout(KILL_SECONDS):
+            await kill_all(f"{cache.homes}/")
+    except TimeoutError:
+        log.error("processes of runs of a killed service cannot be killed", home=str(cache.homes))
 
 
-async def _kill(run: ActiveRun, process: KeptProcess) -> ProcessEnd:
-    """Kill what is left of the process. Return when all of it is gone, although the run is cancelled.
-
-    The next run of the agent must not start beside remains. Only the end of the service does not wait.
-    """
-    cancelled = None
-    while True:
+async def _contain(settings: HarnessSettings, user: UnixUser, environment: Mapping[str, str]) -> Containment:
+    """Return what contains the runs of this service, and say so in the log."""
+    containment = await choose_containment(settings, user, environment)
+    if containment.groups is not None:
         try:
-            end = await process.kill()
-        except asyncio.CancelledError as error:
-            if run.is_draining:
-                raise
-            cancelled = error
-            continue
-        if cancelled is not None:
-            raise cancelled
-        return end
+            prepare_group(containment.groups)
+        except OSError as error:
+            log.warning("the control group of this service cannot be used", reason=str(error))
+            containment = replace(containment, groups=None)
+    write = log.warning if containment.kind == "none" else log.info
+    write(describe_containment(containment), network=containment.network)
+    return containment
 
 
 @contextmanager

@@ -10,18 +10,20 @@ from supervisors.settings import YEAR_SECONDS, require_between
 # git would run the program that `<helper>::<address>` names.
 REMOTE_HELPER = re.compile(r"[A-Za-z0-9]+::")
 MAX_LIMIT = 2**31 - 1
-MAX_USER_ID = 2**31 - 1
-UNUSED_USER_IDS = 1000  # below are the ids that systems give to their services
 
-ContainmentKind = Literal["cgroup", "namespace", "user", "none"]
+CONTAINMENTS = ("auto", "bubblewrap", "none")
+FORMER_CONTAINMENTS = ("cgroup", "namespace", "user")  # until version 0.1
+
+ContainmentKind = Literal["bubblewrap", "none"]
 Network = Literal["full", "service"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """The limits of one run in a process of its own, with all of its descendants; 0 means no limit.
+    """The limits of one run in a process of its own; 0 means no limit.
 
-    `processes` counts threads, too. `file_mb` and `open_files` apply to each single process.
+    `processes` counts threads, too. `memory_mb`, `cpu_seconds`, `file_mb` and `open_files` apply to each
+    single process; in a control group `memory_mb` applies to all of them together.
     """
 
     processes: int = 512
@@ -43,16 +45,14 @@ class HarnessSettings:
     """The built-in loop, or the agents' own code: a command in a git repository, started for each run.
 
     `repository` may contain a password. `user` is the operating-system user that runs the code; blank means
-    the user of the service. `first_user_id` gives each run a user of its own instead: it is the first of as
-    many ids as there are run slots.
+    the user of the service. `containment` is one of CONTAINMENTS.
     """
 
     kind: Literal["builtin", "process"] = "builtin"
     repository: str = field(default="", repr=False)
     command: tuple[str, ...] = ()
     user: str = ""
-    first_user_id: int = 0
-    containment: Literal["auto", "cgroup", "namespace", "user", "none"] = "auto"
+    containment: str = "auto"
     network: Network = "full"
     cache_dir: Path = Path("data/harness")
     cache_commits: int = 20
@@ -66,8 +66,11 @@ class HarnessSettings:
             raise ValueError("repository must consist of visible characters")
         if self.command and not self.command[0].strip():
             raise ValueError('command must be a program and its arguments, such as ["python3", "run.py"]')
-        if self.first_user_id:
-            require_between("first_user_id", self.first_user_id, UNUSED_USER_IDS, MAX_USER_ID)
+        if self.containment not in CONTAINMENTS:
+            was_removed = self.containment in FORMER_CONTAINMENTS
+            hint = '; it was removed in version 0.2: write "bubblewrap" instead' if was_removed else ""
+            known = ", ".join(CONTAINMENTS)
+            raise ValueError(f"containment must be one of {known}, got {self.containment!r}{hint}")
         require_between("cache_commits", self.cache_commits, 1, 100_000)
         require_between("git_timeout_seconds", self.git_timeout_seconds, 0.1, YEAR_SECONDS)
 

@@ -6,7 +6,7 @@ import json, os, sys, time, urllib.error, urllib.request
 from pathlib import Path
 
 AGENT, RUN = os.environ["HOSTSVC_AGENT_ID"], os.environ["HOSTSVC_RUN_ID"]
-REPORTS = Path(os.environ["HOME"]).parents[2] / "reports"
+REPORTS = Path(os.environ["HOME"]).parents[3] / "reports"
 
 
 def post(path, body, agent=AGENT):
@@ -62,6 +62,17 @@ if os.fork() == 0:
     os.setsid()
     time.sleep(600)
 report(AGENT)
+time.sleep(600)
+""",
+    # What runs in a sandbox leaves reports in its HOME.
+    "sandboxed": """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(600)
+with open(os.environ["HOME"] + "/ready", "w") as ready:
+    ready.write("ready\\n")
 time.sleep(600)
 """,
     "bomb": """

@@ -86,7 +86,7 @@ async def test_code_gets_its_secrets_and_nobody_else_sees_them(
     assert seen == [VALUE, "of the organization", False]
     [run] = await client.runs(agent)
     processes = marked(VALUE)
-    assert processes == marked(f"HOSTSVC_RUN_ID={run['id']}"), "neither the service nor the keeper has it"
+    assert processes == marked(f"HOSTSVC_RUN_ID={run['id']}"), "the service has it not"
     assert [stat.S_IMODE(os.stat(f"/proc/{each}/environ").st_mode) for each in processes] == [0o400]
     assert VALUE not in await asyncio.to_thread(command_lines)
 

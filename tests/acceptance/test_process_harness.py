@@ -23,6 +23,8 @@ from tests.git_repository import GitRepository
 from tests.paths import ROOT
 from tests.processes import all_gone, content, marked
 
+in_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
 EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5
 STARTS = 5
@@ -56,9 +58,13 @@ def repository(directory: Path, original: GitRepository) -> GitRepository:
 
 
 def settings(repository: GitRepository, **changes: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the configuration of a service with the process harness."""
+    """Return the configuration of a service with the process harness.
+
+    Without a sandbox, unless `changes` say otherwise: runs write reports for the test.
+    """
     harness = {
         "kind": "process",
+        "containment": "none",
         "repository": str(repository.path),
         "command": [sys.executable, "-S", "-B", "run.py"],
     }
@@ -69,6 +75,14 @@ def settings(repository: GitRepository, **changes: Any) -> dict[str, Mapping[str
         "server": {"drain_seconds": 0.3},
         **changes,
     }
+
+
+def sandbox(directory: Path, **changes: str) -> dict[str, Any]:
+    """Return the settings of a harness with a sandbox, which as root needs a user who can enter the cache."""
+    os.chmod(directory, 0o711)  # noqa: S103
+    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    command = ["/usr/bin/env", "python3", "-S", "-B", "run.py"]
+    return {"command": command, "containment": "bubblewrap", **user, **changes}
 
 
 async def report_of(reports: Path, agent: str) -> Any:
@@ -179,7 +193,7 @@ async def test_process_gets_only_its_own_environment_and_context(
     report = await report_of(reports, agent)
     environment, context = report["environment"], report["context"]
 
-    assert environment.keys() - {"LC_CTYPE"} == {
+    assert environment.keys() - {"LC_CTYPE", "PWD"} == {
         "PATH",
         "HOME",
         "LANG",
@@ -252,7 +266,7 @@ async def test_every_failure_is_in_the_trace_and_retried(
     missing = await services.start(**settings(repository, harness={"command": ["no-such-program"]}))
     [ended] = (await results(client.at(missing.url), "ends")).values()
     assert ended["outcome"] == "failed"
-    assert ended["error"] == "the command could not be started: No such file or directory"
+    assert ended["error"] == "the command could not be started: no-such-program: No such file or directory"
 
 
 async def test_known_commits_run_without_the_repository(
@@ -303,36 +317,27 @@ async def test_run_over_its_time_is_killed_completely(
     await _assert_retried(client, ended["agent"])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="others may not be allowed to create namespaces")
+@in_sandbox
 async def test_run_over_a_limit_fails_and_reaches_only_the_service(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
 ) -> None:
-    os.chmod(directory, 0o711)  # noqa: S103
-    harness = {
-        "command": ["/usr/bin/env", "python3", "-S", "-B", "run.py"],
-        "containment": "namespace",
-        "network": "service",
-        "user": "nobody",
-    }
-    changes = {"harness": harness, "harness.limits": {"processes": 30}}
-    service = await services.start(
-        **settings(repository, **changes),
-    )
+    changes = {"harness": sandbox(directory, network="service"), "harness.limits": {"processes": 30}}
+    service = await services.start(**settings(repository, **changes))
     client = await sign_up(session, service.url)
     [bomb, calls] = (await results(client, "bomb", "calls")).values()
     assert bomb["outcome"] == "failed"
-    assert "harness.limits.processes" in bomb["error"]
+    assert bomb["error"].endswith("(harness.limits.processes is 30)")
     assert marked(bomb["id"]) == []
     assert calls["outcome"] == "slept"
     operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
     status = await operator.get("/status/")
     assert status["harness"] == {
         "kind": "process",
-        "containment": "namespace",
+        "containment": "bubblewrap",
         "network": "service",
         "remaining": 0,
     }
-    assert "containment of runs chosen" in service.log()
+    assert "bubblewrap contains each run" in service.log()
 
 
 async def test_process_is_killed_after_sleep_before_next_run(
@@ -412,7 +417,7 @@ async def test_shutdown_interrupts_and_kills_unresponsive_runs(
     assert services.crashes() == []
 
 
-async def test_killed_service_leaves_no_process_and_run_resumes(
+async def test_restart_kills_what_is_left_and_resumes_the_run(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))
@@ -420,19 +425,41 @@ async def test_killed_service_leaves_no_process_and_run_resumes(
     agent = await client.create_agent(harness_git_ref="deaf")
     await run(client, agent)
     await content(reports / agent)
+    [active] = await client.runs(agent)
     await service.kill()
-    await all_gone(service.url)
     repository.git("branch", "--force", "deaf", "ends")
     again = client.at((await services.start(**settings(repository))).url)
     second = await again.ended_run(agent, 2)
+    assert marked(active["id"]) == [], "without a sandbox the next start kills what is left, before any run"
     assert (second["wake_reason"], second["outcome"]) == ("restart_recovery", "ended")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run code as another user")
-async def test_code_runs_as_user_who_cannot_change_it(
+@in_sandbox
+async def test_killed_service_leaves_no_process_of_a_sandbox(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
 ) -> None:
-    as_nobody = settings(repository, harness={"command": ["sh", "run.py"], "user": "nobody"})
+    service = await services.start(**settings(repository, harness=sandbox(directory)))
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent(harness_git_ref="sandboxed")
+    await run(client, agent)
+    [active] = await client.runs(agent)
+    await content(directory / "cache/homes" / active["id"] / "home/ready")
+    assert len(marked(active["id"])) >= 2
+    await service.kill()
+    await all_gone(active["id"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run code as another user")
+@pytest.mark.parametrize("containment", ["auto", "none"])
+async def test_code_runs_as_user_who_cannot_change_it(
+    services: Services,
+    session: aiohttp.ClientSession,
+    repository: GitRepository,
+    directory: Path,
+    containment: str,
+) -> None:
+    harness = {"command": ["sh", "run.py"], "user": "nobody", "containment": containment}
+    as_nobody = settings(repository, harness=harness)
     os.chmod(directory, 0o700)
     refused = await services.spawn(**as_nobody)
     assert await refused.exit_code() == 2

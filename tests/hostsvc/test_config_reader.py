@@ -200,7 +200,11 @@ def test_integer_is_accepted_as_a_number() -> None:
         ("[harness.limits]\ncores = 1", "harness.limits.cores is unknown; known are processes"),
         ("[harness.limits]\nmemory_mb = -1", "harness.limits.memory_mb must be between 0 and 2147483647"),
         ("[harness.limits]\nopen_files = 3", "harness.limits.open_files must be at least 16 or 0 (no limit)"),
-        ("[harness]\nfirst_user_id = 999", "harness.first_user_id must be between 1000 and 2147483647, got"),
+        ("[harness]\nfirst_user_id = 999", "harness.first_user_id was removed: delete it, and set user;"),
+        (
+            '[harness]\ncontainment = "namespace"',
+            "harness.containment must be one of auto, bubblewrap, none, got 'namespace'; it was removed in",
+        ),
         ("[harness]\ncache_commits = 0", "harness.cache_commits must be between 1 and 100000, got 0"),
         ("[log]\nlevel = 'INFO'", "log.level must be one of debug, info, warning, error, got 'INFO'"),
         (

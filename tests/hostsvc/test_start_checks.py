@@ -43,7 +43,7 @@ def test_every_reason_against_a_start_is_found(tmp_path: Path) -> None:
         f"database.data_dir cannot be created: {taken}; set database.data_dir to another one",
         f"harness.cache_dir cannot be created: {taken}; set harness.cache_dir to another one",
     ]
-    assert errors(config, "server", "database", "runs") == []
+    assert errors(config, "server", "database", "runs", "harness") == []
     assert errors(config, "") == []
 
 

@@ -1,14 +1,16 @@
 """What the tests of the process harness share."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import cast
 from uuid import uuid4
 
 import pytest
 
-from tests.hostsvc.process_harness.specs import containment_fields
+from hostsvc.process_harness.settings import ContainmentKind
 
 
 @pytest.fixture
@@ -25,17 +27,17 @@ def workspace() -> Iterator[Path]:
         yield Path(directory)
 
 
-slow = pytest.mark.slow
+@pytest.fixture
+def sandbox() -> ContainmentKind:
+    """The containment by bubblewrap; skip the test where that is not installed."""
+    if shutil.which("bwrap", path=os.defpath) is None:
+        pytest.skip("bubblewrap is not installed")
+    return "bubblewrap"
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("namespace", marks=slow),
-        "namespace with users",
-        pytest.param("user", marks=slow),
-        "cgroup",
-    ]
-)
-def contained(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The fields of a process in each containment that this machine offers."""
-    return containment_fields(request.param)
+@pytest.fixture(params=["bubblewrap", "none"])
+def kind(request: pytest.FixtureRequest) -> ContainmentKind:
+    """Each containment."""
+    if request.param == "bubblewrap":
+        request.getfixturevalue("sandbox")
+    return cast(ContainmentKind, request.param)

@@ -8,16 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from hostsvc.process_harness import cache as harness_cache
-from hostsvc.process_harness import directory_trees
-from hostsvc.process_harness.cache import HarnessRefused, open_cache
+from hostsvc.process_harness.cache import HarnessRefused, make_folder, open_cache, remove
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef
-from hostsvc.process_harness.removal import open_removals
 from supervisors.clock import SystemClock
 from tests.git_repository import GitRepository
 
@@ -58,8 +55,7 @@ class Cache:
         async with open_cache(self.directory, str(self.repository), SystemClock()) as cache:
             self.mirror = CountingMirror(str(self.repository), cache.mirror, cache.root, 30, os.environ)
             async with (
-                open_removals() as removals,
-                open_checkouts(cache, self.mirror, max_checkouts, removals) as checkouts,
+                open_checkouts(cache, self.mirror, max_checkouts) as checkouts,
             ):
                 yield checkouts
 
@@ -111,7 +107,7 @@ async def test_run_can_reach_its_files_with_any_umask(
     try:
         async with cache.open() as checkouts:
             directory = (await check_out(checkouts, "main")).directory
-            home = checkouts._cache.make_home(UUID(int=1), None)
+            home = make_folder(checkouts._cache.homes / "1", None)
     finally:
         os.umask(previous)
     parents = {path for path in (*directory.parents, *home.parents) if path.is_relative_to(cache.directory)}
@@ -199,7 +195,7 @@ async def test_removed_checkout_is_made_again(repository: GitRepository, cache: 
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
         directory = (await check_out(checkouts, commit)).directory
-        directory_trees.remove(directory)
+        await remove(directory)
         assert (await check_out(checkouts, commit)).directory == directory
         assert (directory / "run.py").exists()
 
@@ -210,7 +206,7 @@ async def test_start_removes_leftovers_of_a_killed_service(repository: GitReposi
         await check_out(checkouts, commit)
         unfinished = checkouts._cache.make_unfinished()
         (unfinished / "half").touch()
-        home = checkouts._cache.make_home(UUID(int=1), None)
+        home = make_folder(checkouts._cache.homes / "1", None)
     another = cache.directory / "repositories/earlier/checkouts"
     another.mkdir(parents=True)
     async with cache.open():

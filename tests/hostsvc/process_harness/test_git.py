@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostsvc.process_harness.directory_trees import remove
+from hostsvc.process_harness.cache import remove
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, address_of, require_valid_ref
 from tests.git_repository import GitRepository
 from tests.processes import POLL_SECONDS, all_gone, marked
@@ -251,7 +251,7 @@ async def test_branch_name_may_have_very_many_levels(
         assert await mirror.resolve(name) == commit
     finally:
         for directory in (repository.path, tmp_path / "cache"):
-            remove(directory)  # pytest cannot remove it
+            await remove(directory)  # pytest cannot remove it
 
 
 async def test_failed_fetch_leaves_no_partial_objects(

@@ -1,5 +1,6 @@
 """The process harness: one run from checkout to result, and settings with which it cannot start."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from uuid import UUID
 import orjson
 import pytest
 
+from hostsvc.process_harness import process
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from hostsvc.process_harness.settings import HarnessSettings
@@ -84,7 +86,7 @@ class World:
             "cache_dir": self.directory / "cache",
         }
         harness_settings = HarnessSettings(**defaults | settings)
-        async with open_workspace(harness_settings, 4, SystemClock(), ENVIRONMENT) as workspace:
+        async with open_workspace(harness_settings, SystemClock(), ENVIRONMENT) as workspace:
             yield ProcessHarness(
                 agents=self.stores,
                 templates=self.stores,
@@ -247,3 +249,38 @@ async def test_missing_git_is_refused(world: World, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(ENVIRONMENT, "PATH", str(world.directory))
     with pytest.raises(HarnessRefused, match=r"git is not on the PATH: install it, or set harness\.kind"):
         await execute(world)
+
+
+async def test_folder_of_a_run_is_removed_with_it(world: World) -> None:
+    world.repository.commit(run="mkdir -p $HOME/a/b; touch $HOME/a/b/c; chmod 0 $HOME/a")
+    world.repository.git("tag", "tagged")
+    async with world.open() as harness:
+        await harness.execute(world.run(), no_supervisor)
+        for directory in ("homes", "unfinished"):
+            assert list((world.directory / "cache" / directory).iterdir()) == []
+
+
+async def test_run_whose_processes_remain_fails_and_is_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "KILL_SECONDS", 0.1)
+    is_stuck = asyncio.Event()
+
+    async def hang(_home: str) -> None:  # like a kernel that does not let go
+        is_stuck.set()
+        await asyncio.Event().wait()
+
+    world.repository.commit(run="exit 0")
+    world.repository.git("tag", "tagged")
+    async with world.open(containment="none") as harness:
+        monkeypatch.setattr(process, "kill_all", hang)
+        run = world.run()
+        executing = asyncio.create_task(harness.execute(run, no_supervisor))
+        await is_stuck.wait()
+        run.is_stopping = True
+        executing.cancel()
+        with pytest.raises(RunError, match="^its processes could not be killed within 10 s$"):
+            await executing
+        assert harness.workspace.status().remaining == 1
+    [span] = world.stores.spans
+    assert orjson.loads(span.metadata)["process.exit.code"] is None

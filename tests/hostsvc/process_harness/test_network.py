@@ -4,10 +4,9 @@ import asyncio
 import json
 from pathlib import Path
 
-import pytest
-
-from hostsvc.process_harness.keeper.relay import MAX_CONNECTIONS
-from tests.hostsvc.process_harness.specs import containment_fields, python, run
+from hostsvc.process_harness.network import ADDRESS, MAX_CONNECTIONS
+from hostsvc.process_harness.settings import ContainmentKind
+from tests.hostsvc.process_harness.specs import python, run
 
 CALLS = """
 import json, socket, sys
@@ -41,23 +40,28 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-@pytest.mark.parametrize("kind", ["namespace", "namespace with users"])
-async def test_run_reaches_its_service_and_nothing_else(workspace: Path, mark: str, kind: str) -> None:
+async def test_run_reaches_its_service_and_nothing_else(
+    workspace: Path, mark: str, sandbox: ContainmentKind
+) -> None:
     service, other = [await asyncio.start_server(echo, "127.0.0.1", 0) for _ in range(2)]
     async with service, other:
         ports = [server.sockets[0].getsockname()[1] for server in (service, other)]
+        numbers = [ADDRESS[1], ports[1], MAX_CONNECTIONS + 4]
         spec = python(
-            *(workspace, mark, CALLS),
-            input=json.dumps([*ports, MAX_CONNECTIONS + 4]),
-            service_host="127.0.0.1",
-            service_port=ports[0],
-            **containment_fields(kind),
+            *(workspace, mark, sandbox, CALLS),
+            network="service",
+            input=json.dumps(numbers),
+            service=("127.0.0.1", ports[0]),
         )
         end = await run(spec)
-    assert end.output.splitlines() == [
-        "True",
-        "Connection refused",
-        "Network is unreachable",
-        "{'socket'}",
-    ]
+    assert end.output.splitlines() == ["True", "Connection refused", "Network is unreachable", "{'socket'}"]
     assert end.code == 0
+
+
+async def test_silence_of_the_service_breaks_the_connection(
+    workspace: Path, mark: str, sandbox: ContainmentKind
+) -> None:
+    code = f"import socket; print(socket.create_connection({ADDRESS}, 5).recv(1))"
+    nobody = ("127.0.0.1", 1)
+    end = await run(python(workspace, mark, sandbox, code, network="service", service=nobody))
+    assert end.output == "b''\n"

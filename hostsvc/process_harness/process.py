@@ -1,0 +1,434 @@
+"""A process of the agents' own code with all its descendants: started, read, and killed to the last one.
+
+In a sandbox they are a PID namespace, all of which the kernel kills with its first process. That one, and so
+the whole namespace, also dies with `bwrap`, and `bwrap` with the service:
+
+    service ──► bwrap ──► bwrap, the init process of the namespace ──► command ──► descendants
+"""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from subprocess import Popen
+
+import structlog
+
+from hostsvc.process_harness.cache import FolderRefused, measure_folder
+from hostsvc.process_harness.network import open_relay
+from hostsvc.process_harness.sandbox import (
+    MEGABYTE,
+    ControlGroup,
+    ProcessSpec,
+    plain_command,
+    sandbox_command,
+    sandbox_options,
+)
+from hostsvc.process_harness.settings import RunLimits
+
+log = structlog.get_logger()
+
+KILL_SECONDS = 10.0
+KILL_AGAIN_SECONDS = 0.05
+MEASURE_SECONDS = 5.0
+MEASURE_SHARE = 20  # a measurement takes at most this part of the time
+OUTPUT_BYTES = 65_536
+READ_PAUSE_SECONDS = 0.005  # after each piece: a flood of output waits in its pipe
+LAST_PIECES = 16
+LAST_LINE_CHARACTERS = 300
+SIGNALED = range(129, 193)  # exit codes of bwrap: 128 and the signal that killed the command
+
+NOT_KILLED = f"its processes could not be killed within {KILL_SECONDS:g} s"
+NOT_STARTED = "prlimit: failed to execute "
+
+# What a program says when it meets a limit that the kernel only reports to it.
+HINTS = {
+    "Too many open files": "open_files",
+    "EMFILE": "open_files",
+    "File too large": "file_mb",
+    "EFBIG": "file_mb",
+    "Resource temporarily unavailable": "processes",
+    "can't start new thread": "processes",
+    "Cannot fork": "processes",
+    "MemoryError": "memory_mb",
+    "Cannot allocate memory": "memory_mb",
+    "out of memory": "memory_mb",
+}
+SIGNAL_HINTS: Mapping[int | None, str] = {-signal.SIGXFSZ: "file_mb", -signal.SIGXCPU: "cpu_seconds"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """The end of a process: `code` is its exit code, or minus the signal that killed it; None if it goes on.
+
+    `error` says why it did not start or end, `exceeded` names a limit because of which it was killed, and
+    `output` is the end of what it wrote.
+    """
+
+    code: int | None
+    error: str = ""
+    exceeded: str = ""
+    output: str = field(default="", repr=False)
+
+    def describe(self, limits: RunLimits) -> str:
+        """Describe a failure with the last line of output; return a blank for exit code 0."""
+        if self.error:
+            return self.error
+        if self.exceeded:
+            return f"killed because it exceeded {self.exceeded}"
+        if not self.code:
+            return ""
+        last_line = _last_line(self.output)
+        if last_line.startswith(NOT_STARTED):
+            return f"the command could not be started: {last_line.removeprefix(NOT_STARTED)}"
+        cause = f"exit code {self.code}" if self.code > 0 else f"killed by {_signal_name(-self.code)}"
+        return (f"{cause}: {last_line}" if last_line else cause) + self._hint(last_line, limits)
+
+    def _hint(self, last_line: str, limits: RunLimits) -> str:
+        said = next((key for words, key in HINTS.items() if words in last_line), "")
+        key = SIGNAL_HINTS.get(self.code, said)
+        limit = getattr(limits, key) if key else 0
+        return f" (harness.limits.{key} is {limit})" if limit else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process that was started, the pipe with its output, and what is closed or removed when it is gone."""
+
+    spec: ProcessSpec
+    process: Popen[bytes]
+    output: int
+    owned: ExitStack
+    group: ControlGroup | None = None
+
+
+class RunProcess:
+    """One process with its descendants; `open_process` starts it.
+
+    Without a sandbox they are found by the process group, and by the variable HOME that they inherit.
+    """
+
+    def __init__(self, started: "Started") -> None:
+        self.ended = asyncio.Event()  # set when nothing of it is left
+        self.is_overdue = False  # it was killed, but the kernel does not let go of all its processes
+        self._spec = started.spec
+        self._started = started.process
+        self._output = Output(started.output)
+        self._owned = started.owned
+        self._group = started.group
+        self._error = self._exceeded = ""
+        self._life = asyncio.create_task(self._live(), name="process of a run")
+        self._life.add_done_callback(self._end)
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the process group of the command."""
+        if not self.ended.is_set():
+            self._terminate()
+
+    async def kill(self) -> ProcessEnd:
+        """Send SIGKILL to all that is left of it, wait until it is gone, and return its end.
+
+        After KILL_SECONDS return an end that says that something is left; `ended` is set when it is gone.
+        """
+        self._kill()
+        done, _ = await asyncio.wait({self._life}, timeout=0 if self.is_overdue else KILL_SECONDS)
+        if done:
+            return self._life.result()
+        if not self.is_overdue:
+            self.is_overdue = True
+            log.error("processes of a run cannot be killed", home=str(self._spec.home))
+        return ProcessEnd(None, NOT_KILLED)
+
+    def when_gone(self, notify: Callable[["RunProcess"], None]) -> None:
+        """Call `notify` when nothing is left of it."""
+        self._life.add_done_callback(lambda _: notify(self))
+
+    async def abandon(self) -> None:
+        """Stop waiting for what the kernel does not let go of, because the service ends."""
+        self._life.cancel()
+        await asyncio.wait({self._life})
+
+    def _terminate(self) -> None:
+        self._send(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._started.returncode is None:  # else another group may have its number
+            with suppress(ProcessLookupError):
+                os.killpg(self._started.pid, number)
+
+    async def _live(self) -> ProcessEnd:
+        """Wait until nothing is left of the process, and return its end."""
+        watch = asyncio.create_task(self._watch_folder(), name="size of the folder of a run")
+        try:
+            with self._owned:
+                code = await self._wait_until_gone()
+                if self._group is not None and self._group.has_run_out_of_memory():
+                    self._exceeded = f"harness.limits.memory_mb ({self._spec.limits.memory_mb})"
+                return ProcessEnd(code, self._error, self._exceeded, self._output.close())
+        finally:
+            watch.cancel()
+
+    async def _wait_until_gone(self) -> int:
+        """Wait until the command has ended and nothing else of it is found, and return its exit code."""
+        code = await _exit_code(self._started)
+        await kill_all(str(self._spec.home))
+        return code
+
+    async def _watch_folder(self) -> None:
+        limit, pause = self._spec.limits.home_mb, MEASURE_SECONDS
+        while limit and not self._exceeded:
+            await asyncio.sleep(pause)
+            started = time.monotonic()
+            try:
+                used = await asyncio.to_thread(measure_folder, self._spec.folder, limit * MEGABYTE)
+            except FolderRefused as error:
+                self._exceeded = f"harness.limits.home_mb: {error}"
+            else:
+                self._exceeded = f"harness.limits.home_mb ({limit})" if used > limit * MEGABYTE else ""
+            pause = max(MEASURE_SECONDS, MEASURE_SHARE * (time.monotonic() - started))
+        if self._exceeded:
+            self._kill()
+
+    def _end(self, _life: asyncio.Task[ProcessEnd]) -> None:
+        if self.is_overdue:
+            log.info("processes of a run that could not be killed are gone", home=str(self._spec.home))
+        self.ended.set()
+
+
+class SandboxedProcess(RunProcess):
+    """A process in a sandbox, with its descendants: all that is in one PID namespace.
+
+    `info` is where bwrap writes the id of the first process in it, and `go` is what a run that reaches only
+    the service waits for.
+    """
+
+    def __init__(self, started: "Started", *, info: int, go: int) -> None:
+        super().__init__(started)
+        self._info = info
+        self._go = go
+        self._init = 0  # the id of the first process in the namespace, which ends after all others
+        self._handle: int | None = None  # of that process
+        self._is_killed = False
+
+    def _terminate(self) -> None:
+        try:  # the first process leads the group, and ignores this
+            os.killpg(self._init or self._started.pid, signal.SIGTERM)
+        except ProcessLookupError:  # there is no group yet
+            self._kill()
+
+    def _kill(self) -> None:
+        self._is_killed = True
+        if self._handle is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            self._started.kill()
+
+    async def _wait_until_gone(self) -> int:
+        await self._find_init()
+        try:
+            async with AsyncExitStack() as network:
+                await self._open_network(network)
+                code = await _exit_code(self._started)
+            self._kill()
+            if self._handle is not None:
+                await _wait_for(self._handle)
+                with suppress(ChildProcessError):  # it is our child if the service is the first process
+                    os.waitpid(self._init, os.WNOHANG)  # noqa: ASYNC222 -- it does not wait
+        finally:
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+        return 128 - code if code in SIGNALED else code
+
+    async def _find_init(self) -> None:
+        """Wait for the first process. There is none if the sandbox cannot be created."""
+        text = b""
+        while b"}" not in text:
+            await _wait_for(self._info)
+            piece = os.read(self._info, OUTPUT_BYTES)
+            if not piece:
+                return
+            text += piece
+        self._init = json.loads(text)["child-pid"]
+        with suppress(ProcessLookupError):
+            self._handle = os.pidfd_open(self._init)
+        if self._is_killed:
+            self._kill()
+
+    async def _open_network(self, network: AsyncExitStack) -> None:
+        """Let the command begin once its network is complete."""
+        if not self._init or self._spec.containment.network == "full":
+            return
+        try:
+            await network.enter_async_context(open_relay(self._init, self._spec.service))
+        except OSError as error:
+            self._error = f"the network of the run could not be opened: {error.strerror}"
+            self._kill()
+        with suppress(BrokenPipeError):
+            os.write(self._go, b".")
+
+
+class Output:
+    """The end of what a process writes, read from a pipe."""
+
+    def __init__(self, pipe: int) -> None:
+        os.set_blocking(pipe, False)
+        self._pipe = pipe
+        self._end = b""
+        self._loop = asyncio.get_running_loop()
+        self._resuming = self._loop.call_soon(self._resume)
+
+    def close(self) -> str:
+        """Stop reading, and return the end of what was written until now."""
+        self._resuming.cancel()
+        self._loop.remove_reader(self._pipe)
+        for _ in range(LAST_PIECES):  # at most: somebody else may still have the pipe and write
+            if not self._read_piece():
+                break
+        return self._end.decode(errors="replace")
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._pipe, self._read)
+
+    def _read(self) -> None:
+        self._loop.remove_reader(self._pipe)
+        if self._read_piece():
+            self._resuming = self._loop.call_later(READ_PAUSE_SECONDS, self._resume)
+
+    def _read_piece(self) -> bool:
+        """Return whether there may be more."""
+        try:
+            piece = os.read(self._pipe, OUTPUT_BYTES)
+        except BlockingIOError:
+            return False
+        self._end = (self._end + piece)[-OUTPUT_BYTES:]
+        return bool(piece)
+
+
+@asynccontextmanager
+async def open_process(spec: ProcessSpec) -> AsyncIterator[RunProcess]:
+    """Start a process; on exit, kill what is left of it."""
+    process = _start_plain(spec) if spec.containment.kind == "none" else _start_in_sandbox(spec)
+    try:
+        yield process
+    finally:
+        await process.kill()
+
+
+def _start_plain(spec: ProcessSpec) -> RunProcess:
+    with ExitStack() as owned, ExitStack() as passed:
+        output, output_end = _pipe(owned, passed)
+        leader = Popen(  # noqa: S603 -- the operator's command
+            plain_command(spec),
+            stdin=_memory_file(spec.input.encode(), passed),
+            stdout=output_end,
+            stderr=output_end,
+            env=spec.environment,
+            cwd=spec.directory,
+            start_new_session=True,
+        )
+        return RunProcess(Started(spec, leader, output, owned.pop_all()))
+
+
+def _start_in_sandbox(spec: ProcessSpec) -> RunProcess:
+    with ExitStack() as owned, ExitStack() as passed:
+        output, output_end = _pipe(owned, passed)
+        info, info_end = _pipe(owned, passed)
+        go_end, go = _pipe(passed, owned)
+        descriptors = {"--args": _memory_file(sandbox_options(spec), passed), "--info-fd": info_end}
+        if spec.containment.network == "service":
+            descriptors["--block-fd"] = go_end
+        group = ControlGroup.make(spec, owned)
+        bwrap = Popen(  # noqa: S603 -- the operator's command
+            sandbox_command(spec, descriptors, group),
+            stdin=_memory_file(spec.input.encode(), passed),
+            stdout=output_end,
+            stderr=output_end,
+            pass_fds=tuple(descriptors.values()),
+            env=spec.marks,
+            cwd="/",
+            start_new_session=True,
+        )
+        return SandboxedProcess(Started(spec, bwrap, output, owned.pop_all(), group), info=info, go=go)
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """Return the two ends of a new pipe, each of which its owner closes."""
+    ends = os.pipe()
+    for owner, end in zip((reader, writer), ends, strict=True):
+        owner.callback(os.close, end)
+    return ends
+
+
+def _memory_file(content: bytes, owner: ExitStack) -> int:
+    """Return a file that contains this: unlike a pipe it never blocks the writer."""
+    file = os.memfd_create("input")
+    owner.callback(os.close, file)
+    while content:
+        content = content[os.write(file, content) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+async def _exit_code(process: Popen[bytes]) -> int:
+    """Wait until the process has ended, and return its exit code."""
+    handle = os.pidfd_open(process.pid)
+    try:
+        await _wait_for(handle)
+    finally:
+        os.close(handle)
+    return process.wait()
+
+
+async def _wait_for(descriptor: int) -> None:
+    """Wait until a pipe has something to read, or a process has ended."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def kill_all(home: str) -> None:
+    """Kill all processes with this HOME, or one below it, again and again until none is left."""
+    mark = f"HOME={home}".encode()
+    while await asyncio.to_thread(_kill_once, mark):  # noqa: ASYNC110 -- they are not our children
+        await asyncio.sleep(KILL_AGAIN_SECONDS)
+
+
+def _kill_once(mark: bytes) -> bool:
+    """Kill the processes whose environment contains this. Return whether there were any."""
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _environment(name)]
+    for process in found:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return bool(found)
+
+
+def _environment(process: str) -> bytes:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as variables:
+            return variables.read()
+    except OSError:  # it is gone, or of somebody else
+        return b""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
+
+
+def _last_line(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
+    printable = "".join(filter(str.isprintable, lines[-1])) if lines else ""
+    return printable.strip()[:LAST_LINE_CHARACTERS]
