@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from http.client import HTTPConnection
 from importlib.metadata import version
@@ -78,11 +79,28 @@ def test_check_config_finds_unreachable_repository_beside_other_errors(tmp_path:
 def test_check_config_accepts_a_reachable_repository_without_traces(tmp_path: Path) -> None:
     GitRepository.make(tmp_path / "agents")
     (tmp_path / "config.toml").write_text(
-        "[harness]\nkind = 'process'\ncommand = ['run']\nrepository = 'agents'\n"
+        "[harness]\nkind = 'process'\ncommand = ['run']\nrepository = 'agents'\ncontainment = 'none'\n"
     )
     done = hostsvc(tmp_path, "check-config")
-    assert (done.code, done.err) == (0, "")
+    [warning] = done.err.splitlines()
+    assert warning.startswith("hostsvc: warning: nothing contains runs: ")
+    assert warning.endswith('(harness.containment is "none")')
+    assert done.code == 0
     assert {*os.listdir(tmp_path)} == {"agents", "config.toml"}
+
+
+def test_check_config_says_what_the_containment_needs(tmp_path: Path) -> None:
+    GitRepository.make(tmp_path / "agents")
+    (tmp_path / "config.toml").write_text(
+        "[harness]\nkind = 'process'\ncommand = ['run']\nrepository = 'agents'\ncontainment = 'bubblewrap'\n"
+    )
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("git", "timeout", "find", "sh", "setpriv", "prlimit"):
+        (programs / name).symlink_to(shutil.which(name) or "/nowhere")
+    done = hostsvc(tmp_path, "check-config", PATH=str(programs))
+    assert done.code == 2
+    assert "bubblewrap is not installed: install it, for example with apt-get install bubblewrap" in done.err
 
 
 @pytest.mark.parametrize("code", [0, 2])

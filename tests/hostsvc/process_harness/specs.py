@@ -13,6 +13,7 @@ from hostsvc.process_harness.machine import look_up_user
 from hostsvc.process_harness.process import ProcessEnd, RunProcess, open_process
 from hostsvc.process_harness.sandbox import Containment, ProcessSpec, UnixUser
 from hostsvc.process_harness.settings import ContainmentKind, HarnessSettings, Network
+from tests.processes import marked
 
 MARK = "MARK_OF_THE_TEST"
 STOP_SECONDS = 20.0
@@ -74,3 +75,11 @@ async def run(spec: ProcessSpec) -> ProcessEnd:
 async def ended(process: RunProcess) -> None:
     async with asyncio.timeout(STOP_SECONDS):
         await process.ended.wait()
+
+
+async def some_marked(mark: str) -> list[int]:
+    """Wait until the command itself runs, which has the mark, and return its process."""
+    async with asyncio.timeout(STOP_SECONDS):
+        while not (processes := marked(mark)):  # noqa: ASYNC110 -- not our children
+            await asyncio.sleep(0.01)
+    return processes

@@ -279,7 +279,7 @@ async def test_run_whose_processes_remain_fails_and_is_counted(
         await is_stuck.wait()
         run.is_stopping = True
         executing.cancel()
-        with pytest.raises(RunError, match="^its processes could not be killed within 10 s$"):
+        with pytest.raises(RunError, match=r"^its processes could not be killed within 10 s$"):
             await executing
         assert harness.workspace.status().remaining == 1
     [span] = world.stores.spans

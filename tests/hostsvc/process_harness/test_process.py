@@ -22,6 +22,7 @@ from tests.hostsvc.process_harness.specs import (
     ended,
     python,
     run,
+    some_marked,
     some_user,
     spec_of,
 )
@@ -118,14 +119,6 @@ async def serve(workspace, mark, kind):
 
 asyncio.run(serve(*sys.argv[1:]))
 """
-
-
-async def some_marked(mark: str) -> list[int]:
-    """Wait until the command itself runs, which has the mark, and return its process."""
-    async with asyncio.timeout(STOP_SECONDS):
-        while not (processes := marked(mark)):  # noqa: ASYNC110 -- not our children
-            await asyncio.sleep(0.01)
-    return processes
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from hostsvc.process_harness.process import open_process
 from hostsvc.process_harness.sandbox import MEGABYTE, Containment, ControlGroup
 from hostsvc.process_harness.settings import ContainmentKind, RunLimits
-from tests.hostsvc.process_harness.specs import MARK, python, run, spec_of
+from tests.hostsvc.process_harness.specs import python, run, some_marked, spec_of
 from tests.processes import marked
 
 LOOKS_AROUND = """
@@ -69,9 +70,14 @@ async def test_run_sees_only_itself_and_changes_only_its_folder(
 async def test_environment_of_a_run_is_in_no_process_but_its_own(
     workspace: Path, mark: str, sandbox: ContainmentKind
 ) -> None:
-    shows = "cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n' | grep -c $" + MARK
-    end = await run(spec_of(workspace, mark, sandbox, "sh", "-c", shows))
-    assert int(end.output) <= 4, "the shell, cat, tr and grep"
+    spec = spec_of(workspace, mark, sandbox, "sleep", "600")
+    async with open_process(spec) as process:
+        [command] = await some_marked(mark)
+        assert _command_line(command) == "sleep 600"
+        lines = [_command_line(each) for each in marked(str(spec.home))]
+        assert len(lines) == 3, "bwrap outside of the sandbox, bwrap in it, and the command"
+        assert mark not in str(lines)
+        await process.kill()
 
 
 @pytest.mark.parametrize("runs", [1, 2])
@@ -137,3 +143,7 @@ def test_control_group_limits_the_run_and_is_removed(
         (group.path / "memory.events").write_text(events)
         assert group.has_run_out_of_memory() == is_out
     assert Containment("bubblewrap").groups is None
+
+
+def _command_line(process: int) -> str:
+    return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ").strip()
