@@ -17,6 +17,16 @@ from supervisors.wake.context import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
+from web.api.agents import actions, agents, context, runs, templates, usage
+from web.api.channels import contacts, documents, messages, notifications, projects
+from web.api.events import events
+from web.api.events.frames import FRAMES, EventFrames
+from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
+from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
+from web.api.service import addresses, console, documentation, health, metrics, status
+from web.api.supervision import preview, supervisors, timeline
+from web.api.toolbox import adapters, agent_tools, tools
+from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
@@ -24,53 +34,6 @@ from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
-from web.events.frames import FRAMES, EventFrames
-from web.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
-from web.handlers import (
-    accounts,
-    adapter_configs,
-    adapters,
-    addresses,
-    agent_actions,
-    agent_context,
-    agent_tools,
-    agents,
-    api_keys,
-    attachments,
-    console,
-    contacts,
-    daily_usage,
-    document_versions,
-    documentation,
-    documents,
-    events,
-    health,
-    invites,
-    limits,
-    memberships,
-    messages,
-    metrics,
-    notifications,
-    organizations,
-    overview,
-    preview,
-    projects,
-    runs,
-    secrets,
-    spans,
-    status,
-    supervisors,
-    templates,
-    timeline,
-    tools,
-    trace_transcripts,
-    traces,
-    transcripts,
-    usage,
-    waterfalls,
-    webhook_deliveries,
-    webhooks,
-)
 from web.observability.requests import HEADERS, RequestCounts, around_requests
 from web.openapi.served_document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry, StatusReader
@@ -85,39 +48,29 @@ HOUR_SECONDS = 3600.0
 HANDLERS = (
     accounts,
     organizations,
-    limits,
-    memberships,
-    invites,
+    members,
     api_keys,
     webhooks,
-    webhook_deliveries,
     secrets,
     templates,
     adapters,
     tools,
-    adapter_configs,
-    agent_actions,  # before agents, whose {id} would match its path
+    actions,
     agents,
     agent_tools,
-    agent_context,
+    context,
     runs,
     supervisors,
-    overview,
     timeline,
     preview,
-    trace_transcripts,
+    transcripts,
     usage,
-    daily_usage,
     notifications,
     contacts,
     messages,
-    attachments,
     documents,
-    document_versions,
     projects,
     traces,
-    waterfalls,
-    transcripts,
     spans,
     events,
     addresses,

@@ -15,13 +15,13 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from web.api.channels.notifications import NewNotificationBody
+from web.api.tracing.spans import NewSpanBody
 from web.errors import TooLarge
 from web.request.forms import parse_urlencoded
 from web.request.json_text import parse_json
 from web.request.parsing import check_items, parse_items
 from web.request.value_limit import MAX_VALUES, check_value_count
-from web.schemas.notifications import NewNotificationBody
-from web.schemas.spans import NewSpanBody
 from web.storable import check_json, check_layers
 
 ROUNDS = 15

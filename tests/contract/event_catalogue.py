@@ -11,8 +11,8 @@ from uuid import UUID
 from storage.events.catalogue import EventType
 from supervisors.events.subscription import MODEL_DELTA
 from tests.paths import DOCS
+from web.api.events.schemas import DATA
 from web.openapi.docstrings import attribute_docstrings
-from web.schemas.events import DATA
 
 GUIDE = DOCS / "events.md"
 MARK = "<!-- The text from here to the end is written by `make events`. -->\n"

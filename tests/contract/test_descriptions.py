@@ -50,7 +50,7 @@ def operation_descriptions(operation: dict[str, Any]) -> Iterator[tuple[str, Any
 def test_every_part_of_document_is_described() -> None:
     missing = [name for name, description in descriptions() if not description]
     assert not missing, (
-        "describe a field by a string below it in web/schemas, an operation by the docstring of its handler, "
+        "describe a field by a string below it in web/api, an operation by the docstring of its handler, "
         f"and a tag or an id in a path in web/openapi/paths.py: {missing}"
     )
 

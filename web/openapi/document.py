@@ -9,6 +9,7 @@ from marshmallow import Schema
 from supervisors.json_limits import MAX_DEPTH
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
+from web.api.supervision.supervisors import SortedAgentQuery
 from web.json import JSON_TYPE
 from web.media_types import EVENT_STREAM, LAST_EVENT_ID
 from web.observability.requests import HEADER as REQUEST_ID
@@ -28,7 +29,6 @@ from web.request.forms import MAX_FIELDS
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
-from web.schemas.supervisors import SortedAgentQuery
 from web.version import VERSION
 
 INTERFACE_VERSION = "1.0.0"

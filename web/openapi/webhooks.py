@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 
 from storage.events.catalogue import EventType
+from web.api.events.schemas import DATA, EventResponse
+from web.api.organizations.webhooks import AgentCreated, WebhookTest
 from web.json import JSON_TYPE
 from web.openapi.components import Components, Json
 from web.openapi.docstrings import attribute_docstrings
 from web.openapi.responses import answer_schema
-from web.schemas.events import DATA, EventResponse
-from web.schemas.webhooks import AgentCreated, WebhookTest
 
 TEST = "webhook.test"
 OF_TEMPLATE = "template:agent.created"  # beside the event of this type, which has other data

@@ -9,11 +9,11 @@ from aiohttp.test_utils import make_mocked_request
 from marshmallow import INCLUDE
 from multidict import CIMultiDict
 
+from web.api.agents.agents import AgentBody
 from web.errors import Invalid
 from web.fields import JsonValue, Line, ListOf, ObjectOf, Text
 from web.request.parsing import Body
 from web.request.unknown_names import KnownNames, UnknownNames
-from web.schemas.agents import AgentBody
 
 IGNORED = "X-Ignored"
 STRICT = {"Prefer": "handling=strict"}

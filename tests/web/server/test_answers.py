@@ -12,8 +12,8 @@ from aiohttp import web
 from storage.postgres.paging import CHUNK_BYTES
 from tests.web.conftest import Api, Service
 from tests.web.server.clients import GET, Client, small_server
+from web.api.service.documentation import FILE_TYPES, PAGES
 from web.app import ROUTES
-from web.handlers.documentation import FILE_TYPES, PAGES
 from web.server.answers import HEADERS, raw_answer
 from web.server.connection import ConnectionSettings
 from web.server.listener import serving

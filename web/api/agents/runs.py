@@ -1,0 +1,342 @@
+"""Runs: start, stop and list them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NotRequired, TypedDict
+from uuid import UUID
+
+from aiohttp import web
+from asyncpg import Record
+
+from storage.channels.messages import Channel, MessageStatus
+from storage.history.runs import RunFilters
+from storage.model import Outcome, Receipt, Run, Source
+from supervisors.engine.messages import RunAnswer, RunReply, RunRequest, StopReply, StopRequest
+from supervisors.policy.decisions import WakeReason
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import agent_of_path, path_id, read_by_id, require_agent
+from web.app_keys import REGISTRY, STORAGE
+from web.errors import NotFound
+from web.fields import Boolean, Integer, Text, Uuid, parse_uuid
+from web.filter_fields import OneOf, UtcDatetime
+from web.idempotency import read_body_once, receipt_of
+from web.json import json_response
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned, period
+from web.request.parsing import Body, read_body, read_query
+from web.request_room import PLACE
+from web.routes import Routes
+from web.serializers import Serializer
+
+DEFAULT_LIMIT = 50
+MAX_REASON_LENGTH = 1000
+
+NOTIFICATION = "notification"  # stands for all wake reasons of the form `notification:<source>`
+NOTIFICATION_REASONS = tuple(f"{NOTIFICATION}:{source}" for source in Source)
+
+
+class RunBody(Body):
+    """How to start a run. All fields may be left out."""
+
+    wakeup = Boolean(load_default=True)
+    """true interrupts a sleep, a wait for messages or a backoff; false leaves an agent asleep whose
+    `sleep_until` lies ahead."""
+
+
+class StopBody(Body):
+    """How to stop. All fields may be left out."""
+
+    force = Boolean(load_default=False)
+    """true cancels the run at once, without the time that it otherwise has to end by itself."""
+    reason = Text(load_default="", max_length=MAX_REASON_LENGTH)
+    """Why it is stopped, for people. The run and its trace keep it, and `why` quotes it; "": no reason."""
+
+
+class RunQuery(PageQuery):
+    limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
+    """The maximum number of runs; a `Link` header leads to the next page while there is one."""
+    outcome = OneOf(tuple(Outcome), load_default=None)
+    """Only runs that ended so. A run that is under way has no outcome yet."""
+    wake_reason = OneOf((*WakeReason, NOTIFICATION, *NOTIFICATION_REASONS), load_default=None)
+    """Only runs started for this reason. `notification` stands for notifications of any source,
+    `notification:sms` for those of one."""
+    active = Boolean(load_default=None)
+    """true: only runs that are under way. false: only runs that have ended."""
+    started_after = UtcDatetime(load_default=None)
+    """Only runs started at this time or later. Without an offset it is UTC."""
+    started_before = UtcDatetime(load_default=None)
+    """Only runs started before this time. Without an offset it is UTC."""
+
+
+class AllRunQuery(RunQuery):
+    agent = Uuid(load_default=None)
+    """Only runs of this agent."""
+
+
+def wake_reasons(value: str | None) -> tuple[str, ...]:
+    """Return the wake reasons that a filter stands for; no filter stands for none of them."""
+    if value == NOTIFICATION:
+        return NOTIFICATION_REASONS
+    return () if value is None else (value,)
+
+
+class WaitQuery(Body):
+    """How long to wait for the end of a run."""
+
+    wait = Integer(min_value=1, max_value=60, load_default=None)
+    """How many seconds to wait for the end of the run; left out: answer at once."""
+
+
+class RunAnsweredResponse(TypedDict):
+    """The answer to a run request."""
+
+    status: RunAnswer
+    """What the request has led to."""
+    run: UUID | None
+    """The run that was started, or is already active; null if there is none, also while it is queued."""
+
+
+class StopAnsweredResponse(TypedDict):
+    """The answer to a stop."""
+
+    status: StopReply
+    """What the stop has led to."""
+
+
+class SentMessageResponse(TypedDict):
+    """A message that a run sent."""
+
+    contact: UUID | None
+    """The contact that it went to; null if the contact was deleted before the run ended."""
+    name: str | None
+    """The first 100 characters of the contact's name at the end of the run, or of the address that it went to
+    if the contact has no name; null as for `contact`."""
+    channel: Channel
+    """The channel that it went by."""
+    status: MessageStatus
+    """Its status at the end of the run."""
+
+
+class ToolUseResponse(TypedDict):
+    """The calls of one tool in a run."""
+
+    name: str
+    """The name that the tool was called by, at most 100 characters."""
+    calls: int
+    """How many calls there were."""
+    errors: int
+    """How many of the calls failed."""
+    last_error: str
+    """The error of the last call that failed, at most 200 characters; "" if none failed."""
+
+
+class UnclearedResponse(TypedDict):
+    """A notification that a run left uncleared."""
+
+    id: UUID
+    """The notification, which may have been cleared or deleted since."""
+    title: str
+    """The first 100 characters of its title at the end of the run."""
+
+
+class JournalResponse(TypedDict):
+    """What a run did, written by the service from its own records at the end of the run.
+
+    For process harnesses and interrupted runs these are its trace, its usage and its messages.
+    """
+
+    woken_by: Sequence[str]
+    """The titles of the notifications that were active at its start, the first 10, 100 characters of each."""
+    cleared: Sequence[str]
+    """The titles of the notifications that it cleared, the first 10, 100 characters of each."""
+    cleared_count: int
+    """How many notifications it cleared; larger numbers are shown as 1,000."""
+    uncleared: NotRequired[Sequence[UnclearedResponse]]
+    """The first 10 notifications of high priority that were active at its end, longest active first. Left out
+    for runs from before this was recorded."""
+    uncleared_count: NotRequired[int]
+    """How many there were; larger numbers are shown as 1,000. Left out as `uncleared` is."""
+    sent: Sequence[SentMessageResponse]
+    """The first 10 messages that it sent to contacts."""
+    sent_count: int
+    """How many messages it sent to contacts."""
+    tools: Sequence[ToolUseResponse]
+    """The tools that it called, at most 20, most calls first."""
+    cost_usd: float
+    """What its model calls cost."""
+
+
+class RunResponse(TypedDict):
+    """A run: one wake to sleep of an agent."""
+
+    id: UUID
+    """Chosen by the service."""
+    agent: UUID
+    """The agent that ran."""
+    trace: UUID
+    """The trace of the run, which has the same id."""
+    wake_reason: str
+    """Why it started: `run_requested`, `notification:<source>`, `reminder`, `sleep_elapsed`,
+    `restart_recovery`, `retry_after_failure` or `uncleared_notifications`."""
+    notifications: Sequence[UUID]
+    """The notifications that were active at its start, longest active first, at most 1,000."""
+    notification_count: int
+    """How many notifications were active at its start."""
+    interrupted_sleep_until: datetime | None
+    """The end of the sleep that its start cut short; null if there was none."""
+    started_at: datetime
+    """When it started."""
+    ended_at: datetime | None
+    """When it ended; null while it is active."""
+    turns: int
+    """How many turns it had: model calls with the tool calls that they asked for. 0 for a process harness."""
+    outcome: Outcome | None
+    """How it ended; null while it is active."""
+    error: str
+    """What went wrong or ended it early, such as `stopped`; "" if nothing did."""
+    stop_reason: str
+    """The reason given with the stop that ended it; "" without one."""
+    output: str
+    """The text of the model's final answer, cut with a note if it has more than 20,000 characters; "" if
+    there is none, as for a process harness."""
+    journal: JournalResponse | None
+    """What it did; null while it is active, and for runs from before there were journals."""
+    max_sleep_until: datetime | None
+    """The latest moment that it may let the agent sleep until; null: no limit."""
+
+
+serialize_run = Serializer(RunResponse, Run, trace="id")
+
+
+routes = Routes()
+
+RUN = RunBody()
+STOP = StopBody()
+QUERY = RunQuery()
+ALL_QUERY = AllRunQuery()
+WAIT = WaitQuery()
+
+
+@routes.post(
+    "/api/cloud/agents/{id}/run/", answer=RunAnsweredResponse, body=RUN, idempotent=True, refusals={409}
+)
+async def run_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Request a run. It is stored before it is answered, and survives a restart of the service.
+
+    `status` says what it led to. An archived agent is refused with 409. If the supervisor has too many
+    requests waiting, the answer is 503 and the request has no effect.
+    """
+    agent_id = await agent_of_path(request, caller)
+    body = await read_body_once(request, caller, RUN)
+
+    def receipt(reply: RunReply) -> Receipt | None:
+        return receipt_of(request, _run_response(reply))
+
+    reply = await request.app[REGISTRY].ask(
+        agent_id, RunRequest(**body, receipt=receipt, caller=caller.identity)
+    )
+    if not reply.had_effect:
+        await _insert_receipt(request, agent_id, receipt(reply))
+    return _run_response(reply)
+
+
+def _run_response(reply: RunReply) -> web.Response:
+    answer: RunAnsweredResponse = {"status": reply.status, "run": reply.run}
+    return json_response(answer)
+
+
+async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt | None) -> None:
+    """Insert the receipt of a request for which the supervisor wrote nothing."""
+    storage = request.app[STORAGE]
+    organization_id = await storage.agents.get_organization_id(agent_id) if receipt else None
+    if receipt and organization_id:
+        await storage.receipts.insert(receipt, organization_id)
+
+
+@routes.post("/api/cloud/agents/{id}/stop/", answer=StopAnsweredResponse, body=STOP)
+async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Stop an agent: end its run, and cancel a pending start, a wait for messages or a retry.
+
+    The run has `runs.stop_grace_seconds` to end. Notifications from before the stop start nothing; the agent
+    rests until something new arrives. Stopping an agent that plainly sleeps changes nothing.
+    """
+    agent_id = await agent_of_path(request, caller)
+    body = await read_body(request, STOP)
+    reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body, caller=caller.identity))
+    answer: StopAnsweredResponse = {"status": reply}
+    return json_response(answer)
+
+
+@routes.get(
+    "/api/cloud/agents/{id}/runs/", answer=list[RunResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
+async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the runs of an agent, last started first, 50 of them unless `limit` says otherwise."""
+    agent_id = await agent_of_path(request, caller)
+    runs, query = request.app[STORAGE].runs, read_query(request, QUERY)
+
+    async def find(run_id: UUID) -> Run | None:
+        run = await runs.get(run_id)
+        return run if run and run.agent_id == agent_id else None
+
+    fetch = partial(runs.list_rows, _filters(query, (), agent_id))
+    return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
+
+
+@routes.get("/api/cloud/runs/", answer=list[RunResponse], query=ALL_QUERY)
+async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the runs of all agents of your organizations, the last started first.
+
+    Filters combine: `outcome=failed&wake_reason=notification&started_after=…`.
+    """
+    query = read_query(request, ALL_QUERY)
+    await require_agent(request, caller, query["agent"])
+    runs = request.app[STORAGE].runs
+    filters = _filters(query, caller.organizations, query["agent"])
+    find = find_owned(caller.organizations, runs.get)
+    fetch = partial(runs.list_rows, filters)
+    return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
+
+
+def _filters(
+    query: Mapping[str, Any], organization_ids: tuple[UUID, ...], agent_id: UUID | None
+) -> RunFilters:
+    return RunFilters(
+        organization_ids,
+        agent_id,
+        outcome=query["outcome"] and Outcome(query["outcome"]),
+        wake_reasons=wake_reasons(query["wake_reason"]),
+        is_active=query["active"],
+        started=period(query, "started"),
+    )
+
+
+@routes.get(
+    "/api/cloud/agents/{id}/runs/{run_id}/", answer=RunResponse, query=WAIT, run_access=RunAccess.RUNNING
+)
+async def get_run(request: web.Request, caller: Caller) -> web.Response:
+    """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
+    agent_id = path_id(request)
+    run = await _load_run(request, caller, agent_id)
+    query = read_query(request, WAIT)
+    if query["wait"] is not None:
+        request[PLACE].leave()
+        await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
+        run = await _load_run(request, caller, agent_id)
+    return json_response(serialize_run.row(run))
+
+
+async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> Record:
+    """Return the row of the agent's run whose id is in the path.
+
+    Raise NotFound for a run of another agent, PermissionDenied for an agent that the caller may not reach. A
+    run that is found tells whose agent it is, so the agent is read only for a refusal.
+    """
+    run_id = parse_uuid(request.match_info["run_id"])
+    run = await read_by_id(request, request.app[STORAGE].runs.get.rows, run_id) if run_id else None
+    if run is None or run["agent_id"] != agent_id:
+        await agent_of_path(request, caller)
+        raise NotFound
+    caller.require_agent(agent_id, run["organization_id"])
+    return run

@@ -1,0 +1,239 @@
+"""Templates: defaults that many agents share."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypedDict
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.ids import new_id
+from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
+from supervisors.engine.broadcast import tell_agents_of_template
+from supervisors.engine.messages import Signal
+from supervisors.settings import MAX_CONTEXT_TOKENS
+from web.access.auth import Caller, requested_organization
+from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default, warn_of_refused_models
+from web.access.path_access import load_owned
+from web.app_keys import CLOCK, REGISTRY, STORAGE
+from web.errors import Conflict, require_found
+from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
+from web.idempotency import read_body_once, receipt_without
+from web.json import json_response
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list, find_owned
+from web.request.parsing import Body, read_body, read_query
+from web.routes import Routes
+from web.secret_fields import SecretNames
+from web.serializers import Serializer
+
+MAX_RETENTION_DAYS = 36_500
+
+
+class TemplateBody(Body):
+    """The writable fields of a template."""
+
+    name = Line(required=True, blank=False, max_length=255)
+    description = Text(load_default="", max_length=MAX_SIDE_TEXT)
+    system_prompt = Text(load_default="")
+    default_model = Line(load_default="", max_length=255)
+    default_reasoning_effort = Choice(ReasoningEffort, load_default=ReasoningEffort.NONE)
+    thinking_max_tokens = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
+    max_turns = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
+    debounce_window_seconds = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
+    harness_git_ref = Line(load_default="", max_length=255)
+    agent_created_webhook_url = Url(load_default="", max_length=200)
+    tool_call_secret = Text(load_default="", max_length=255, allow_none=True)
+    """Signs webhooks and tool calls; "" leaves them unsigned. null is like leaving the field out, so that a
+    member can send back what it has read."""
+    max_cost_usd_per_day = Money(allow_none=True, load_default=None)
+    context_tokens = Integer(min_value=0, max_value=MAX_CONTEXT_TOKENS, load_default=0)
+    carry_over = Choice(CarryOver, load_default=CarryOver.JOURNAL)
+    reply = Choice(Reply, load_default=Reply.TOOL)
+    content = Choice(Content, blank=True, load_default="")
+    content_days = Integer(min_value=0, max_value=MAX_RETENTION_DAYS, allow_none=True, load_default=None)
+    environment_secrets = SecretNames(load_default=list)
+    unpriced = Choice(Unpriced, load_default=Unpriced.REFUSE)
+
+
+class TemplateDeletionQuery(Body):
+    """How to delete a template."""
+
+    detach = Boolean(load_default=False)
+    """Whether agents of the template keep the settings that they inherit; without it a template in use is not
+    deleted."""
+
+
+class TemplateResponse(TypedDict):
+    """Settings that many agents share. A change reaches all agents that leave the setting blank."""
+
+    id: UUID
+    """Chosen by the service."""
+    organization: UUID
+    """The organization that the template belongs to."""
+    name: str
+    """Any name; several templates may have the same."""
+    created_at: datetime
+    """When the template was created."""
+    description: str
+    """A text for people; "" if there is none."""
+    system_prompt: str
+    """Instructions to the model, for agents that have none of their own; "": none."""
+    default_model: str
+    """The model that is copied into a new agent that names none; "": each agent must name one."""
+    default_reasoning_effort: ReasoningEffort
+    """How much the model should think, for agents that do not say. `none` sends no effort to the model."""
+    thinking_max_tokens: int
+    """The maximum number of tokens for thinking, sent instead of the effort to models that know it; 0: no
+    maximum is sent."""
+    max_turns: int
+    """How many turns a run may have, for agents that do not say; 0: `runs.max_turns` of the service."""
+    debounce_window_seconds: int
+    """How many seconds a conversation must pause before it wakes an agent that has no window of its own; 0:
+    it wakes at once."""
+    harness_git_ref: str
+    """The branch, tag or commit whose code a process harness runs, for agents that do not say; "": the newest
+    `main`."""
+    agent_created_webhook_url: str
+    """An http or https URL, which gets a signed POST request for each agent that is created from the
+    template; "": none."""
+    tool_call_secret: str | None
+    """The secret that signs tool calls and webhooks: `whsec_` and Base64, or any other text; "": they are not
+    signed. null is a secret that is not shown: members and repeated answers never get it, and one that cannot
+    be decrypted must be set again."""
+    max_cost_usd_per_day: Decimal | None
+    """What each agent without a cap of its own may spend in a UTC day, in US dollars with at most six
+    decimals; null: no cap. 0 allows no run."""
+    context_tokens: int
+    """About how many tokens the first message of a run may have; 0: `runs.context_tokens` of the service."""
+    carry_over: CarryOver
+    """How much of its earlier runs an agent is told when it wakes."""
+    reply: Reply
+    """How an agent answers the contact that woke it."""
+    content: str
+    """Whether traces keep what the model was told and answered, and streams show it live: `full` or `none`;
+    "": `tracing.content` of the service."""
+    content_days: int | None
+    """How many days these texts are kept; null: `retention.tracing_content_days` of the service. 0: as
+    long as their trace."""
+    environment_secrets: Sequence[str]
+    """The names of the secrets that a process harness gets as environment variables, at most 24. Each is a
+    secret of the template, else of the organization; a run fails if there is no such secret."""
+    unpriced: Unpriced
+    """Whether the cap allows calls of models whose price is not known."""
+
+
+def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body without a null secret, which stands for one that is not shown and changes nothing."""
+    return {name: value for name, value in body.items() if name != "tool_call_secret" or value is not None}
+
+
+_serialize_all = Serializer(TemplateResponse, Template)
+
+
+def serialize_template(template: Template, *, show_secret: bool) -> TemplateResponse:
+    """Return the response; a secret is null unless it is shown. A blank text is no secret."""
+    secret = template.tool_call_secret
+    return {**_serialize_all(template), "tool_call_secret": secret if show_secret or not secret else None}
+
+
+routes = Routes()
+
+BODY = TemplateBody()
+QUERY = PageQuery()
+DELETION = TemplateDeletionQuery()
+
+
+@routes.create("/api/templates/", answer=TemplateResponse, body=BODY, by_header=True)
+async def create_template(request: web.Request, caller: Caller) -> web.Response:
+    """Create a template. If its cap refuses its `default_model`, whose price is not known, the answer is 400.
+
+    A repeated request with the same `Idempotency-Key` gets the first answer without its `tool_call_secret`.
+    """
+    organization_id = requested_organization(request, caller)
+    body = await read_body_once(request, caller, BODY)
+    body["tool_call_secret"] = body["tool_call_secret"] or ""
+    await require_priced_default(request, body)
+    now = request.app[CLOCK].now()
+    template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
+    whole = serialize_template(template, show_secret=True)
+    receipt = receipt_without(request, whole, "tool_call_secret")
+    await request.app[STORAGE].templates.insert(template, receipt)
+    return _answer(caller, template, status=201)
+
+
+@routes.get("/api/templates/{id}/", answer=TemplateResponse)
+async def get_template(request: web.Request, caller: Caller) -> web.Response:
+    """Read one template."""
+    return _answer(caller, await load_owned(request, caller, request.app[STORAGE].templates.get))
+
+
+@routes.patch("/api/templates/{id}/", answer=TemplateResponse, body=BODY)
+async def change_template(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. All agents that inherit them are affected.
+
+    A new debounce window applies to current holds at once; a higher cap wakes agents that are due. If the cap
+    refuses models of its agents, whose prices are not known, `X-Unpriced-Models` names them.
+    """
+    storage = request.app[STORAGE]
+    template = await load_owned(request, caller, storage.templates.get)
+    changes = without_hidden_secret(await read_body(request, BODY, partial=True))
+    if changes.keys() & READ_BY_PRICE_CHECK:
+        changed_fields = {name: changes.get(name, getattr(template, name)) for name in READ_BY_PRICE_CHECK}
+        await require_priced_default(request, changed_fields)
+    changed = require_found(await storage.templates.update(template.id, changes))
+    if changed.debounce_window_seconds != template.debounce_window_seconds:
+        for agent_id in await storage.agents.list_holding_of_template(template.id):
+            request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
+    if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
+        await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
+    answer = _answer(caller, changed)
+    if changes.keys() & READ_BY_PRICE_CHECK:
+        await warn_of_refused_models(request, answer, changed, storage.agents.list_models_of_template)
+    return answer
+
+
+@routes.get("/api/templates/", answer=list[TemplateResponse], query=QUERY)
+async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the templates of your organizations, newest first."""
+    templates = request.app[STORAGE].templates
+    query, owners = read_query(request, QUERY), caller.organizations
+    listing = Listing(
+        partial(templates.list_page, owners),
+        partial(_serialize_for, caller),
+        find_owned(owners, templates.get),
+    )
+    return await answer_list(request, query, listing)
+
+
+def _serialize_for(caller: Caller, template: Template) -> TemplateResponse:
+    """Return the response, whose secret only admins and owners see."""
+    return serialize_template(template, show_secret=caller.is_admin(template.organization_id))
+
+
+def _answer(caller: Caller, template: Template, status: int = 200) -> web.Response:
+    return json_response(_serialize_for(caller, template), status=status)
+
+
+@routes.delete("/api/templates/{id}/", query=DELETION, refusals={409})
+async def delete_template(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a template with its adapter configs.
+
+    While agents use it, the answer is 409, unless `detach` lets them keep the settings that they inherit. Its
+    pending webhooks fail, because they can no longer be signed.
+    """
+    storage = request.app[STORAGE]
+    template = await load_owned(request, caller, storage.templates.get)
+    if read_query(request, DELETION)["detach"]:
+        holding = await storage.agents.list_holding_of_template(template.id)
+        await storage.templates.delete_detaching(template.id, request.app[CLOCK].now(), actor=caller.identity)
+        for agent_id in holding:
+            request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
+    else:
+        agent_count = await storage.templates.delete_unused(template.id)
+        if agent_count:
+            agents_use = "1 agent uses" if agent_count == 1 else f"{agent_count} agents use"
+            raise Conflict(f"{agents_use} this template. With ?detach=true they keep what they inherit.")
+    return web.Response(status=204)

@@ -1,0 +1,404 @@
+"""Documents: texts that agents write and look up, and their versions."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypedDict
+from uuid import UUID
+
+from aiohttp import web
+from marshmallow import ValidationError
+
+from storage.channels.document_search import MAX_HITS, DocumentHit, SearchScope
+from storage.channels.document_versions import DocumentVersion, VersionSummary
+from storage.channels.documents import Document, DocumentFilters, Writer
+from storage.channels.memory_paths import MAX_PATH_CHARACTERS, ROOT, InvalidPath, core_refusal, normalized
+from storage.ids import new_id
+from storage.storage import Storage
+from supervisors.scalars import parse_integer
+from web.access.auth import Caller, RunAccess
+from web.access.body_references import organization_for_new, require_same_owner
+from web.access.path_access import (
+    answer_of_agent,
+    load,
+    load_of_agent,
+    load_owned,
+    require_agent,
+    require_of_agent,
+)
+from web.app_keys import CLOCK, ROOM, STORAGE
+from web.constraint_errors import refusing_constraint_errors
+from web.errors import Conflict, Invalid, require_found
+from web.fields import MAX_INT32, Boolean, Integer, Line, Text, Uuid
+from web.idempotency import read_body_once, receipt_of
+from web.json import json_response
+from web.page_reader import Listing
+from web.paging import CreatedPageQuery, answer_list, find_owned, period
+from web.request.parsing import Body, read_body, read_query
+from web.routes import Routes
+from web.serializers import Serializer
+
+DEFAULT_HITS = 10
+
+
+class MemoryPath(Text):
+    """The path of a document as its agent's tool `memory` sees it, without a closing slash or `..`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=MAX_PATH_CHARACTERS, **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if len(text) > MAX_PATH_CHARACTERS:
+            return text  # refused by its length
+        try:
+            path = normalized(text)
+        except InvalidPath as error:
+            raise ValidationError(f"{error}.") from error
+        if path == ROOT:
+            raise ValidationError(f"{ROOT} is a directory: give the path of a file in it.")
+        return path
+
+
+class DocumentBody(Body):
+    """The writable fields of a document."""
+
+    agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
+    project_id = Uuid(data_key="project", allow_none=True, load_default=None)
+    title = Line(required=True, blank=False, max_length=255)
+    content = Text(load_default="")
+    content_type = Line(blank=False, max_length=255, load_default="text/plain")
+    path = MemoryPath(allow_none=True, load_default=None)
+
+
+class DocumentQuery(CreatedPageQuery):
+    agent = Uuid(load_default=None)
+    """Only documents of this agent; those for all agents of the organization are left out."""
+    project = Uuid(load_default=None)
+    """Only documents of this project."""
+    path = MemoryPath(load_default=None)
+    """Only the documents of agents at this path."""
+    deleted = Boolean(load_default=False)
+    """true: only documents that agents have deleted; they can be restored until their retention is over."""
+
+
+class DocumentSearchQuery(Body):
+    query = Text(load_default="")
+    """The words to look for, as in a web search: `"quoted words"` stand together, `or` and `-` work. Without
+    words nothing is found."""
+    agent = Uuid(load_default=None)
+    """Only what this agent finds: its own documents and those for all agents. Its language is used."""
+    limit = Integer(min_value=1, max_value=MAX_HITS, load_default=DEFAULT_HITS)
+    """The maximum number of documents."""
+
+
+class DocumentResponse(TypedDict):
+    """A text that agents keep or are given."""
+
+    id: UUID
+    """Chosen by the service."""
+    agent: UUID | None
+    """The agent that the document is for; null: all agents of the organization."""
+    project: UUID | None
+    """The project that the document belongs to; null if there is none or it was deleted."""
+    title: str
+    """One line; several documents may have the same."""
+    content: str
+    """The text; "" for an empty document. Title and content of each version count against
+    `limits.document_bytes`."""
+    content_type: str
+    """The media type of the content, which the service only stores."""
+    created_at: datetime
+    """When the document was created."""
+    updated_at: datetime
+    """When the document was last changed; at first the same as `created_at`."""
+    path: str | None
+    """Where the agent's tool `memory` finds the document, such as `/memories/people/ada.md`; null: nowhere.
+    It needs an `agent`, which may have one document at each path."""
+    version: int
+    """The number of the current version: a change of title, content or content type adds 1."""
+    author: str
+    """Who wrote the current version: `user:`, `key:` or `agent:` and the id; "" if it is not known."""
+    run: UUID | None
+    """The run in which the agent wrote the current version; null if no run did."""
+    deleted_at: datetime | None
+    """When the agent deleted the document; null if it did not. Reverting it to a version restores it."""
+
+
+serialize_document = Serializer(DocumentResponse, Document)
+
+
+class DocumentHitResponse(TypedDict):
+    """A document that a search has found, without its content."""
+
+    id: UUID
+    """The id of the document."""
+    agent: UUID | None
+    """The agent that the document is for; null: all agents of the organization."""
+    project: UUID | None
+    """The project that the document belongs to; null if there is none or it was deleted."""
+    title: str
+    """The title of the document."""
+    path: str | None
+    """Where the agent's tool `memory` finds the document; null: nowhere."""
+    content_type: str
+    """The media type of the content."""
+    size_bytes: int
+    """The length of the content in UTF-8."""
+    version: int
+    """The number of the current version."""
+    created_at: datetime
+    """When the document was created."""
+    updated_at: datetime
+    """When the document was last changed."""
+    rank: float
+    """How well the document fits the query, to compare with the others; words of the title count more."""
+    snippet: str
+    """The places of the content where the words are, which are marked by `**`."""
+
+
+serialize_hit = Serializer(DocumentHitResponse, DocumentHit)
+
+
+class VersionResponse(TypedDict):
+    """A version of a document, without its content."""
+
+    number: int
+    """1 for the first version of the document."""
+    title: str
+    """The title in this version."""
+    content_type: str
+    """The media type in this version."""
+    size_bytes: int
+    """The length of the content in UTF-8."""
+    author: str
+    """Who wrote this version: `user:`, `key:` or `agent:` and the id; "" if it is not known."""
+    run: UUID | None
+    """The run in which the agent wrote this version; null if no run did."""
+    created_at: datetime
+    """When this version was written."""
+
+
+class FullVersionResponse(VersionResponse):
+    """A version of a document with its content."""
+
+    content: str
+    """The text of this version."""
+
+
+serialize_version = Serializer(VersionResponse, VersionSummary)
+
+
+serialize_full_version = Serializer(FullVersionResponse, DocumentVersion)
+
+
+routes = Routes()
+
+BODY = DocumentBody()
+QUERY = DocumentQuery()
+SEARCH_QUERY = DocumentSearchQuery()
+
+
+@routes.create(
+    "/api/defaults/documents/",
+    answer=DocumentResponse,
+    body=BODY,
+    by_header=True,
+    run_access=RunAccess.RUNNING,
+)
+async def create_document(request: web.Request, caller: Caller) -> web.Response:
+    """Create a document, for one agent or for all agents of the organization.
+
+    With a `path` the agent finds it by its tool `memory`; `/memories/core.md` may have 8,192 bytes. If the
+    organization's documents would take more than `limits.document_bytes`, the answer is 400. A run creates
+    documents of its agent, also without an `agent` in the body.
+    """
+    body = await read_body_once(request, caller, BODY)
+    if caller.run is not None and body["agent_id"] is None:
+        body["agent_id"] = caller.run.agent_id
+    organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
+    storage, writer = request.app[STORAGE], writer_of(caller)
+    document = Document(
+        id=new_id(),
+        organization_id=organization_id,
+        created_at=now,
+        updated_at=now,
+        author=writer.author,
+        run_id=writer.run_id,
+        **body,
+    )
+    await refuse_misplaced(storage, document, body)
+    answer = json_response(serialize_document(document), status=201)
+    with refusing_constraint_errors(body):
+        await storage.documents.insert(document, receipt_of(request, answer))
+    return answer
+
+
+@routes.get(
+    "/api/defaults/documents/", answer=list[DocumentResponse], query=QUERY, run_access=RunAccess.RUNNING
+)
+async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the documents of your organizations with their contents, newest first.
+
+    A run lists those of its agent and those for all agents.
+    """
+    query, reach = read_query(request, QUERY), caller.reach
+    await require_agent(request, caller, query["agent"])
+    await require_of_agent(caller, request.app[STORAGE].projects.get, query["project"])
+    documents = request.app[STORAGE].documents
+    filters = DocumentFilters(
+        reach.organization_ids,
+        query["agent"],
+        query["project"],
+        period(query, "created"),
+        query["path"],
+        query["deleted"],
+        visible_to=reach.agent_id,
+    )
+    listing = Listing(
+        partial(documents.list_rows, filters),
+        serialize_document.row,
+        find_owned(reach.organization_ids, documents.get),
+    )
+    return await answer_list(request, query, listing)
+
+
+@routes.get(
+    "/api/defaults/documents/search/",
+    answer=list[DocumentHitResponse],
+    query=SEARCH_QUERY,
+    run_access=RunAccess.RUNNING,
+)
+async def search_documents(request: web.Request, caller: Caller) -> web.Response:
+    """Search titles, paths and the first 50,000 characters of contents for words, best first.
+
+    Words are found as they are written and, with `agent`, by their stems in the agent's `language`, if they
+    were written since it was set. If very many documents match, only some of them are compared. A run finds
+    what its agent finds.
+    """
+    query, storage = read_query(request, SEARCH_QUERY), request.app[STORAGE]
+    await require_agent(request, caller, query["agent"])
+    scope, agent_id = SearchScope(caller.organizations), query["agent"] or caller.reach.agent_id
+    if agent_id is not None:
+        agent = await storage.agents.get(agent_id)
+        if agent is None:
+            return json_response([])
+        scope = SearchScope.of(agent)
+    async with request.app[ROOM].reading(caller.accountable):
+        hits = await storage.documents.search(scope, query["query"], query["limit"])
+    return json_response([serialize_hit(hit) for hit in hits])
+
+
+@routes.get("/api/defaults/documents/{id}/", answer=DocumentResponse, run_access=RunAccess.RUNNING)
+async def get_document(request: web.Request, caller: Caller) -> web.Response:
+    """Read one document with its content."""
+    return await answer_of_agent(request, caller, request.app[STORAGE].documents.get, serialize_document)
+
+
+@routes.patch(
+    "/api/defaults/documents/{id}/",
+    answer=DocumentResponse,
+    body=BODY,
+    refusals={409},
+    run_access=RunAccess.RUNNING,
+)
+async def change_document(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. The limits hold as for a new document.
+
+    A change of title, content or content type keeps the version before it, which counts against the limit,
+    too. A document that its agent has deleted is refused with 409: revert it first. A run may not change the
+    `agent`.
+    """
+    storage = request.app[STORAGE]
+    document = await load_of_agent(request, caller, storage.documents.get)
+    changes = await read_body(request, BODY, partial=True)
+    await require_same_owner(request, caller, document, changes)
+    document = await load(request, storage.documents.get)  # it may have changed while the body arrived
+    if document.deleted_at is not None:
+        raise Conflict("The agent has deleted this document; revert it to an earlier version first.")
+    await refuse_misplaced(storage, replace(document, **changes), changes)
+    with refusing_constraint_errors(changes):
+        now = request.app[CLOCK].now()
+        changed = await storage.documents.update(document, changes, writer_of(caller), now)
+    return json_response(serialize_document(require_found(changed)))
+
+
+@routes.delete("/api/defaults/documents/{id}/")
+async def delete_document(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a document with all its versions for good, which makes room for others."""
+    documents = request.app[STORAGE].documents
+    document = await load_owned(request, caller, documents.get)
+    await documents.delete(document.id)
+    return web.Response(status=204)
+
+
+def writer_of(caller: Caller) -> Writer:
+    """Return the caller as the author of a document. A run writes as its agent."""
+    if caller.run is not None:
+        return Writer.of_agent(caller.run.agent_id, caller.run.run_id)
+    return Writer(caller.identity)
+
+
+async def refuse_misplaced(storage: Storage, document: Document, changes: Mapping[str, Any]) -> None:
+    """Raise Invalid if the document cannot stand at its path, as far as the path or content is changed."""
+    path, agent_id = document.path, document.agent_id
+    if path is None:
+        return
+    if agent_id is None:
+        raise Invalid(
+            {"path": ["A document with a path needs an agent, whose tool `memory` finds it there."]}
+        )
+    refusal = core_refusal(path, changes.get("content", document.content))
+    if refusal is not None:
+        raise Invalid({"content": [refusal]})
+    if not {"path", "agent_id"}.isdisjoint(changes):
+        conflict = await storage.memories.find_conflict(agent_id, path)
+        if conflict is not None:
+            raise Invalid({"path": [f"The path does not go together with that of a document, {conflict}."]})
+
+
+@routes.get("/api/defaults/documents/{id}/versions/", answer=list[VersionResponse])
+async def list_versions(request: web.Request, caller: Caller) -> web.Response:
+    """List the last 50 versions of a document, the current one first."""
+    document = await load_owned(request, caller, request.app[STORAGE].documents.get)
+    versions = await request.app[STORAGE].document_versions.list_all(document.id)
+    return json_response([serialize_version(version) for version in versions])
+
+
+@routes.get("/api/defaults/documents/{id}/versions/{number}/", answer=FullVersionResponse)
+async def get_version(request: web.Request, caller: Caller) -> web.Response:
+    """Read one version of a document with its content."""
+    document = await load_owned(request, caller, request.app[STORAGE].documents.get)
+    return json_response(serialize_full_version(await _load_version(request, document)))
+
+
+@routes.post(
+    "/api/defaults/documents/{id}/versions/{number}/revert/", answer=DocumentResponse, refusals={400}
+)
+async def revert_document(request: web.Request, caller: Caller) -> web.Response:
+    """Make an earlier version the current one again, as a new version; nothing is lost.
+
+    A document that its agent has deleted is restored.
+    """
+    storage = request.app[STORAGE]
+    document = await load_owned(request, caller, storage.documents.get)
+    version = await _load_version(request, document)
+    await refuse_misplaced(storage, document, {"path": document.path, "content": version.content})
+    changes = {
+        "title": version.title,
+        "content": version.content,
+        "content_type": version.content_type,
+        "deleted_at": None,
+    }
+    with refusing_constraint_errors(changes):
+        writer, now = writer_of(caller), request.app[CLOCK].now()
+        reverted = await storage.documents.update(document, changes, writer, now)
+    return json_response(serialize_document(require_found(reverted)))
+
+
+async def _load_version(request: web.Request, document: Document) -> DocumentVersion:
+    number = parse_integer(request.match_info["number"])
+    if number is None or not 0 < number <= MAX_INT32:
+        number = 0
+    return require_found(await request.app[STORAGE].document_versions.get(document.id, number))

@@ -1,0 +1,155 @@
+"""Previews: what would happen to an agent. They read and compute; nothing is stored and nothing starts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from storage.agent_facts import AgentFacts, Budget
+from storage.model import Agent, AgentStatus, Priority, Source, Template
+from supervisors.engine.effects import after_owned_fields
+from supervisors.engine.messages import OwnedFieldsRequest
+from supervisors.engine.snapshot import Present
+from supervisors.preview import Event, Preview, preview
+from web.access.agent_references import resolve
+from web.access.auth import Caller
+from web.access.path_access import load_agent, load_in_turn
+from web.app_keys import STATUS, STORAGE
+from web.errors import Invalid
+from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Uuid
+from web.json import json_response
+from web.request.local_times import localize
+from web.request.parsing import Body, read_body
+from web.routes import Routes
+
+MAX_COUNT = 100
+MAX_SECONDS_APART = 3600
+
+
+class PreviewEventBody(Body):
+    """Notifications that might come. None is created."""
+
+    source = Choice(Source, load_default=Source.API)
+    """Where they come from."""
+    priority = Choice(Priority, load_default=Priority.HIGH)
+    """Their priority; left out: `high`."""
+    scheduled_for = Datetime(allow_none=True, load_default=None)
+    """When they would become active, in the agent's time zone if it has no offset; null or a time before they
+    come: at once."""
+    count = Integer(min_value=1, max_value=MAX_COUNT, load_default=1)
+    """How many come one after the other."""
+    seconds_apart = Integer(min_value=0, max_value=MAX_SECONDS_APART, load_default=0)
+    """How many seconds after the one before it each of them comes."""
+
+
+class PreviewPatchBody(Body):
+    """The fields of an agent that might be changed. Only these have an effect on when the agent wakes."""
+
+    template_id = Uuid(data_key="template", allow_none=True)
+    """Another template, whose debounce window and cap count where the agent has none of its own; null:
+    none."""
+    debounce_window_seconds = Integer(min_value=0, max_value=MAX_INT32, allow_none=True)
+    """Another debounce window; null: the template's."""
+    max_sleep_hours = Integer(min_value=0, max_value=MAX_INT32, allow_none=True)
+    """Another maximum length of a sleep; null: no limit."""
+    max_cost_usd_per_day = Money(allow_none=True)
+    """Another cap; null: the template's."""
+    paused = Boolean()
+    """A pause of the agent, or its end."""
+    status = Choice(AgentStatus)
+    """A run request (`running`), a stop or restore (`sleeping`), or an archive (`archived`)."""
+    sleep_until = Datetime(allow_none=True)
+    """Another end of its sleep, in the agent's time zone if it has no offset; null: as late as it may be."""
+
+
+class PreviewBody(Body):
+    """A question about the future of an agent. Its parts may be combined."""
+
+    event = ObjectOf(PreviewEventBody, allow_none=True, load_default=None)
+    """Notifications that might come, at `at`; null: none."""
+    patch = ObjectOf(PreviewPatchBody, allow_none=True, load_default=None)
+    """A change that might be made now; null: none."""
+    at = Datetime(allow_none=True, load_default=None)
+    """A moment at most 31 days ahead, in the agent's time zone if it has no offset; null: now."""
+
+
+routes = Routes()
+
+BODY = PreviewBody()
+
+MAX_DAYS = 31
+HAS_PASSED = "This moment has passed: leave at out to ask about the present."
+TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
+OWNED_FIELDS = ("paused", "status", "sleep_until")
+
+
+@routes.post("/api/cloud/agents/{id}/preview/", answer=Preview, body=BODY, refusals={409})
+async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Explain an agent as it is now, and as it would be if notifications came, if it were changed, or by
+    itself at a moment ahead.
+
+    The rules of the service compute it on a copy; nothing is stored and nothing starts. It ends with the next
+    run, because no rule decides what a run does. A change that PATCH would refuse is refused.
+    """
+    agent = await load_agent(request, caller)
+    body = await read_body(request, BODY)
+    event, patch = body["event"] or {}, body["patch"] or {}
+    zone = ZoneInfo(agent.timezone)
+    localize(body, ("at",), zone)
+    with _refused_inside("event"):
+        localize(event, ("scheduled_for",), zone)
+    with _refused_inside("patch"):
+        localize(patch, ("sleep_until",), zone)
+        references = await resolve(request.app[STORAGE], lambda _: agent.organization_id, patch)
+    present = await load_in_turn(request, request.app[STATUS].present)
+    _require_near(body["at"], present.now)
+    changed = await _with_settings(request, agent, references.template, patch, present)
+    owned = OwnedFieldsRequest(**{name: patch[name] for name in OWNED_FIELDS if name in patch})
+    changed = after_owned_fields(changed, owned, present.now, run_is_stopping=present.run_is_stopping)
+    return json_response(preview(present, changed, event=Event(**event) if event else None, at=body["at"]))
+
+
+@contextmanager
+def _refused_inside(name: str) -> Iterator[None]:
+    """Put the messages of a refusal under the name of the object that they are about."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid({name: error.body}) from error
+
+
+def _require_near(at: datetime | None, now: datetime) -> None:
+    """Raise Invalid for a moment that has passed or is too far ahead."""
+    if at is not None and at < now:
+        raise Invalid({"at": [HAS_PASSED]})
+    if at is not None and at > now + timedelta(days=MAX_DAYS):
+        raise Invalid({"at": [TOO_FAR]})
+
+
+async def _with_settings(
+    request: web.Request, agent: Agent, template: Template | None, patch: dict[str, Any], present: Present
+) -> AgentFacts:
+    """Return the facts with the settings of the patch. `template` is the one that it names."""
+    facts, storage = present.facts, request.app[STORAGE]
+    if "debounce_window_seconds" in patch:
+        facts = replace(facts, agent_window_seconds=patch["debounce_window_seconds"])
+    if "max_sleep_hours" in patch:
+        facts = replace(facts, max_sleep_hours=patch["max_sleep_hours"])
+    if "template_id" in patch:
+        facts = replace(facts, template_window_seconds=template.debounce_window_seconds if template else None)
+    elif "max_cost_usd_per_day" not in patch:
+        return facts
+    elif agent.template_id is not None:
+        template = await storage.templates.get(agent.template_id)
+    cap_usd = patch.get("max_cost_usd_per_day", agent.max_cost_usd_per_day)
+    if cap_usd is None and template is not None:
+        cap_usd = template.max_cost_usd_per_day
+    budgets = tuple(budget for budget in facts.budgets if budget.of_organization)
+    if cap_usd is not None:
+        spent_usd = await storage.spending.get_spent(agent.id, present.now)
+        budgets = (Budget(False, cap_usd, spent_usd), *budgets)
+    return replace(facts, budgets=budgets)

@@ -1,0 +1,311 @@
+"""Agents with what they do and why: one of them now or in the past, a sorted list, and an overview."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TypedDict
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from storage.agents.agent_filters import AgentFilters
+from storage.agents.sorted_agents import AgentRow, AgentSort, SortedPage
+from storage.model import AgentStatus, Purpose
+from supervisors.engine.snapshot import AgentSummary, NextWake, Snapshot
+from supervisors.overview.overviews import (
+    AgendaItem,
+    AgendaKind,
+    AttentionItem,
+    AttentionKind,
+    OrganizationsOverview,
+    OverviewReader,
+)
+from supervisors.policy.phases import ShownPhase
+from web.access.agent_queries import read_agent_filters
+from web.access.auth import Caller
+from web.access.path_access import agent_of_path, require_organization
+from web.api.agents.agents import AgentFilterQuery
+from web.api.supervision.timeline import PastSupervisorResponse, SupervisorAtQuery, serialize_past
+from web.app_keys import CLOCK, HEALTH, ROOM, STATUS, STORAGE, TIMELINES
+from web.errors import Invalid, require_found
+from web.fields import Choice, Integer, Line, ListOf, Uuid
+from web.json import json_response
+from web.list_positions import read_position, write_position
+from web.paging import TOTAL_HEADER, next_link
+from web.request.local_times import localize
+from web.request.parsing import Body, read_query
+from web.routes import Routes
+from web.serializers import Serializer
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 200
+MAX_AGENTS = 100
+MAX_POSITION = 4000  # characters: a long name, twice encoded
+
+
+class SortedAgentQuery(AgentFilterQuery):
+    phase = Choice(ShownPhase, load_default=None)
+    """Only agents in this phase; `archived` implies `include_archived`."""
+    agent = ListOf(Uuid(), max_items=MAX_AGENTS, load_default=list)
+    """Only this agent; repeat it for several."""
+    sort = Choice(AgentSort, load_default=AgentSort.NEWEST)
+    """The order of the list. An agent whose value changes between two pages may be on both, or on neither;
+    others are not affected."""
+    limit = Integer(min_value=1, max_value=MAX_LIMIT, load_default=DEFAULT_LIMIT)
+    """The maximum number of agents on a page. A page of very long rows has fewer, and its `Link` leads on."""
+    after = Line(blank=False, max_length=MAX_POSITION, load_default=None)
+    """The position at which the page begins, as the `Link` header of the page before names it."""
+
+
+class SupervisorRowResponse(TypedDict):
+    """An agent in a list for people: what it does and why, what wakes it next, and what it costs."""
+
+    agent: UUID
+    """The id of the agent."""
+    name: str
+    """The name of the agent."""
+    organization: UUID
+    """The organization that the agent belongs to."""
+    template: UUID | None
+    """The template of the agent; null if it has none."""
+    template_name: str | None
+    """The name of the template; null if it has none."""
+    tags: Sequence[str]
+    """Labels of yours to filter by."""
+    purpose: Purpose
+    """A label to filter by."""
+    timezone: str
+    """The IANA time zone of the agent."""
+    status: AgentStatus
+    """Whether the agent runs, sleeps or is archived."""
+    phase: ShownPhase
+    """The state of the agent as its supervisor sees it."""
+    since: datetime | None
+    """When the phase began, as far as it is known; null if it is not."""
+    why: str
+    """Why the agent is in this phase, in a sentence or two for people."""
+    next_wake: NextWake | None
+    """When and why it wakes next by itself; null if only something new can wake it."""
+    cost_today_usd: Decimal
+    """What its model calls have cost in the present UTC day, in US dollars."""
+    max_cost_usd_per_day: Decimal | None
+    """What it may spend in a UTC day, by its own cap or that of its template; null if neither has one."""
+    uncleared_high: int
+    """How many high notifications are active: uncleared, and not scheduled for later."""
+    run: UUID | None
+    """The active run; null if there is none."""
+
+
+def serialize_row(row: AgentRow, summary: AgentSummary) -> SupervisorRowResponse:
+    return {
+        "agent": row.id,
+        "name": row.name,
+        "organization": row.organization_id,
+        "template": row.template_id,
+        "template_name": row.template_name,
+        "tags": row.tags,
+        "purpose": row.purpose,
+        "timezone": row.timezone,
+        "status": summary.status,
+        "phase": summary.phase,
+        "since": summary.since,
+        "why": summary.why,
+        "next_wake": summary.next_wake,
+        "cost_today_usd": row.cost_today_usd,
+        "max_cost_usd_per_day": row.max_cost_usd_per_day,
+        "uncleared_high": summary.uncleared_high,
+        "run": summary.run,
+    }
+
+
+class OverviewQuery(Body):
+    organization = Uuid(load_default=None)
+    """Only this organization. Left out: all of yours."""
+
+
+class AttentionResponse(TypedDict):
+    """Something that needs a person."""
+
+    kind: AttentionKind
+    """What it is."""
+    sentence: str
+    """What is wrong and what follows from it, in a sentence or two for people."""
+    since: datetime | None
+    """Since when; null if it is not known."""
+    organization: UUID
+    """The organization that it is about."""
+    agent: UUID | None
+    """The agent that it is about; null if it is about something else."""
+    agent_name: str | None
+    """The name of the agent; null if it is about something else."""
+    timezone: str | None
+    """The IANA time zone of the agent; null if it is about something else."""
+    webhook: UUID | None
+    """The event webhook that it is about; null if it is about something else."""
+
+
+class AgendaResponse(TypedDict):
+    """A wake that lies ahead."""
+
+    at: datetime
+    """When the agent wakes, unless something else wakes it earlier."""
+    kind: AgendaKind
+    """The cause."""
+    because: str
+    """The cause, as a sentence; a reminder with its title."""
+    agent: UUID
+    """The agent."""
+    agent_name: str
+    """The name of the agent."""
+    timezone: str
+    """The IANA time zone of the agent."""
+
+
+class OverviewResponse(TypedDict):
+    """What the agents of organizations do, what needs a person, and who wakes in the next 24 hours."""
+
+    as_of: datetime
+    """The moment that the answer is about."""
+    sentence: str
+    """How many agents do what, and how many things need a person, as sentences."""
+    phases: Mapping[ShownPhase, int]
+    """How many agents are in each phase; a phase without any is left out."""
+    attention: Sequence[AttentionResponse]
+    """What needs a person, at most 20 of each kind, the longest-standing first. Agents of a paused
+    organization are left out."""
+    attention_total: int
+    """How many things need a person."""
+    attention_counts: Mapping[AttentionKind, int]
+    """How many there are of each kind. Of `forgotten`, `uncleared_high` and `failing_webhook`, at most 100
+    are counted."""
+    agenda: Sequence[AgendaResponse]
+    """The wakes of the next 24 hours, at most 100, the next one first."""
+    agenda_total: int
+    """How many wakes there are. Beyond 100, moments at which an agent acts without waking count, too."""
+
+
+def serialize_overview(overview: OrganizationsOverview) -> OverviewResponse:
+    attention = overview.attention
+    return {
+        "as_of": overview.as_of,
+        "sentence": overview.sentence,
+        "phases": overview.phases,
+        "attention": [_serialize_attention(item) for item in attention.items],
+        "attention_total": attention.counts.total(),
+        "attention_counts": attention.counts,
+        "agenda": [_serialize_agenda(item) for item in overview.agenda],
+        "agenda_total": overview.agenda_total,
+    }
+
+
+def _serialize_attention(item: AttentionItem) -> AttentionResponse:
+    agent = item.agent
+    return {
+        "kind": item.kind,
+        "sentence": item.sentence,
+        "since": item.since,
+        "organization": item.organization_id,
+        "agent": agent.agent_id if agent else None,
+        "agent_name": agent.name if agent else None,
+        "timezone": agent.timezone if agent else None,
+        "webhook": item.webhook_id,
+    }
+
+
+_serialize_agenda = Serializer(
+    AgendaResponse, AgendaItem, agent="agent.agent_id", agent_name="agent.name", timezone="agent.timezone"
+)
+
+
+AT = SupervisorAtQuery()
+LIES_AHEAD = "This moment lies ahead: leave at out to see the present."
+
+
+async def answer_supervisor(request: web.Request, agent_id: UUID) -> web.Response:
+    """Answer with the explanation of the agent at the moment `at` of the query, else at present.
+
+    Raise NotFound if the agent does not exist, Invalid for a moment that lies ahead.
+    """
+    query = read_query(request, AT)
+    if query["at"] is None:
+        return json_response(require_found(await request.app[STATUS].snapshot(agent_id)))
+    agent = require_found(await request.app[STORAGE].agents.get(agent_id))
+    localize(query, ("at",), ZoneInfo(agent.timezone))
+    if query["at"] > request.app[CLOCK].now():
+        raise Invalid({"at": [LIES_AHEAD]})
+    past = require_found(await request.app[TIMELINES].state_at(agent_id, query["at"]))
+    return json_response(serialize_past(agent, query["at"], past))
+
+
+routes = Routes()
+
+QUERY = SortedAgentQuery()
+MAX_TOTAL = 100_000
+
+
+@routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=QUERY)
+async def list_own_supervisors(request: web.Request, caller: Caller) -> web.Response:
+    """List the agents of your organizations with what they do, why, and what it costs.
+
+    The first page counts all that match in `X-Total-Count`, up to 100,000; that number stands for more, too.
+    """
+    query = read_query(request, QUERY)
+    filters = await read_agent_filters(request, caller, query)
+    after = query["after"] and read_position(query["after"], query["sort"])
+    page = SortedPage(request.app[CLOCK].now(), after, query["limit"] + 1)
+    headers: dict[str, str] = {}
+    async with request.app[ROOM].reading(caller.accountable):
+        sorted_agents = request.app[STORAGE].sorted_agents
+        rows = await sorted_agents.list_page(filters, query["sort"], page)
+        if after is None and not filters.ids:
+            headers[TOTAL_HEADER] = str(await sorted_agents.count(filters, MAX_TOTAL))
+        has_next = rows.is_cut or len(rows) > query["limit"]
+        del rows[query["limit"] :]
+        items = await _explain(request, filters, rows)
+    if has_next:
+        headers |= next_link(request, write_position(rows[-1].position), query["limit"])
+    return json_response(items, headers=headers)
+
+
+async def _explain(
+    request: web.Request, filters: AgentFilters, rows: Sequence[AgentRow]
+) -> list[SupervisorRowResponse]:
+    """Return the rows with the explanations of their agents.
+
+    An agent that was deleted since the rows were read is left out, and so is one that has left the phase
+    of the filter.
+    """
+    summaries = await request.app[STATUS].summaries([row.id for row in rows])
+    shown: list[SupervisorRowResponse] = []
+    for row in rows:
+        summary = summaries.get(row.id)
+        if summary is not None and filters.phase in {None, summary.phase}:
+            shown.append(serialize_row(row, summary))
+    return shown
+
+
+OVERVIEW_QUERY = OverviewQuery()
+
+
+@routes.get("/api/cloud/overview/", answer=OverviewResponse, query=OVERVIEW_QUERY)
+async def get_overview(request: web.Request, caller: Caller) -> web.Response:
+    """Show what the agents of your organizations do, what needs a person, and who wakes next.
+
+    Event webhooks are among it where you are an admin or owner.
+    """
+    organization_id = read_query(request, OVERVIEW_QUERY)["organization"]
+    await require_organization(request, caller, organization_id)
+    owners = [own_id for own_id in caller.organizations if organization_id in {None, own_id}]
+    administered = [own_id for own_id in owners if caller.is_admin(own_id)]
+    app = request.app
+    reader = OverviewReader(app[STORAGE].overviews, app[STATUS], app[CLOCK])
+    async with app[ROOM].reading(caller.accountable):
+        overview = await reader.read(owners, administered, app[HEALTH].forgotten())
+    return json_response(serialize_overview(overview))
+
+
+@routes.get("/api/cloud/agents/{id}/supervisor/", answer=Snapshot | PastSupervisorResponse, query=AT)
+async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
+    """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
+    return await answer_supervisor(request, await agent_of_path(request, caller))

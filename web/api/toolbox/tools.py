@@ -1,0 +1,175 @@
+"""Tools of adapters. Those who see an adapter see its tools; only the adapter's owner changes them."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any, TypedDict
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.ids import new_id
+from storage.toolbox.adapters import Adapter
+from storage.toolbox.tools import Tool
+from supervisors.tools.adapter_tools import may_take_arguments
+from web.access.auth import Caller
+from web.access.body_references import load_named
+from web.access.path_access import load, may_see, require_adapter, require_visible
+from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
+from web.constraint_errors import refusing_constraint_errors
+from web.errors import Invalid, NotFound, require_found
+from web.fields import MAX_SIDE_TEXT, JsonValue, Line, Text, Url, Uuid
+from web.idempotency import read_body_once, receipt_of
+from web.json import json_response
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list
+from web.request.parsing import Body, read_body, read_query
+from web.routes import Routes
+from web.serializers import Serializer
+
+
+class ToolChangesBody(Body):
+    """The fields of a tool that can be changed; its adapter stays."""
+
+    name = Line(required=True, blank=False, max_length=255)
+    description = Text(load_default="", max_length=MAX_SIDE_TEXT)
+    parameters = JsonValue(allow_none=True, load_default=None)
+    url = Url(load_default="", max_length=200)
+    handler = Line(load_default="", max_length=255)
+    detail_url = Url(load_default="", max_length=200)
+
+
+class ToolBody(ToolChangesBody):
+    """A new tool."""
+
+    adapter_id = Uuid(data_key="adapter", required=True)
+
+
+class ToolQuery(PageQuery):
+    adapter = Uuid(load_default=None)
+    """Only tools of this adapter."""
+
+
+class ToolResponse(TypedDict):
+    """Something that an agent can do: a URL of yours to which a call is sent."""
+
+    id: UUID
+    """Chosen by the service."""
+    adapter: UUID
+    """The adapter that the tool belongs to. Agents that have the adapter have the tool."""
+    name: str
+    """Unique in its adapter. Models see it with `_` for all but letters, digits, `_` and `-`."""
+    description: str
+    """What the tool does, as models read it; "" if there is none."""
+    created_at: datetime
+    """When the tool was created."""
+    parameters: Any
+    """A JSON Schema (2020-12) for objects, which calls must fit; any other value is only shown to models.
+    null: no parameters are described."""
+    url: str
+    """The http or https URL to which calls are sent; "": calls fail with the code `no_url`."""
+    handler: str
+    """A text of yours that is sent with each call, so that one URL can serve many tools. `channel:<channel>`
+    makes the tool deliver messages and hides it from models."""
+    detail_url: str
+    """An http or https URL with more about it, for people; "" if there is none."""
+
+
+serialize_tool = Serializer(ToolResponse, Tool)
+
+
+routes = Routes()
+
+BODY = ToolBody()
+CHANGES = ToolChangesBody()
+QUERY = ToolQuery()
+PARAMETERS = "this schema"
+
+
+@routes.create("/api/toolbox/tools/", answer=ToolResponse, body=BODY)
+async def create_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Create a tool in one of your own adapters.
+
+    Agents that have the adapter have the tool from their next model call on. A `$ref` to another document is
+    refused.
+    """
+    storage = request.app[STORAGE]
+    body = await read_body_once(request, caller, BODY)
+    adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
+    is_enforced = await _check_parameters(request, adapter.organization_id, body["parameters"])
+    now = request.app[CLOCK].now()
+    tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
+    answer = json_response(serialize_tool(tool), status=201)
+    with refusing_constraint_errors(body):
+        await storage.tools.insert(tool, receipt_of(request, answer))
+    return answer
+
+
+async def _check_parameters(request: web.Request, organization_id: UUID, parameters: Any) -> bool:
+    """Return whether the parameters are a schema that calls must fit; any JSON value is allowed.
+
+    Raise Invalid for a reference to another document, as nothing is fetched.
+    """
+    if parameters is None:
+        return False
+    checker = request.app[SCHEMA_CHECKER]
+    if errors := await checker.find_outside_references(organization_id, PARAMETERS, parameters):
+        raise Invalid({"parameters": errors})
+    return may_take_arguments(parameters) and not await checker.find_schema_errors(
+        organization_id, PARAMETERS, parameters
+    )
+
+
+@routes.get("/api/toolbox/tools/", answer=list[ToolResponse], query=QUERY)
+async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the tools of your own adapters and of the public ones, newest first."""
+    query = read_query(request, QUERY)
+    await require_adapter(request, caller, query["adapter"])
+    storage = request.app[STORAGE]
+
+    async def find(tool_id: UUID) -> Tool | None:
+        tool = await storage.tools.get(tool_id)
+        adapter = tool and await storage.adapters.get(tool.adapter_id)
+        return tool if adapter and may_see(caller, adapter) else None
+
+    fetch = partial(storage.tools.list_page, caller.organizations, query["adapter"])
+    return await answer_list(request, query, Listing(fetch, serialize_tool, find))
+
+
+@routes.get("/api/toolbox/tools/{id}/", answer=ToolResponse)
+async def get_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Read one tool, of your own or of a public adapter."""
+    tool, adapter = await _load_tool_and_adapter(request)
+    require_visible(caller, adapter)
+    return json_response(serialize_tool(tool))
+
+
+@routes.patch("/api/toolbox/tools/{id}/", answer=ToolResponse, body=CHANGES)
+async def change_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. Calls use the new values at once."""
+    tool, adapter = await _load_tool_and_adapter(request)
+    caller.require(adapter.organization_id)
+    changes = await read_body(request, CHANGES, partial=True)
+    if "parameters" in changes:
+        changes["is_enforced"] = await _check_parameters(
+            request, adapter.organization_id, changes["parameters"]
+        )
+    with refusing_constraint_errors(changes):
+        changed = await request.app[STORAGE].tools.update(tool.id, changes)
+    return json_response(serialize_tool(require_found(changed)))
+
+
+@routes.delete("/api/toolbox/tools/{id}/")
+async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a tool. Agents no longer have it."""
+    tool, adapter = await _load_tool_and_adapter(request)
+    caller.require(adapter.organization_id)
+    if not await request.app[STORAGE].tools.delete(tool.id):
+        raise NotFound
+    return web.Response(status=204)
+
+
+async def _load_tool_and_adapter(request: web.Request) -> tuple[Tool, Adapter]:
+    """Return the tool whose id is in the path and its adapter, of any organization."""
+    storage = request.app[STORAGE]
+    tool = await load(request, storage.tools.get)
+    return tool, require_found(await storage.adapters.get(tool.adapter_id))
