@@ -1,12 +1,92 @@
 """State updates on their way to storage: one statement for all that are made together."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from storage.agent_facts import RunEnd, RunStart, StateUpdate, SystemNotice
-from storage.delivery.receipts import receipt_columns
+from storage.delivery.receipts import RECEIPT
+from storage.events.model import NewEvent
 from storage.postgres.pool import Fetch
+from storage.postgres.statement import Columns, Statement, arrays_of
+
+MAX_RUN_NOTIFICATIONS = 1000  # of those active when a run starts: the ids that its row keeps
+
+
+def _of_start(value_of: Callable[[RunStart], object]) -> Callable[[StateUpdate], object]:
+    """Return a function that reads the run which an update starts; None for an update that starts none."""
+    return lambda update: None if update.start is None else value_of(update.start)
+
+
+def _of_end(value_of: Callable[[RunEnd], object]) -> Callable[[StateUpdate], object]:
+    """Return a function that reads the end which an update gives to its run; None if the run goes on."""
+    return lambda update: None if update.end is None else value_of(update.end)
+
+
+ITEM: Columns[StateUpdate] = {
+    "agent_id": lambda update: update.before.agent_id,
+    "seen_status": lambda update: update.before.status,
+    "seen_run_id": lambda update: update.before.run_id,
+    "seen_version": lambda update: update.before.version,
+    "seen_seq": lambda update: update.before.wake_seq if update.guarded else None,
+    "status": lambda update: update.after.status,
+    "run_id": lambda update: update.after.run_id,
+    "run_started_at": lambda update: update.after.run_started_at,
+    "last_wake_reason": lambda update: update.after.last_wake_reason,
+    "last_wake_interrupted_sleep_until": lambda update: update.after.last_wake_interrupted_sleep_until,
+    "sleep_until": lambda update: update.after.sleep_until,
+    "max_sleep_until": lambda update: update.after.max_sleep_until,
+    "last_started_at": lambda update: update.after.last_started_at,
+    "last_ended_at": lambda update: update.after.last_ended_at,
+    "stopped_at": lambda update: update.after.stopped_at,
+    "stop_reason": lambda update: update.after.stop_reason,
+    "run_requested_at": lambda update: update.after.run_requested_at,
+    "queued_at": lambda update: update.after.queued_at,
+    "failures": lambda update: update.after.failures,
+    "retries": lambda update: update.after.retries,
+    "left_over": lambda update: update.after.left_over,
+    "retry_at": lambda update: update.after.retry_at,
+    "retry_reason": lambda update: update.after.retry_reason,
+    "last_error": lambda update: update.after.last_error,
+    "next_due_at": lambda update: update.after.next_due_at,
+    "seen_until": lambda update: update.after.seen_until,
+    "phase": lambda update: update.after.phase,
+    "phase_since": lambda update: update.after.phase_since,
+    "why_digest": lambda update: update.after.why_digest,
+    "paused": lambda update: update.after.paused,
+    "start_id": _of_start(lambda start: start.run_id),
+    "start_reason": _of_start(lambda start: start.wake_reason),
+    "start_interrupted": _of_start(lambda start: start.interrupted_sleep_until),
+    "start_max_sleep_until": _of_start(lambda start: start.max_sleep_until),
+    "start_at": _of_start(lambda start: start.started_at),
+    "start_name": _of_start(lambda start: start.trace_name),
+    "end_id": _of_end(lambda end: end.run_id),
+    "end_outcome": _of_end(lambda end: end.outcome),
+    "end_at": _of_end(lambda end: end.ended_at),
+    "end_turns": _of_end(lambda end: end.turns),
+    "end_error": _of_end(lambda end: end.error),
+    "end_output": _of_end(lambda end: end.output),
+    "end_journal": _of_end(lambda end: end.journal or None),
+}
+
+NOTICE: Columns[tuple[UUID, SystemNotice]] = {
+    "notice_agent_id": lambda item: item[0],
+    "notice_id": lambda item: item[1].id,
+    "notice_title": lambda item: item[1].title,
+    "notice_body": lambda item: item[1].body,
+    "notice_created_at": lambda item: item[1].created_at,
+    "notice_budget": lambda item: item[1].budget,
+}
+
+EVENT: Columns[tuple[UUID, NewEvent]] = {
+    "event_agent_id": lambda item: item[0],
+    "event_type": lambda item: item[1].type,
+    "event_at": lambda item: item[1].at,
+    "event_run_id": lambda item: item[1].run_id,
+    "event_resource_id": lambda item: item[1].resource_id,
+    "event_actor": lambda item: item[1].actor,
+    "event_phase": lambda item: item[1].phase,
+    "event_data": lambda item: item[1].data,
+}
 
 # Many updates share one statement and one commit. Rows are locked in id order, so that two batches (or a
 # batch and an insert into the queue) cannot deadlock. An update is made only if its guard still holds on the
@@ -16,17 +96,23 @@ from storage.postgres.pool import Fetch
 # updates one by one after locking the row. The journal of an ended run gets titles and messages here, along
 # primary keys and the index of the run's messages: the end of a run must not cost a statement more. A sleep
 # is granted only if nothing is active, so only a run that ended otherwise has left something uncleared.
-UPDATE = """
+UPDATE = Statement(
+    """
 WITH item AS (
     SELECT * FROM unnest(
-        $1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::bigint[],
-        $6::text[], $7::uuid[], $8::timestamptz[], $9::text[], $10::timestamptz[],
-        $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
-        $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
-        $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
-        $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
-        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $37::text[], $53::text[],
-        $54::text[], $55::text[], $56::timestamptz[], $57::bigint[], $67::boolean[]
+        :agent_id::uuid[], :seen_status::text[], :seen_run_id::uuid[], :seen_version::bigint[],
+        :seen_seq::bigint[], :status::text[], :run_id::uuid[], :run_started_at::timestamptz[],
+        :last_wake_reason::text[], :last_wake_interrupted_sleep_until::timestamptz[],
+        :sleep_until::timestamptz[], :max_sleep_until::timestamptz[], :last_started_at::timestamptz[],
+        :last_ended_at::timestamptz[], :stopped_at::timestamptz[], :run_requested_at::timestamptz[],
+        :queued_at::timestamptz[], :failures::integer[], :retries::integer[], :left_over::integer[],
+        :retry_at::timestamptz[], :retry_reason::text[], :last_error::text[],
+        :next_due_at::timestamptz[], :seen_until::timestamptz[], :start_id::uuid[],
+        :start_reason::text[], :start_interrupted::timestamptz[],
+        :start_max_sleep_until::timestamptz[], :start_at::timestamptz[], :start_name::text[],
+        :end_id::uuid[], :end_outcome::text[], :end_at::timestamptz[], :end_turns::integer[],
+        :end_error::text[], :end_journal::text[], :stop_reason::text[], :end_output::text[],
+        :phase::text[], :phase_since::timestamptz[], :why_digest::bigint[], :paused::boolean[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -64,7 +150,8 @@ WITH item AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
                      interrupted_sleep_until, max_sleep_until, started_at)
     SELECT i.start_id, i.agent_id, updated.organization_id, i.start_reason,
-           coalesce(active.ids[1:$52::integer], '{}'), greatest(active.count - $52::integer, 0),
+           coalesce(active.ids[1 : :max_notifications::integer], '{}'),
+           greatest(active.count - :max_notifications::integer, 0),
            i.start_interrupted, i.start_max_sleep_until, i.start_at
     FROM updated JOIN item i USING (agent_id)
     CROSS JOIN LATERAL (
@@ -145,15 +232,18 @@ WITH item AS (
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            updated.organization_id
     FROM unnest(
-        $38::uuid[],
-        $39::uuid[], $40::text[], $41::text[], $42::text[], $43::bytea[], $44::smallint[], $45::bytea[],
-        $46::timestamptz[]
+        :receipt_agent_id::uuid[], :receipt_credential::uuid[], :receipt_method::text[],
+        :receipt_path::text[], :receipt_key::text[], :receipt_body_hash::bytea[],
+        :receipt_status::smallint[], :receipt_answer::bytea[], :receipt_created_at::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN updated USING (agent_id)
 ), inserted_notice AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, updated.organization_id, agent_id, 'system', r.title, r.body, r.created_at
-    FROM unnest($47::uuid[], $48::uuid[], $49::text[], $50::text[], $51::timestamptz[])
+    FROM unnest(
+        :notice_agent_id::uuid[], :notice_id::uuid[], :notice_title::text[], :notice_body::text[],
+        :notice_created_at::timestamptz[]
+    )
         AS r (agent_id, id, title, body, created_at)
     JOIN updated USING (agent_id)
     ON CONFLICT (id) DO NOTHING
@@ -162,13 +252,14 @@ WITH item AS (
     SELECT e.at, e.type, updated.organization_id, agent_id, e.run_id, e.resource_id, e.actor, e.phase,
            e.data, e.ordinal
     FROM unnest(
-        $58::uuid[], $59::text[], $60::timestamptz[], $61::uuid[], $62::uuid[], $63::text[], $64::text[],
-        $65::text[]
+        :event_agent_id::uuid[], :event_type::text[], :event_at::timestamptz[], :event_run_id::uuid[],
+        :event_resource_id::uuid[], :event_actor::text[], :event_phase::text[], :event_data::text[]
     ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, ordinal)
     JOIN updated USING (agent_id)
     UNION ALL
     SELECT n.created_at, e.type, n.organization_id, n.agent_id, NULL, e.resource_id, '', NULL, e.data, NULL
-    FROM inserted_notice n JOIN unnest($48::uuid[], $66::text[]) AS r (id, budget) USING (id)
+    FROM inserted_notice n
+    JOIN unnest(:notice_id::uuid[], :notice_budget::text[]) AS r (id, budget) USING (id)
     CROSS JOIN LATERAL (VALUES
         ('notification.created', n.id, '{"source":"system","priority":"low"}'),
         ('budget.reached', NULL, r.budget)) AS e (type, resource_id, data)
@@ -180,13 +271,9 @@ WITH item AS (
 )
 SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked
 FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
-"""
-
-MAX_RUN_NOTIFICATIONS = 1000  # of those active when a run starts: the ids that its row keeps
-NOTICE_COLUMN_COUNT = 4
-EVENT_COLUMN_COUNT = 8
-NO_START = (None,) * 6
-NO_END = (None,) * 6
+    """,
+    [*ITEM, *RECEIPT, "receipt_agent_id", *NOTICE, *EVENT, "max_notifications"],
+)
 
 
 async def update_states(fetch: Fetch, updates: Sequence[StateUpdate]) -> dict[UUID, bool | None]:
@@ -194,98 +281,16 @@ async def update_states(fetch: Fetch, updates: Sequence[StateUpdate]) -> dict[UU
 
     None stands for a row that another transaction holds: its update was not tried.
     """
-    rows = await fetch(UPDATE, *_parameters(updates))
-    return {row["agent_id"]: row["updated"] if row["locked"] else None for row in rows}
-
-
-def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
     receipts = {update.before.agent_id: update.receipt for update in updates if update.receipt is not None}
-    notices = {update.before.agent_id: update.notice for update in updates if update.notice is not None}
-    columns = zip(*map(_update_row, updates), strict=True)
-    return (
-        *columns,
-        list(receipts),
-        *receipt_columns(list(receipts.values())),
-        list(notices),
-        *_notice_columns(notices.values()),
-        MAX_RUN_NOTIFICATIONS,
-        [update.after.stop_reason for update in updates],
-        [update.end.output if update.end else "" for update in updates],
-        [update.after.phase for update in updates],
-        [update.after.phase_since for update in updates],
-        [update.after.why_digest for update in updates],
-        *_event_columns(updates),
-        [notice.budget for notice in notices.values()],
-        [update.after.paused for update in updates],
+    notices = [(update.before.agent_id, update.notice) for update in updates if update.notice is not None]
+    events = [(update.before.agent_id, event) for update in updates for event in update.events]
+    statement = UPDATE.given(
+        arrays_of(ITEM, updates)
+        | arrays_of(RECEIPT, list(receipts.values()))
+        | arrays_of(NOTICE, notices)
+        | arrays_of(EVENT, events),
+        receipt_agent_id=list(receipts),
+        max_notifications=MAX_RUN_NOTIFICATIONS,
     )
-
-
-def _event_columns(updates: Sequence[StateUpdate]) -> Sequence[Sequence[Any]]:
-    rows = (
-        (
-            update.before.agent_id,
-            event.type,
-            event.at,
-            event.run_id,
-            event.resource_id,
-            event.actor,
-            event.phase,
-            event.data,
-        )
-        for update in updates
-        for event in update.events
-    )
-    return list(zip(*rows, strict=True)) or [()] * EVENT_COLUMN_COUNT
-
-
-def _notice_columns(notices: Iterable[SystemNotice]) -> Sequence[Sequence[Any]]:
-    rows = ((notice.id, notice.title, notice.body, notice.created_at) for notice in notices)
-    return list(zip(*rows, strict=True)) or [()] * NOTICE_COLUMN_COUNT
-
-
-def _update_row(update: StateUpdate) -> tuple[Any, ...]:
-    before, after = update.before, update.after
-    return (
-        before.agent_id,
-        before.status,
-        before.run_id,
-        before.version,
-        before.wake_seq if update.guarded else None,
-        after.status,
-        after.run_id,
-        after.run_started_at,
-        after.last_wake_reason,
-        after.last_wake_interrupted_sleep_until,
-        after.sleep_until,
-        after.max_sleep_until,
-        after.last_started_at,
-        after.last_ended_at,
-        after.stopped_at,
-        after.run_requested_at,
-        after.queued_at,
-        after.failures,
-        after.retries,
-        after.left_over,
-        after.retry_at,
-        after.retry_reason,
-        after.last_error,
-        after.next_due_at,
-        after.seen_until,
-        *(NO_START if update.start is None else _start_row(update.start)),
-        *(NO_END if update.end is None else _end_row(update.end)),
-    )
-
-
-def _start_row(start: RunStart) -> tuple[Any, ...]:
-    return (
-        start.run_id,
-        start.wake_reason,
-        start.interrupted_sleep_until,
-        start.max_sleep_until,
-        start.started_at,
-        start.trace_name,
-    )
-
-
-def _end_row(end: RunEnd) -> tuple[Any, ...]:
-    return end.run_id, end.outcome, end.ended_at, end.turns, end.error, end.journal or None
+    rows = await fetch(*statement)
+    return {row["agent_id"]: row["updated"] if row["locked"] else None for row in rows}

@@ -1,6 +1,5 @@
 """Receipts: answers to requests that may be sent again, each stored in the transaction of its effect."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,31 +8,56 @@ from uuid import UUID
 from storage.model import Receipt, ReceiptKey
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import delete_rows, fetch_one
+from storage.postgres.statement import Columns, Statement, values_of
 
-INSERT = """
-INSERT INTO receipt (
-    credential, method, path, key, body_hash, status, answer, created_at, organization_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-"""
+RECEIPT: Columns[Receipt] = {
+    "receipt_credential": lambda receipt: receipt.key.credential,
+    "receipt_method": lambda receipt: receipt.key.method,
+    "receipt_path": lambda receipt: receipt.key.path,
+    "receipt_key": lambda receipt: receipt.key.key,
+    "receipt_body_hash": lambda receipt: receipt.body_hash,
+    "receipt_status": lambda receipt: receipt.status,
+    "receipt_answer": lambda receipt: receipt.answer,
+    "receipt_created_at": lambda receipt: receipt.created_at,
+}
+KEY: Columns[ReceiptKey] = {
+    "credential": lambda key: key.credential,
+    "method": lambda key: key.method,
+    "path": lambda key: key.path,
+    "key": lambda key: key.key,
+}
 
-GET = """
-SELECT organization_id, body_hash, status, answer FROM receipt
-WHERE credential = $1 AND method = $2 AND path = $3 AND key = $4
-"""
+INSERT = Statement(
+    """
+    INSERT INTO receipt (
+        credential, method, path, key, body_hash, status, answer, created_at, organization_id)
+    VALUES (:receipt_credential, :receipt_method, :receipt_path, :receipt_key, :receipt_body_hash,
+            :receipt_status, :receipt_answer, :receipt_created_at, :organization_id)
+    """,
+    [*RECEIPT, "organization_id"],
+)
 
-REPLACE_ANSWER = """
-UPDATE receipt SET answer = $5 WHERE credential = $1 AND method = $2 AND path = $3 AND key = $4
-"""
+GET = Statement(
+    """
+    SELECT organization_id, body_hash, status, answer FROM receipt
+    WHERE credential = :credential AND method = :method AND path = :path AND key = :key
+    """,
+    KEY,
+)
 
-DELETE = "DELETE FROM receipt WHERE credential = $1 AND method = $2 AND path = $3 AND key = $4"
+REPLACE_ANSWER = Statement(
+    """
+    UPDATE receipt SET answer = :answer
+    WHERE credential = :credential AND method = :method AND path = :path AND key = :key
+    """,
+    [*KEY, "answer"],
+)
 
 DELETE_EXPIRED = """
 DELETE FROM receipt WHERE (credential, method, path, key) IN (
     SELECT credential, method, path, key FROM receipt
     WHERE created_at <= $1 ORDER BY created_at LIMIT $2)
 """
-
-RECEIPT_COLUMN_COUNT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +77,7 @@ async def insert_receipt(connection: Connection, receipt: Receipt | None, organi
     value that the first request has taken.
     """
     if receipt is not None:
-        await connection.execute(INSERT, *receipt_row(receipt), organization_id)
+        await connection.execute(*_insert(receipt, organization_id))
 
 
 async def insert_once(
@@ -71,24 +95,8 @@ async def insert_once(
         await connection.execute(insert, *row)
 
 
-def receipt_row(receipt: Receipt) -> tuple[Any, ...]:
-    """Return the receipt's columns in the order of `INSERT`, without the organization."""
-    return (
-        *_key_row(receipt.key),
-        receipt.body_hash,
-        receipt.status,
-        receipt.answer,
-        receipt.created_at,
-    )
-
-
-def receipt_columns(receipts: Sequence[Receipt]) -> Sequence[Sequence[Any]]:
-    """Return one array for each column of the receipts, without the organization."""
-    return list(zip(*map(receipt_row, receipts), strict=True)) or [()] * RECEIPT_COLUMN_COUNT
-
-
-def _key_row(key: ReceiptKey) -> tuple[Any, ...]:
-    return key.credential, key.method, key.path, key.key
+def _insert(receipt: Receipt, organization_id: UUID) -> tuple[Any, ...]:
+    return INSERT.given(values_of(RECEIPT, receipt), organization_id=organization_id)
 
 
 class Receipts:
@@ -98,15 +106,16 @@ class Receipts:
         self._pool = pool
 
     async def get(self, key: ReceiptKey) -> StoredAnswer | None:
-        return await fetch_one(self._pool, StoredAnswer, GET, *_key_row(key))
+        return await fetch_one(self._pool, StoredAnswer, *GET.given(values_of(KEY, key)))
 
     async def insert(self, receipt: Receipt, organization_id: UUID) -> None:
         """Store the answer to a request that had no effect. Raise AnsweredBefore if it exists already."""
-        await self._pool.execute(INSERT, *receipt_row(receipt), organization_id)
+        await self._pool.execute(*_insert(receipt, organization_id))
 
     async def update_answer(self, receipt: Receipt) -> None:
         """Replace the stored answer with the final answer to the same request."""
-        await self._pool.execute(REPLACE_ANSWER, *_key_row(receipt.key), receipt.answer)
+        key = values_of(KEY, receipt.key)
+        await self._pool.execute(*REPLACE_ANSWER.given(key, answer=receipt.answer))
 
     async def delete_expired(self, until: datetime, limit: int) -> int:
         """Delete up to `limit` receipts created by `until`, oldest first; return their number."""

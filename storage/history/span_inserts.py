@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
@@ -12,6 +12,7 @@ from storage.history.trace_model import NewSpan
 from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Connection, Pool
+from storage.postgres.statement import Columns, Statement, arrays_of
 
 MAX_SPANS_PER_TRACE = 100_000
 MAX_SHARED_CHARACTERS = 65_536  # of metadata and content: spans with more get a transaction of their own
@@ -20,50 +21,103 @@ MAX_SHARED_ITEMS = 100  # fewer than elsewhere: a long statement delays everyone
 
 NO_TEMPLATE = UUID(int=0)  # whose retention is that of the configuration
 
+
+class _Size(NamedTuple):
+    """What an insert adds to a trace: its spans, and since when and by whose retention it has content."""
+
+    trace_id: UUID
+    span_count: int
+    content_at: datetime | None
+    content_template: UUID | None
+
+
+ITEM: Columns[NewSpan] = {
+    "id": lambda new: new.span.id,
+    "trace_id": lambda new: new.span.trace_id,
+    "parent_id": lambda new: new.span.parent_id,
+    "name": lambda new: new.span.name,
+    "span_type": lambda new: new.span.span_type,
+    "started_at": lambda new: new.span.started_at,
+    "ended_at": lambda new: new.span.ended_at,
+    "error": lambda new: new.span.error,
+    "input_tokens": lambda new: new.span.input_tokens,
+    "output_tokens": lambda new: new.span.output_tokens,
+    "cached_tokens": lambda new: new.span.cached_tokens,
+    "cost_usd": lambda new: new.span.cost_usd,
+    "metadata": lambda new: new.metadata,
+    "content": lambda new: None if new.content is None else new.content.text,
+    "instructions": lambda new: None if new.content is None else new.content.instructions,
+    "tools": lambda new: None if new.content is None else new.content.tools,
+}
+FIXED = {"trace_id", "parent_id", "name", "span_type"}  # when a span is stored
+END_ITEM = {name: value_of for name, value_of in ITEM.items() if name not in FIXED}
+SIZE: Columns[_Size] = {
+    "size_trace_id": lambda size: size.trace_id,
+    "size_span_count": lambda size: size.span_count,
+    "size_content_at": lambda size: size.content_at,
+    "size_content_template": lambda size: size.content_template,
+}
+
 # The metadata travels as text: asyncpg would read a list inside a json[] as another dimension of the array.
 # Arrays become rows in lists of SELECT: PostgreSQL would first collect all rows of a function in FROM.
 # Sizes are locked in the order of the traces, so that two inserts cannot deadlock. The spans of a trace that
 # would have too many are left out; the other traces are returned.
-INSERT_SHARED = """
+INSERT_SHARED = Statement(
+    """
 WITH counted AS (
     INSERT INTO trace_size AS size (trace_id, span_count, content_at, content_template)
-    SELECT * FROM unnest($17::uuid[], $18::bigint[], $19::timestamptz[], $20::uuid[])
-        AS i (trace_id, span_count, content_at, content_template)
-    WHERE span_count <= $21 ORDER BY trace_id
+    SELECT trace_id, span_count, content_at, content_template FROM unnest(
+        :size_trace_id::uuid[], :size_span_count::bigint[],
+        :size_content_at::timestamptz[], :size_content_template::uuid[]
+    ) AS i (trace_id, span_count, content_at, content_template)
+    WHERE span_count <= :max_spans ORDER BY trace_id
     ON CONFLICT (trace_id) DO UPDATE SET
         span_count = size.span_count + excluded.span_count,
         content_at = coalesce(size.content_at, excluded.content_at),
         content_template = coalesce(size.content_template, excluded.content_template)
-        WHERE size.span_count + excluded.span_count <= $21
+        WHERE size.span_count + excluded.span_count <= :max_spans
     RETURNING trace_id
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata, content, instructions, tools)
     SELECT id, metadata::json, content::json, instructions, tools
     FROM (
-        SELECT unnest($1::uuid[]) AS id, unnest($2::uuid[]) AS trace_id,
-               unnest($13::text[]) AS metadata, unnest($14::text[]) AS content,
-               unnest($15::bytea[]) AS instructions, unnest($16::bytea[]) AS tools
+        SELECT unnest(:id::uuid[]) AS id, unnest(:trace_id::uuid[]) AS trace_id,
+               unnest(:metadata::text[]) AS metadata, unnest(:content::text[]) AS content,
+               unnest(:instructions::bytea[]) AS instructions, unnest(:tools::bytea[]) AS tools
     ) item
     WHERE (metadata <> '{}' OR content IS NOT NULL) AND trace_id IN (SELECT trace_id FROM counted)
 ), span AS (
     INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
                       input_tokens, output_tokens, cached_tokens, cost_usd)
-    SELECT * FROM (
-        SELECT unnest($1::uuid[]), unnest($2::uuid[]) AS trace_id, unnest($3::uuid[]), unnest($4::text[]),
-               unnest($5::text[]), unnest($6::timestamptz[]), unnest($7::timestamptz[]), unnest($8::text[]),
-               unnest($9::bigint[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::float8[])
+    SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
+           input_tokens, output_tokens, cached_tokens, cost_usd
+    FROM (
+        SELECT unnest(:id::uuid[]) AS id, unnest(:trace_id::uuid[]) AS trace_id,
+               unnest(:parent_id::uuid[]) AS parent_id, unnest(:name::text[]) AS name,
+               unnest(:span_type::text[]) AS span_type,
+               unnest(:started_at::timestamptz[]) AS started_at,
+               unnest(:ended_at::timestamptz[]) AS ended_at, unnest(:error::text[]) AS error,
+               unnest(:input_tokens::bigint[]) AS input_tokens,
+               unnest(:output_tokens::bigint[]) AS output_tokens,
+               unnest(:cached_tokens::bigint[]) AS cached_tokens,
+               unnest(:cost_usd::float8[]) AS cost_usd
     ) item
     WHERE trace_id IN (SELECT trace_id FROM counted)
 )
 SELECT trace_id FROM counted
-"""
+    """,
+    [*ITEM, *SIZE, "max_spans"],
+)
 
-INSERT = """
+INSERT = Statement(
+    """
 WITH item AS (
     SELECT * FROM unnest(
-        $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::float8[],
-        $13::text[], $14::text[], $15::bytea[], $16::bytea[]
+        :id::uuid[], :trace_id::uuid[], :parent_id::uuid[], :name::text[], :span_type::text[],
+        :started_at::timestamptz[], :ended_at::timestamptz[],
+        :error::text[], :input_tokens::bigint[], :output_tokens::bigint[], :cached_tokens::bigint[],
+        :cost_usd::float8[],
+        :metadata::text[], :content::text[], :instructions::bytea[], :tools::bytea[]
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
             input_tokens, output_tokens, cached_tokens, cost_usd, metadata, content, instructions, tools)
 ), metadata AS (
@@ -76,27 +130,35 @@ INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error,
        input_tokens, output_tokens, cached_tokens, cost_usd
 FROM item
-"""
+    """,
+    ITEM,
+)
 
-COUNT = """
+COUNT = Statement(
+    """
 INSERT INTO trace_size AS size (trace_id, span_count, content_at, content_template)
-SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::uuid[])
-    AS i (trace_id, span_count, content_at, content_template)
+SELECT trace_id, span_count, content_at, content_template FROM unnest(
+    :size_trace_id::uuid[], :size_span_count::bigint[],
+    :size_content_at::timestamptz[], :size_content_template::uuid[]
+) AS i (trace_id, span_count, content_at, content_template)
 ORDER BY trace_id
 ON CONFLICT (trace_id) DO UPDATE SET
     span_count = size.span_count + excluded.span_count,
     content_at = coalesce(size.content_at, excluded.content_at),
     content_template = coalesce(size.content_template, excluded.content_template)
 RETURNING trace_id, span_count
-"""
+    """,
+    SIZE,
+)
 
 # The end of a span that was stored while it was open. A client may have replaced its metadata since.
-END = """
+END = Statement(
+    """
 WITH item AS (
     SELECT * FROM unnest(
-        $1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::text[],
-        $5::bigint[], $6::bigint[], $7::bigint[], $8::float8[],
-        $9::text[], $10::text[], $11::bytea[], $12::bytea[]
+        :id::uuid[], :started_at::timestamptz[], :ended_at::timestamptz[], :error::text[],
+        :input_tokens::bigint[], :output_tokens::bigint[], :cached_tokens::bigint[], :cost_usd::float8[],
+        :metadata::text[], :content::text[], :instructions::bytea[], :tools::bytea[]
     ) AS i (id, started_at, ended_at, error, input_tokens, output_tokens, cached_tokens, cost_usd,
             metadata, content, instructions, tools)
 ), ended AS (
@@ -111,7 +173,9 @@ SELECT id, metadata::json, content::json, instructions, tools FROM item JOIN end
 WHERE metadata <> '{}' OR content IS NOT NULL
 ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata, content = excluded.content,
     instructions = excluded.instructions, tools = excluded.tools
-"""
+    """,
+    END_ITEM,
+)
 
 GET_ORGANIZATION = "SELECT organization_id FROM trace WHERE id = $1"
 
@@ -149,7 +213,7 @@ class SpanInserts:
     async def end(self, spans: Sequence[NewSpan]) -> None:
         """Store the ends, metadata and content of spans that were stored while they were open."""
         for chunk in _chunks(spans):
-            await self._pool.execute(END, *zip(*map(_end_row, chunk), strict=True))
+            await self._pool.execute(*END.given(arrays_of(END_ITEM, chunk)))
 
     async def _insert_shared(self, groups: list[Sequence[NewSpan]]) -> list[bool]:
         """Return for each group, all of one trace, whether it was stored.
@@ -157,10 +221,10 @@ class SpanInserts:
         Of several groups of a trace none is stored if they do not fit together.
         """
         spans = list(chain.from_iterable(groups))
-        sizes = _sizes(spans).values()
-        counted = await self._pool.fetch(
-            INSERT_SHARED, *_columns(spans), *zip(*sizes, strict=True), self._max_spans
+        statement = INSERT_SHARED.given(
+            arrays_of(ITEM, spans) | arrays_of(SIZE, list(_sizes(spans).values())), max_spans=self._max_spans
         )
+        counted = await self._pool.fetch(*statement)
         stored = {row["trace_id"] for row in counted}
         return [stored.issuperset(_trace_ids(group)) for group in groups]
 
@@ -173,21 +237,12 @@ class SpanInserts:
             if receipt is not None:
                 await _insert_receipt(connection, receipt, spans)
             for chunk in _chunks(spans):
-                await connection.execute(INSERT, *_columns(chunk))
-            sizes = await connection.fetch(COUNT, *zip(*added.values(), strict=True))
+                await connection.execute(*INSERT.given(arrays_of(ITEM, chunk)))
+            sizes = await connection.fetch(*COUNT.given(arrays_of(SIZE, list(added.values()))))
             for size in sizes:
                 if size["span_count"] > max_spans:
                     trace_id, span_count = size["trace_id"], added[size["trace_id"]].span_count
                     raise TraceFull(trace_id, max_spans, size["span_count"] - span_count)
-
-
-class _Size(NamedTuple):
-    """What an insert adds to a trace: its spans, and since when and by whose retention it has content."""
-
-    trace_id: UUID
-    span_count: int
-    content_at: datetime | None
-    content_template: UUID | None
 
 
 async def _insert_receipt(connection: Connection, receipt: Receipt, spans: Sequence[NewSpan]) -> None:
@@ -225,38 +280,3 @@ def _chunks(spans: Sequence[NewSpan]) -> Iterator[list[NewSpan]]:
 
 def _trace_ids(spans: Sequence[NewSpan]) -> set[UUID]:
     return {new.span.trace_id for new in spans}
-
-
-def _columns(spans: Sequence[NewSpan]) -> Iterator[tuple[Any, ...]]:
-    return zip(*map(_row, spans), strict=True)
-
-
-def _row(new: NewSpan) -> tuple[Any, ...]:
-    span = new.span
-    return (
-        span.id,
-        span.trace_id,
-        span.parent_id,
-        span.name,
-        span.span_type,
-        span.started_at,
-        span.ended_at,
-        span.error,
-        span.input_tokens,
-        span.output_tokens,
-        span.cached_tokens,
-        span.cost_usd,
-        *_content_row(new),
-    )
-
-
-def _end_row(new: NewSpan) -> tuple[Any, ...]:
-    row = _row(new)
-    return row[:1] + row[5:]
-
-
-def _content_row(new: NewSpan) -> tuple[str, str | None, bytes | None, bytes | None]:
-    content = new.content
-    if content is None:
-        return new.metadata, None, None, None
-    return new.metadata, content.text, content.instructions, content.tools

@@ -7,56 +7,13 @@ from decimal import Decimal
 from itertools import chain
 from uuid import UUID
 
-from storage.delivery.receipts import receipt_columns
+from storage.delivery.receipts import RECEIPT
 from storage.history.usage_sums import DAY, divide
 from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
-
-# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
-# Triggers keep the sums by hour and day. Those of spending are kept here: a record with a cap counts in full
-# against its agent, but against the organization only for what this cap of the agent leaves after everything
-# else that the agent spent on the day.
-INSERT = """
-WITH inserted_receipt AS (
-    INSERT INTO receipt (
-        organization_id, credential, method, path, key, body_hash, status, answer, created_at)
-    SELECT * FROM unnest(
-        $13::uuid[],
-        $14::uuid[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::smallint[], $20::bytea[],
-        $21::timestamptz[])
-), inserted_usage AS (
-    INSERT INTO usage_record (
-        id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
-        cost_usd, priced, occurred_at)
-    SELECT * FROM unnest(
-        $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-        $9::numeric[], $10::boolean[], $11::timestamptz[])
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id, organization_id, agent_id, cost_usd, (occurred_at AT TIME ZONE 'UTC')::date AS day
-), added AS (
-    SELECT u.organization_id, u.agent_id, u.day, sum(u.cost_usd) AS cost_usd, min(c.cap) AS cap,
-           coalesce(sum(u.cost_usd) FILTER (WHERE c.cap IS NOT NULL), 0) AS capped_usd
-    FROM inserted_usage u
-    LEFT JOIN (
-        SELECT id, min(cap) AS cap FROM unnest($1::uuid[], $12::numeric[]) AS i (id, cap) GROUP BY id
-    ) c USING (id)
-    WHERE u.cost_usd > 0
-    GROUP BY 1, 2, 3
-), of_agents AS (
-    INSERT INTO spending (owner_id, day, cost_usd)
-    SELECT agent_id, day, cost_usd FROM added ORDER BY 1, 2
-    ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
-    RETURNING owner_id AS agent_id, day, cost_usd AS total_usd
-)
-INSERT INTO spending (owner_id, day, cost_usd)
-SELECT organization_id, day,
-       sum(cost_usd - capped_usd + least(capped_usd, greatest(cap - (total_usd - capped_usd), 0)))
-FROM added JOIN of_agents USING (agent_id, day)
-GROUP BY 1, 2 ORDER BY 1, 2
-ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
-"""
+from storage.postgres.statement import Columns, Statement, arrays_of
 
 # The sum of all comes first, then those of single models, the most expensive first. $3 and $4 are the limits
 # of the days that are wholly in the period.
@@ -129,6 +86,71 @@ class UsageSums:
 _Item = tuple[UsageRecord, Receipt | None, Decimal | None]  # the last is the agent's cap, if it counts
 
 
+ITEM: Columns[_Item] = {
+    "id": lambda item: item[0].id,
+    "organization_id": lambda item: item[0].organization_id,
+    "agent_id": lambda item: item[0].agent_id,
+    "trace_id": lambda item: item[0].trace_id,
+    "model": lambda item: item[0].model,
+    "input_tokens": lambda item: item[0].input_tokens,
+    "output_tokens": lambda item: item[0].output_tokens,
+    "cached_tokens": lambda item: item[0].cached_tokens,
+    "cost_usd": lambda item: item[0].cost_usd,
+    "priced": lambda item: item[0].priced,
+    "occurred_at": lambda item: item[0].occurred_at,
+    "cap": lambda item: item[2],
+}
+
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
+# Triggers keep the sums by hour and day. Those of spending are kept here: a record with a cap counts in full
+# against its agent, but against the organization only for what this cap of the agent leaves after everything
+# else that the agent spent on the day.
+INSERT = Statement(
+    """
+WITH inserted_receipt AS (
+    INSERT INTO receipt (
+        organization_id, credential, method, path, key, body_hash, status, answer, created_at)
+    SELECT * FROM unnest(
+        :receipt_organization_id::uuid[],
+        :receipt_credential::uuid[], :receipt_method::text[], :receipt_path::text[], :receipt_key::text[],
+        :receipt_body_hash::bytea[], :receipt_status::smallint[], :receipt_answer::bytea[],
+        :receipt_created_at::timestamptz[])
+), inserted_usage AS (
+    INSERT INTO usage_record (
+        id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
+        cost_usd, priced, occurred_at)
+    SELECT * FROM unnest(
+        :id::uuid[], :organization_id::uuid[], :agent_id::uuid[], :trace_id::uuid[], :model::text[],
+        :input_tokens::bigint[], :output_tokens::bigint[], :cached_tokens::bigint[],
+        :cost_usd::numeric[], :priced::boolean[], :occurred_at::timestamptz[])
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, organization_id, agent_id, cost_usd, (occurred_at AT TIME ZONE 'UTC')::date AS day
+), added AS (
+    SELECT u.organization_id, u.agent_id, u.day, sum(u.cost_usd) AS cost_usd, min(c.cap) AS cap,
+           coalesce(sum(u.cost_usd) FILTER (WHERE c.cap IS NOT NULL), 0) AS capped_usd
+    FROM inserted_usage u
+    LEFT JOIN (
+        SELECT id, min(cap) AS cap FROM unnest(:id::uuid[], :cap::numeric[]) AS i (id, cap) GROUP BY id
+    ) c USING (id)
+    WHERE u.cost_usd > 0
+    GROUP BY 1, 2, 3
+), of_agents AS (
+    INSERT INTO spending (owner_id, day, cost_usd)
+    SELECT agent_id, day, cost_usd FROM added ORDER BY 1, 2
+    ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
+    RETURNING owner_id AS agent_id, day, cost_usd AS total_usd
+)
+INSERT INTO spending (owner_id, day, cost_usd)
+SELECT organization_id, day,
+       sum(cost_usd - capped_usd + least(capped_usd, greatest(cap - (total_usd - capped_usd), 0)))
+FROM added JOIN of_agents USING (agent_id, day)
+GROUP BY 1, 2 ORDER BY 1, 2
+ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
+    """,
+    [*ITEM, *RECEIPT, "receipt_organization_id"],
+)
+
+
 class Usage:
     """The table `usage_record`."""
 
@@ -161,24 +183,10 @@ class Usage:
 
     async def _insert_many(self, groups: list[list[_Item]]) -> list[None]:
         items = list(chain.from_iterable(groups))
-        rows = [
-            (
-                record.id,
-                record.organization_id,
-                record.agent_id,
-                record.trace_id,
-                record.model,
-                record.input_tokens,
-                record.output_tokens,
-                record.cached_tokens,
-                record.cost_usd,
-                record.priced,
-                record.occurred_at,
-                cap_usd,
-            )
-            for record, _, cap_usd in items
-        ]
         receipts = [receipt for _, receipt, _ in items if receipt]
-        organizations = [record.organization_id for record, receipt, _ in items if receipt]
-        await self._pool.execute(INSERT, *zip(*rows, strict=True), organizations, *receipt_columns(receipts))
+        statement = INSERT.given(
+            arrays_of(ITEM, items) | arrays_of(RECEIPT, receipts),
+            receipt_organization_id=[record.organization_id for record, receipt, _ in items if receipt],
+        )
+        await self._pool.execute(*statement)
         return [None] * len(groups)

@@ -1,6 +1,6 @@
 """New notifications on their way into the queue: one statement for all that arrive together."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -8,12 +8,69 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.delivery.receipts import receipt_columns
+from storage.delivery.receipts import RECEIPT
 from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
 from storage.events.model import BY_SERVICE
 from storage.model import Priority, Receipt, Source
 from storage.notifications.activation import activation
 from storage.postgres.pool import Connection, Fetch, Pool
+from storage.postgres.statement import Columns, Statement, arrays_of
+
+GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+
+LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """A notification on its way to storage; its organization is that of the agent."""
+
+    id: UUID
+    agent_id: UUID
+    source: Source
+    source_id: str
+    title: str
+    body: str
+    priority: Priority
+    created_at: datetime
+    scheduled_for: datetime | None
+    cleared: ClassVar[bool] = False
+    cleared_at: ClassVar[datetime | None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertItem:
+    """A new notification, the organizations that may own its agent, the answer to its request, its actor."""
+
+    new: NewNotification
+    allowed: Collection[UUID]
+    receipt: Receipt | None = None
+    actor: str = BY_SERVICE
+
+    @property
+    def activated_at(self) -> datetime | None:
+        """Return the time at which it becomes active; None for a low one."""
+        return activation(self.new.priority, self.new.scheduled_for, self.new.created_at)
+
+
+ITEM: Columns[InsertItem] = {
+    "id": lambda item: item.new.id,
+    "agent_id": lambda item: item.new.agent_id,
+    "source": lambda item: item.new.source,
+    "source_id": lambda item: item.new.source_id,
+    "title": lambda item: item.new.title,
+    "body": lambda item: item.new.body,
+    "priority": lambda item: item.new.priority,
+    "created_at": lambda item: item.new.created_at,
+    "scheduled_for": lambda item: item.new.scheduled_for,
+    "activated_at": lambda item: item.activated_at,
+    "actor": lambda item: item.actor,
+}
+
+PERMISSION: Columns[tuple[int, UUID]] = {
+    "permitted_ordinal": lambda permission: permission[0],
+    "permitted_organization_id": lambda permission: permission[1],
+}
 
 # One statement for many notifications, so that they share a commit: it looks up their agents, decides about
 # each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
@@ -23,15 +80,18 @@ from storage.postgres.pool import Connection, Fetch, Pool
 #
 # A notification that becomes active now is stored as later than all that the agent went through before, even
 # if the clock was set back since. Only the run's own notifications keep their time: the run must clear them.
-INSERT = """
+INSERT = Statement(
+    """
 WITH item AS MATERIALIZED (
     SELECT i.*, a.organization_id,
            (i.ordinal, a.organization_id) IN (
                SELECT p.ordinal, p.organization_id
-               FROM unnest($11::bigint[], $12::uuid[]) AS p (ordinal, organization_id)) AS permitted
+               FROM unnest(:permitted_ordinal::bigint[], :permitted_organization_id::uuid[])
+                   AS p (ordinal, organization_id)) AS permitted
     FROM unnest(
-        $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-        $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $22::text[]
+        :id::uuid[], :agent_id::uuid[], :source::text[], :source_id::text[], :title::text[],
+        :body::text[], :priority::text[], :created_at::timestamptz[], :scheduled_for::timestamptz[],
+        :activated_at::timestamptz[], :actor::text[]
     ) WITH ORDINALITY AS i (
         id, agent_id, source, source_id, title, body, priority,
         created_at, scheduled_for, activated_at, actor, ordinal)
@@ -87,50 +147,17 @@ WITH item AS MATERIALIZED (
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            judged.organization_id
     FROM unnest(
-        $13::bigint[],
-        $14::uuid[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::smallint[], $20::bytea[],
-        $21::timestamptz[]
+        :receipt_ordinal::bigint[], :receipt_credential::uuid[], :receipt_method::text[],
+        :receipt_path::text[], :receipt_key::text[], :receipt_body_hash::bytea[],
+        :receipt_status::smallint[], :receipt_answer::bytea[],
+        :receipt_created_at::timestamptz[]
     ) AS r (ordinal, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN judged USING (ordinal) WHERE judged.verdict = 'inserted'
 )
 SELECT verdict FROM judged ORDER BY ordinal
-"""
-
-GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
-
-LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
-
-
-@dataclass(frozen=True, slots=True)
-class NewNotification:
-    """A notification on its way to storage; its organization is that of the agent."""
-
-    id: UUID
-    agent_id: UUID
-    source: Source
-    source_id: str
-    title: str
-    body: str
-    priority: Priority
-    created_at: datetime
-    scheduled_for: datetime | None
-    cleared: ClassVar[bool] = False
-    cleared_at: ClassVar[datetime | None] = None
-
-
-@dataclass(frozen=True, slots=True)
-class InsertItem:
-    """A new notification, the organizations that may own its agent, the answer to its request, its actor."""
-
-    new: NewNotification
-    allowed: Collection[UUID]
-    receipt: Receipt | None = None
-    actor: str = BY_SERVICE
-
-    @property
-    def activated_at(self) -> datetime | None:
-        """Return the time at which it becomes active; None for a low one."""
-        return activation(self.new.priority, self.new.scheduled_for, self.new.created_at)
+    """,
+    [*ITEM, *PERMISSION, *RECEIPT, "receipt_ordinal"],
+)
 
 
 async def organization_of(pool: Pool, item: InsertItem) -> UUID | None:
@@ -149,7 +176,19 @@ async def insert_together(fetch: Fetch, items: list[InsertItem]) -> list[Storage
 
     RowLocked stands for an agent whose state another transaction holds.
     """
-    rows = await fetch(INSERT, *_parameters(items))
+    permissions = [
+        (ordinal, organization_id)
+        for ordinal, item in enumerate(items, start=1)
+        for organization_id in item.allowed
+    ]
+    receipts = {ordinal: item.receipt for ordinal, item in enumerate(items, start=1) if item.receipt}
+    statement = INSERT.given(
+        arrays_of(ITEM, items)
+        | arrays_of(PERMISSION, permissions)
+        | arrays_of(RECEIPT, list(receipts.values())),
+        receipt_ordinal=list(receipts),
+    )
+    rows = await fetch(*statement)
     return [_refusal(item, row) for item, row in zip(items, rows, strict=True)]
 
 
@@ -176,39 +215,6 @@ def group_by_agent(items: list[InsertItem]) -> Iterable[list[InsertItem]]:
     for item in items:
         groups.setdefault(item.new.agent_id, []).append(item)
     return groups.values()
-
-
-def _parameters(items: list[InsertItem]) -> Iterable[Sequence[object]]:
-    rows = [
-        (
-            item.new.id,
-            item.new.agent_id,
-            item.new.source,
-            item.new.source_id,
-            item.new.title,
-            item.new.body,
-            item.new.priority,
-            item.new.created_at,
-            item.new.scheduled_for,
-            item.activated_at,
-        )
-        for item in items
-    ]
-    permissions = [
-        (ordinal, organization_id)
-        for ordinal, item in enumerate(items, start=1)
-        for organization_id in item.allowed
-    ]
-    ordinals, organizations = zip(*permissions, strict=True) if permissions else ((), ())
-    receipts = {ordinal: item.receipt for ordinal, item in enumerate(items, start=1) if item.receipt}
-    return (
-        *zip(*rows, strict=True),
-        ordinals,
-        organizations,
-        list(receipts),
-        *receipt_columns(list(receipts.values())),
-        [item.actor for item in items],
-    )
 
 
 def _refusal(item: InsertItem, row: Record) -> StorageError | None:
