@@ -98,7 +98,6 @@ class AgentFacts:
     interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
     wake_reason: str = ""  # of the active run, blank if there is none
     model: str = ""
-    held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
 
     @property
     def is_paused(self) -> bool:

@@ -379,5 +379,4 @@ def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, 
         state=from_row(AgentState, rows[0]),
         budgets=budgets.get(rows[0]["agent_id"], ()),
         pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
-        held_between=None,
     )

@@ -6,7 +6,6 @@ from random import Random
 from uuid import UUID
 
 from supervisors.clock import Clock
-from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.timer_queue import TimerQueue
@@ -23,7 +22,6 @@ class SupervisorContext:
 
     store: StateStore
     clock: Clock
-    clock_history: ClockHistory
     policy: Policy
     timer_queue: TimerQueue
     slots: RunSlots

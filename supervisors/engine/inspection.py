@@ -115,9 +115,9 @@ class StatusReader:
         facts = await context.store.get_facts(agent_id, now)
         if facts is None:
             return None
-        supervisor, run = self._supervisors.get(agent_id), context.runs.get(agent_id)
+        run = context.runs.get(agent_id)
         return Present(
-            facts=supervisor.hold_clock.on_wall_clock(facts) if supervisor else facts,
+            facts=facts,
             now=now,
             policy=context.policy,
             limits=self._limits_of(facts),
@@ -209,8 +209,6 @@ class StatusReader:
     ) -> Snapshot:
         state, context, now = facts.state, self._context, self._context.clock.now()
         run = context.runs.get(state.agent_id)
-        if supervisor is not None:
-            facts = supervisor.hold_clock.on_wall_clock(facts)
         decision = decide(facts, now, context.policy)
         is_stopping = run is not None and run.is_stopping
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)

@@ -26,7 +26,6 @@ import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
-from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
 from supervisors.engine.drain import CANCEL_SECONDS, DrainResult, drain_runs
 from supervisors.engine.inspection import Statistics, StatusReader
@@ -89,7 +88,6 @@ class Registry:
         self._context = SupervisorContext(
             store=store,
             clock=clock,
-            clock_history=ClockHistory(clock),
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
             slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
@@ -99,7 +97,6 @@ class Registry:
             random=random,
             runs={},
         )
-        self._told_steps = 0  # of the wall clock
         self.statistics = Statistics()
         self.pause_log = PauseLog()
         self.status = StatusReader(
@@ -126,10 +123,8 @@ class Registry:
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have the agent's supervisor reconcile soon. Never fails, never blocks."""
         supervisor = self._get_supervisor(agent_id)
-        if signal is Signal.NOTIFIED:
-            supervisor.hold_clock.note_notification()
-            if supervisor.run is not None:
-                supervisor.run.is_notified = True
+        if signal is Signal.NOTIFIED and supervisor.run is not None:
+            supervisor.run.is_notified = True
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 
@@ -205,24 +200,8 @@ class Registry:
         """Set whether runs may start: not while draining, nor while another instance may lead."""
         self._context.may_start = allowed
 
-    def observe_clocks(self) -> None:
-        """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy.
-
-        After a step, the supervisors of held agents record when their holds end by the new time.
-        """
-        history = self._context.clock_history
-        history.observe()
-        if history.steps == self._told_steps:
-            return
-        self._told_steps = history.steps
-        held = [each.agent_id for each in self._supervisors.values() if each.phase is Phase.HOLDING]
-        self.tell_all(held, Signal.RELOAD)
-
     def drop_idle(self) -> int:
-        """Drop supervisors of resting agents that have had no message for a while; return how many.
-
-        After a step of the wall clock, one that alone knows when a hold ends stays until that moment.
-        """
+        """Drop supervisors of resting agents that have had no message for a while; return how many."""
         latest = self._context.clock.monotonic() - self._settings.idle_seconds
         idle = [
             supervisor.agent_id
@@ -232,7 +211,6 @@ class Registry:
             and supervisor.run is None
             and supervisor.phase in IDLE_PHASES
             and supervisor.idle_since <= latest
-            and not supervisor.hold_clock.is_needed()
         ]
         for agent_id in idle:
             del self._supervisors[agent_id]
@@ -356,13 +334,7 @@ class Registry:
 
     def _reconcile_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
         supervisor.has_uncertain_update = True
-        timer_queue, clock = self._context.timer_queue, self._context.clock
-        if at is not None:
-            timer_queue.schedule(supervisor.agent_id, at)
-            return
-        # Independent of the wall clock: nothing else would store the end of a run that could not be stored.
-        monotonic_at = clock.monotonic() + RETRY_AFTER.total_seconds()
-        timer_queue.schedule(supervisor.agent_id, clock.now() + RETRY_AFTER, monotonic_at=monotonic_at)
+        self._context.timer_queue.schedule(supervisor.agent_id, at or self._context.clock.now() + RETRY_AFTER)
 
     def _log_message(self, supervisor: Supervisor, message: str, outcome: str) -> None:
         now = self._context.clock.now()

@@ -30,7 +30,7 @@ from supervisors.engine.run_journal import journal_of
 from supervisors.engine.supervisor import Supervisor
 from supervisors.errors import NoStarts, RunIsOver
 from supervisors.policy import transitions
-from supervisors.policy.decisions import WakeReason, active_count
+from supervisors.policy.decisions import WakeReason, active_count, decide
 from supervisors.policy.phases import Phase
 
 MAX_BLOCKERS = 100
@@ -120,7 +120,7 @@ def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
     state, now = facts.state, supervisor.context.clock.now()
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
-    decision = supervisor.decide(replace(facts.without_pause(), budgets=()), now)
+    decision = decide(replace(facts.without_pause(), budgets=()), now, supervisor.context.policy)
     return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 

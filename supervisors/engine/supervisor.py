@@ -4,14 +4,13 @@ Everything it keeps can be read again, so the registry may drop it and make a ne
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
-from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
@@ -25,7 +24,6 @@ from supervisors.engine.update_plans import (
     plan_update,
     start_of,
 )
-from supervisors.engine.wake_timers import set_timer
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
@@ -50,7 +48,6 @@ class Supervisor:
         "context",
         "crashes",
         "has_uncertain_update",
-        "hold_clock",
         "idle_since",
         "is_gone",
         "is_handling",
@@ -74,7 +71,6 @@ class Supervisor:
         self.pause_seen_at: datetime | None = None  # when it saw a pause begin or end; None: it has seen none
         self.idle_since = 0.0  # on the monotonic clock
         self.message_log = b""  # packed by `message_log.append_message`
-        self.hold_clock = HoldClock(context.clock, context.clock_history, context.policy)
 
     @property
     def phase(self) -> Phase:
@@ -117,7 +113,7 @@ class Supervisor:
             if facts.is_paused and self.run is not None and not self.run.is_stopping:
                 # Unlike a stop, this is not stored: what is due when the pause ends still starts a run.
                 self.run.stop(self.context.stop_grace_seconds)
-            decision = self.decide(facts, now)
+            decision = decide(facts, now, self.context.policy)
             wake = decision.due_wake(now)
             if wake is None or self.run is not None:
                 outcome = await self._rest(facts, decision, now)
@@ -137,17 +133,6 @@ class Supervisor:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
         return self._remember(facts)
-
-    def decide(self, facts: AgentFacts, now: datetime) -> Decision:
-        """Decide what the agent does next. A hold ends by the monotonic clock, whatever `now` says."""
-        decision = decide(facts, now, self.context.policy)
-        if decision.hold is None:
-            return decision
-        remaining = self.hold_clock.ends_at(decision.hold) - self.context.clock.monotonic()
-        if (remaining <= 0) == (decision.hold.due_at <= now):
-            return decision
-        ends_at = now + timedelta(seconds=max(remaining, 0))
-        return decide(facts, now, self.context.policy, hold_ends_at=ends_at)
 
     async def start(
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None, cause: Cause = BY_RULE
@@ -271,20 +256,16 @@ class Supervisor:
         return after.retry_at
 
     async def _read(self) -> tuple[AgentFacts | None, datetime]:
-        """Read the agent's facts, and return them with their time by the present wall clock."""
-        context = self.context
-        while True:
-            now = context.clock.now()
-            facts = await context.store.get_facts(self.agent_id, now)
-            if not context.clock_history.observe():
-                return facts, now
+        """Read the agent's facts, and return them with their time."""
+        now = self.context.clock.now()
+        return await self.context.store.get_facts(self.agent_id, now), now
 
     def _remember(self, facts: AgentFacts) -> AgentFacts:
-        """Keep what is needed before the facts are read again; return them by the present wall clock."""
+        """Keep what is needed before the facts are read again; return them."""
         self.organization_id = facts.organization_id
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
-        return self.hold_clock.remember(facts)
+        return facts
 
     def _plan(self, seen: AgentFacts, change: Change) -> StateUpdate | None:
         after = change.transition(seen)
@@ -320,7 +301,10 @@ class Supervisor:
     def _lie_down(self, decision: Decision, now: datetime) -> str:
         """Set the timer for the wake of an agent whose state is stored."""
         self.phase = decision.phase
-        set_timer(self.context.timer_queue, self.agent_id, decision, self.hold_clock, now)
+        if decision.next_at is None or decision.due_wake(now):
+            self.context.timer_queue.cancel(self.agent_id)
+        else:
+            self.context.timer_queue.schedule(self.agent_id, decision.next_at)
         return decision.phase
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:

@@ -2,15 +2,14 @@
 
 Deadlines are given on the wall clock, and waited for on the monotonic clock. The two clocks are compared
 whenever the loop's timer fires, at least once a minute. If the wall clock was set, the monotonic times are
-computed again, except those of timers with a fixed length.
+computed again, but none gets later: a supervisor that is told too early sets its timer again.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from math import inf
+from typing import NamedTuple
 from uuid import UUID
 
 from supervisors.clock import Clock, Timer
@@ -22,14 +21,11 @@ MAX_STALE_ENTRIES = 1000  # replaced or cancelled entries that the heap may hold
 HORIZON = timedelta(seconds=120)  # later deadlines are scheduled by the due scan when their time is near
 
 
-@dataclass(frozen=True, slots=True)
-class TimerEntry:
+class TimerEntry(NamedTuple):
     """The time when one agent is due, on both clocks."""
 
     at: datetime
     monotonic_at: float
-    latest: float  # on the monotonic clock, however the wall clock is set
-    has_fixed_length: bool = False  # setting the wall clock does not move it
 
 
 class TimerQueue:
@@ -51,22 +47,16 @@ class TimerQueue:
     def __contains__(self, agent_id: UUID) -> bool:
         return agent_id in self._entries
 
-    def schedule(
-        self, agent_id: UUID, at: datetime, monotonic_at: float | None = None, latest: float = inf
-    ) -> None:
+    def schedule(self, agent_id: UUID, at: datetime) -> None:
         """Set the agent's timer to `at`, in place of an earlier one.
 
-        With `monotonic_at` it fires then, even if the wall clock is set: a hold has a fixed length. With
-        `latest` it fires at that monotonic moment at the latest. Otherwise a time beyond the horizon is left
-        to the due scan, which schedules it when it is near.
+        A time beyond the horizon is left to the due scan, which schedules it when it is near.
         """
-        if monotonic_at is not None:
-            self._push(agent_id, TimerEntry(at, monotonic_at, latest, has_fixed_length=True))
-        elif latest < inf or at - self._clock.now() <= HORIZON:
-            self._push(agent_id, TimerEntry(at, min(self._monotonic(at), latest), latest))
+        if at - self._clock.now() <= HORIZON:
+            self._push(agent_id, TimerEntry(at, self._monotonic(at)))
+            self._arm_timer()
         else:
             self.cancel(agent_id)
-        self._arm_timer()
 
     def cancel(self, agent_id: UUID) -> None:
         """Remove the agent's timer."""
@@ -115,9 +105,8 @@ class TimerQueue:
         self._offset = offset
         entries, self._entries, self._heap = self._entries, {}, []
         for agent_id, entry in entries.items():
-            if not entry.has_fixed_length:
-                entry = replace(entry, monotonic_at=min(self._monotonic(entry.at), entry.latest))
-            self._push(agent_id, entry)
+            monotonic_at = min(entry.monotonic_at, self._monotonic(entry.at))
+            self._push(agent_id, TimerEntry(entry.at, monotonic_at))
 
     def _push(self, agent_id: UUID, entry: TimerEntry) -> None:
         self._entries[agent_id] = entry
@@ -135,4 +124,5 @@ class TimerQueue:
         return self._clock.now().timestamp() - self._clock.monotonic()
 
     def _monotonic(self, at: datetime) -> float:
-        return self._clock.monotonic() + (at - self._clock.now()) / timedelta(seconds=1)
+        remaining = at - self._clock.now()  # read before the monotonic clock, so that no timer is early
+        return self._clock.monotonic() + remaining.total_seconds()

@@ -42,7 +42,6 @@ class DueScan:
 
     async def run_once(self) -> None:
         """Signal the agents that are due or have active notifications; set timers for those due soon."""
-        self._registry.observe_clocks()
         if self._clock.monotonic() >= self._spread_until:
             self._spread.clear()
         async for agent_id, signal in self._overdue():

@@ -42,22 +42,15 @@ def hold_length(lasted: timedelta, window_seconds: int, cap_seconds: int) -> tim
     return min(lasted + timedelta(seconds=window_seconds), longest)
 
 
-def hold_for(
-    held: Iterable[PendingGroup],
-    window_seconds: int,
-    cap_seconds: int,
-    between: tuple[datetime, datetime] | None = None,
-) -> Hold | None:
+def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int) -> Hold | None:
     """Return the hold over these conversational notifications; None without any, or with a window of 0.
 
-    It ends one window after the last of them, but at most `max_hold_seconds` after the first. `between`: the
-    times of the first and the last by the present wall clock, if it was set since they were stored.
+    It ends one window after the last of them, but at most `max_hold_seconds` after the first.
     """
     groups = tuple(held)
     if not groups or window_seconds == 0:
         return None
-    stored = min(group.first_at for group in groups), max(group.last_at for group in groups)
-    first_at, last_at = between or stored
+    first_at, last_at = min(group.first_at for group in groups), max(group.last_at for group in groups)
     length = hold_length(last_at - first_at, window_seconds, cap_seconds)
     count = sum(group.count for group in groups)
     latest_at = first_at + timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds))

@@ -17,6 +17,7 @@ from supervisors.settings import RunSettings, SupervisorSettings
 
 QUARANTINE_AFTER_FAILURES = 5
 QUARANTINE_ATTEMPT_INTERVAL = timedelta(seconds=60)
+MAX_AHEAD = timedelta(seconds=1)  # of a message: one further ahead shows that the wall clock was set back
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,8 @@ class Decision:
         return self.wake if self.wake is not None and self.wake.at <= now else None
 
 
-def decide(
-    facts: AgentFacts, now: datetime, policy: Policy, *, hold_ends_at: datetime | None = None
-) -> Decision:
-    """Decide what the agent does next: start at the earliest proposed wake, or rest.
-
-    `hold_ends_at`: the end of the hold, if the monotonic clock says another one than the wall clock.
-    """
+def decide(facts: AgentFacts, now: datetime, policy: Policy) -> Decision:
+    """Decide what the agent does next: start at the earliest proposed wake, or rest."""
     state = facts.state
     if state.status is AgentStatus.ARCHIVED:
         return Decision(Phase.ARCHIVED)
@@ -114,9 +110,7 @@ def decide(
         return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
     if facts.is_paused:
         return Decision(Phase.PAUSED)
-    hold = hold_of(facts, policy)
-    if hold is not None and hold_ends_at is not None:
-        hold = replace(hold, due_at=hold_ends_at)
+    hold = hold_of(facts, now, policy)
     wakes = tuple(_proposed_wakes(facts, _hold_ends_at(facts, hold), now, policy))
     over_budget = reached_budget(facts.budgets)
     if over_budget is not None:
@@ -128,11 +122,20 @@ def decide(
     return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
 
 
-def hold_of(facts: AgentFacts, policy: Policy) -> Hold | None:
-    """Return the hold over the conversation that reached the agent since its last start."""
+def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
+    """Return the hold over the conversation that reached the agent since its last start.
+
+    If its messages lie ahead, the wall clock was set back since they came. Then the hold goes on for a window
+    at most: `next_due_at` keeps the end that was decided first, so that no later look moves it.
+    """
     window = effective_window(facts.agent_window_seconds, facts.template_window_seconds)
     held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
-    return hold_for(held, window, policy.debounce_cap_seconds, facts.held_between)
+    hold = hold_for(held, window, policy.debounce_cap_seconds)
+    if hold is None or hold.last_at <= now + MAX_AHEAD:
+        return hold
+    decided_at = now if facts.state.queued_at is not None else facts.state.next_due_at
+    due_at = min(hold.due_at, now + timedelta(seconds=window), decided_at or hold.due_at)
+    return replace(hold, due_at=due_at, latest_at=due_at)
 
 
 def active_count(facts: AgentFacts) -> int:

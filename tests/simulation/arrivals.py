@@ -1,5 +1,6 @@
-"""When messages arrived, on the loop's clock: a hold has its length whichever way the wall clock is set."""
+"""When messages arrived, on the loop's clock: the length of a hold, whichever way the wall clock is set."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -12,7 +13,10 @@ MAX_DELAY = timedelta(seconds=60)  # between the request of a client and its com
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An activation: its stored time, the loop's time, and how often the wall clock had been set by then."""
+    """An activation: its stored time, the loop's time, and how often the wall clock had been set by then.
+
+    `steps` is -1 if the stored time was not what the wall clock showed.
+    """
 
     stored_at: datetime
     loop_time: float
@@ -25,11 +29,10 @@ def by_present_clock(moment: datetime, now: datetime) -> datetime:
 
 
 class Arrivals:
-    """The activations of all notifications but reminders. A new process knows only their stored times."""
+    """The activations of all notifications but reminders."""
 
     def __init__(self) -> None:
         self._arrivals: dict[UUID, Arrival] = {}
-        self._vague: set[UUID] = set()
         self._steps = 0
 
     def stepped(self) -> None:
@@ -41,36 +44,30 @@ class Arrivals:
             return
         delay = now - one.activated_at
         was_set = not timedelta() <= delay < MAX_DELAY
-        steps = -1 if was_set else self._steps  # the stored time is not what the wall clock shows now
         seconds = 0.0 if was_set else delay.total_seconds()
+        steps = -1 if was_set else self._steps
         self._arrivals[one.id] = Arrival(one.activated_at, loop_time - seconds, steps)
-        self._vague.discard(one.id)
 
     def forgotten(self, queue: list[Notification], now: datetime, loop_time: float) -> None:
-        """Let the stored times of an agent's queue count, as for a process that has just started.
-
-        If some lie ahead of the wall clock, the last one counts as now.
-        """
-        stored = [one.activated_at for one in queue if one.activated_at and one.id in self._arrivals]
-        ahead = max((at - now for at in stored if at > now), default=timedelta())
+        """Let those of an agent's queue that lie ahead count as now, as a new process does."""
         for one in queue:
-            at = one.activated_at
-            if at is not None and one.id in self._arrivals:
-                shown = at - ahead if at > now else at
-                age = (now - shown).total_seconds()
-                steps = self._steps if shown == at else -1
-                self._arrivals[one.id] = Arrival(at, loop_time - age, steps)
-                if shown != at:
-                    self._vague.add(one.id)
+            if one.activated_at is not None and one.activated_at > now and one.id in self._arrivals:
+                self._arrivals[one.id] = Arrival(one.activated_at, loop_time, -1)
 
-    def is_vague(self, one: Notification, now: datetime) -> bool:
-        """Return whether the process knows no more than that it arrived: its stored time lies ahead."""
-        return one.id in self._vague and one.activated_at is not None and one.activated_at > now
+    def are_exact(self, queue: Iterable[Notification]) -> bool:
+        """Return whether the stored times are by the present wall clock, so that a hold ends by them."""
+        found = (self._find(one) for one in queue)
+        return all(one is None or one.steps == self._steps for one in found)
 
     def shown_at(self, one: Notification, now: datetime, loop_time: float) -> datetime:
         """Return when it arrived, by the present wall clock."""
         assert one.activated_at is not None
-        found = self._arrivals.get(one.id)
-        if found is None or found.stored_at != one.activated_at or found.steps == self._steps:
+        found = self._find(one)
+        if found is None or found.steps == self._steps:
             return one.activated_at
         return now - timedelta(seconds=loop_time - found.loop_time)
+
+    def _find(self, one: Notification) -> Arrival | None:
+        """Return the arrival; None for a reminder, or an activation that nobody reported."""
+        found = self._arrivals.get(one.id)
+        return found if found is not None and found.stored_at == one.activated_at else None

@@ -62,7 +62,7 @@ def _all_due(
     old = [one for one in active if _had_its_chance(one, state, now)]
     fresh = [one for one in active if one not in old]
     retry_at = _retry_at(tables, state, active, old, now)
-    for due in _by_activation(fresh, _window(tables, state), cap_seconds, state.queued_at, arrival):
+    for due in _by_activation(fresh, window_of(tables, state), cap_seconds, state.queued_at, arrival):
         yield _not_in_quarantine(due, state, retry_at)
     if retry_at is not None:
         yield Due(retry_at, "a retry", "I2")
@@ -178,7 +178,8 @@ def _not_in_quarantine(due: Due, state: AgentState, retry_at: datetime | None) -
     return Due(max(due.at, state.last_started_at + 60 * SECOND), due.why, due.invariant)
 
 
-def _window(tables: Tables, state: AgentState) -> int:
+def window_of(tables: Tables, state: AgentState) -> int:
+    """Return the debounce window of the agent in seconds; 0 if it has none."""
     agent = tables.agents[state.agent_id]
     if agent.debounce_window_seconds is not None:
         return agent.debounce_window_seconds

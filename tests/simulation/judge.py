@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
-from storage.model import AgentStatus, Notification, Outcome
+from storage.model import AgentStatus, Notification, Outcome, Source
 from supervisors.engine.messages import SleepGranted
 from supervisors.engine.run import ActiveRun
 from tests.simulation.arrivals import ROUNDING, Arrivals, by_present_clock
@@ -28,6 +28,7 @@ from tests.simulation.due import (
     has_kept_failures,
     is_over_budget,
     quarantine,
+    window_of,
 )
 from tests.simulation.history import History
 from tests.simulation.judge_texts import OWNED, change_text, moment
@@ -64,6 +65,8 @@ class Judge(Nobody):
         self._calm_at = 0.0  # when leniency ends for every agent
         self._touched_at: dict[UUID, float] = {}
         self._moved_at: dict[UUID, float] = {}
+        self._rests_since: dict[UUID, float] = {}  # the last start, end, stop or pause
+        self._began_at = 0.0  # when the service was last up again
         self._set_back_at = -1.0
         self._stepped_until = 0.0
         self._arrivals = Arrivals()
@@ -99,6 +102,7 @@ class Judge(Nobody):
     def began(self) -> None:
         """Take note that the service is up and has recovered."""
         self.is_up = True
+        self._began_at = self.loop.time()
         self._unchecked.update(self.tables.states)
 
     def lost_lead(self) -> None:
@@ -151,8 +155,15 @@ class Judge(Nobody):
             self.condemn("I3", run.agent_id, "is granted sleep, and its run has not ended")
 
     def activated(self, notification: Notification) -> None:
-        if notification.activated_at != notification.scheduled_for:
-            self._arrivals.activated(notification, self.wall.now(), self.wall.monotonic())
+        if notification.activated_at == notification.scheduled_for:
+            return
+        self._arrivals.activated(notification, self.wall.now(), self.wall.monotonic())
+        state = self.tables.states[notification.agent_id]
+        moments = (state.last_started_at, state.last_ended_at, state.stopped_at)
+        latest = max((each for each in moments if each is not None), default=None)
+        if latest and notification.activated_at and notification.source is not Source.AGENT:
+            is_later = notification.activated_at > latest
+            self._require(is_later, "I2", state, f"takes {notification.title} for an old message")
 
     def changed(self, agent_id: UUID, what: str) -> None:
         self._touched_at[agent_id] = self.loop.time()
@@ -165,6 +176,9 @@ class Judge(Nobody):
         self.history.note(f"{self.history.name(after.agent_id)} {change_text(before, after, update)}")
         if update.start or update.end or after.stopped_at != before.stopped_at:
             self._accounts[after.agent_id] += 1
+            self._rests_since[after.agent_id] = self.loop.time()
+        if after.paused != before.paused or after.status is not before.status:
+            self._rests_since[after.agent_id] = self.loop.time()
         overwritten = [name for name in OWNED if getattr(before, name) != getattr(update.before, name)]
         self._require(not overwritten, "I3", after, f"{', '.join(overwritten)} overwritten unseen")
         if update.start is not None:
@@ -219,10 +233,26 @@ class Judge(Nobody):
         if due is None:
             return
         queue = self.tables.queue(state.agent_id)
-        if due.invariant == "I5" and any(self._arrivals.is_vague(one, now) for one in queue):
-            self._unchecked.add(state.agent_id)
-            return
-        self._check_due(state, due, queue, now)
+        if due.invariant == "I5" and not self._arrivals.are_exact(queue):
+            self._check_hold_after_step(state, due, now)
+        else:
+            self._check_due(state, due, queue, now)
+
+    def _check_hold_after_step(self, state: AgentState, due: Due, now: datetime) -> None:
+        """Check that a hold waits for one window more at most, from when the step may be noticed on."""
+        agent_id = state.agent_id
+        seen_at = max(
+            self._calm_at,
+            self._stepped_until,
+            self._began_at,
+            self._touched_at.get(agent_id, 0.0),
+            self._rests_since.get(agent_id, 0.0),
+        )
+        latest = max(due.at, now + timedelta(seconds=seen_at - self.loop.time()))
+        latest += window_of(self.tables, state) * SECOND + ROUNDING
+        self._due[agent_id] = latest
+        if latest <= now:
+            self.condemn("I5", state.agent_id, f"holds still, though {due.why} came at {moment(due.at)}")
 
     def _check_due(self, state: AgentState, due: Due, queue: list[Notification], now: datetime) -> None:
         # After the clock is set back, a scan finds what lies ahead once it is due: also a message whose
@@ -275,9 +305,9 @@ class Judge(Nobody):
             self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
             return
         due = self._due_of(before, start.started_at)
-        # A step of the clock excuses no hold: its end does not depend on the wall clock.
         is_held = due is not None and due.invariant == "I5" and start.wake_reason in BY_MESSAGE
-        if not is_late or (is_held and not is_disturbed):
+        may_be_early = is_held and not self._arrivals.are_exact(self.tables.queue(agent_id))
+        if not is_late and not may_be_early:
             self._require_due(after, due, start)
 
     def _due_of(self, state: AgentState, now: datetime) -> Due | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from storage.events import reader
 from supervisors.engine import requests, update_plans
-from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
@@ -86,10 +85,17 @@ PLANTED = (
         0,
     ),
     PlantedBug(
-        "a step of the clock moves the end of a hold",
-        HoldClock._with_times,
-        "replace(facts, held_between=shown)",
-        "facts",
+        "a hold waits until a clock that was set back catches up",
+        decisions.hold_of,
+        "hold.last_at <= now + MAX_AHEAD",
+        "True",
+        56,
+    ),
+    PlantedBug(
+        "a hold begins anew with each look after the clock was set back",
+        decisions.hold_of,
+        "else facts.state.next_due_at",
+        "else None",
         56,
     ),
     PlantedBug(
@@ -97,14 +103,7 @@ PLANTED = (
         MemoryNotifications._later_than_before,
         "max(at, latest + MICROSECOND)",
         "at",
-        228,
-    ),
-    PlantedBug(
-        "a hold ends by the wall clock",
-        HoldClock._find,
-        "self._times, self._history",
-        "None, self._history",
-        202,
+        11,
     ),
     PlantedBug(
         "a start ignores the status of the agent",

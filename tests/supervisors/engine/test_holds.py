@@ -3,10 +3,20 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from storage.model import Source
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import StopRequest
+from supervisors.policy.phases import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.engine.situations import quarantined
-from tests.supervisors.world import World
+from tests.supervisors.world import World, open_world
+
+HOUR = 3600
+WINDOW = 60
+CAP = 300  # the configured maximum length of a hold of this window
+STEPS = [-HOUR, -20, -0.5, 0.5, 20, HOUR]
 
 
 async def test_thousand_messages_during_a_hold_are_one_run(world: World) -> None:
@@ -26,7 +36,8 @@ async def test_thousand_messages_during_a_hold_are_one_run(world: World) -> None
     await world.go_to(1000)
 
     [run] = await world.ledger(agent)
-    assert (run.started_at, run.notification_count) == (world.at(90), 1001)
+    assert timedelta() <= run.started_at - world.at(90) <= timedelta(milliseconds=2)
+    assert run.notification_count == 1001
 
 
 async def test_constant_conversation_wakes_at_the_cap(world: World) -> None:
@@ -89,3 +100,92 @@ async def test_quarantined_agent_rests_after_the_end_of_a_hold(world: World) -> 
 
     assert agent.id in world.puppets
     assert (await world.state(agent)).last_started_at == last_started_at + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_clock_step_adds_at_most_one_window_to_a_hold(world: World, step: float) -> None:
+    """Check I5 and scenario 24."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    await world.advance(10)
+    world.clock.step(step)
+    await world.advance(5)
+    await world.sms(agent)
+    await world.advance(2 * WINDOW)
+
+    assert [reason for _, reason in await world.wakes(agent)] == ["notification:sms"]
+
+
+async def test_clock_set_forward_ends_a_hold_within_a_scan(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    world.clock.step(HOUR)
+    await world.scan.run_once()
+    await world.wait_until_idle()
+
+    assert await world.phase(agent) is Phase.RUNNING
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_constant_conversation_wakes_despite_clock_step(world: World, step: float) -> None:
+    """Check I5."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    for second in range(0, CAP + WINDOW, 20):
+        await world.sms(agent)
+        if second == 100:
+            world.clock.step(step)
+        await world.advance(20)
+
+    assert agent.id in world.puppets
+
+
+async def test_clock_set_back_adds_no_second_hold_to_a_queued_start(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        run, agent = await world.start(await world.agent()), await world.agent(debounce_window_seconds=WINDOW)
+        await world.sms(agent)
+        await world.advance(WINDOW)
+        world.clock.step(-HOUR)
+        assert await world.phase(agent) is Phase.QUEUED
+
+        await run.end()
+
+        assert [reason for _, reason in await world.wakes(agent)] == ["notification:sms"]
+
+
+async def test_message_after_stop_and_clock_step_wakes(world: World) -> None:
+    """Check I2."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    await world.ask(agent, StopRequest())
+    world.clock.step(-HOUR)
+    await world.advance(1)
+    await world.sms(agent)
+    await world.advance(WINDOW - 0.1)
+    assert agent.id not in world.puppets
+    await world.advance(0.1)
+    assert agent.id in world.puppets
+
+
+async def test_stop_after_clock_step_ends_the_hold(world: World) -> None:
+    """Check scenario 3."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    world.clock.step(-HOUR)
+    await world.advance(1)
+    await world.sms(agent)
+    assert await world.ask(agent, StopRequest()) == "stopped"
+    await world.advance(2 * HOUR)
+    assert await world.wakes(agent) == []
+
+
+async def test_restart_after_clock_set_back_holds_one_window(world: World) -> None:
+    """Check scenarios 19 and 24."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    await world.advance(10)
+    world.clock.step(-HOUR)
+    await world.restart()
+    await world.advance(WINDOW - 0.1)
+    assert agent.id not in world.puppets
+    await world.advance(0.1)
+    assert agent.id in world.puppets

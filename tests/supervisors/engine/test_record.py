@@ -17,7 +17,6 @@ from tests.supervisors.engine.situations import (
     archived,
     backing_off,
     holding,
-    holding_after_the_clock_was_set_back,
     paused,
     quarantined,
     start_ten_minutes_before_midnight,
@@ -74,10 +73,6 @@ async def require_record_equals_why(world: World, agent: Agent) -> None:
 async def test_record_says_the_same_as_why(pool: Pool, situation: Situation) -> None:
     async with open_world(pool, runs={"max_concurrent": 1, "stop_grace_seconds": 3600}) as world:
         agent = await situation(world)
-        if situation is holding_after_the_clock_was_set_back:
-            await world.scan.run_once()
-            await world.wait_until_idle()
-
         await require_record_equals_why(world, agent)
 
 

@@ -36,6 +36,3 @@ class RecordingRegistry:
 
     def allow_starts(self, allowed: bool) -> None:
         self.may_start = allowed
-
-    def observe_clocks(self) -> None:
-        pass

@@ -157,11 +157,21 @@ def test_conversation_is_held_for_the_template_window() -> None:
     assert decision.wake == Wake(NOW + MINUTE, "notification:sms", WakeCause.HOLD)
 
 
-def test_finished_hold_wakes_even_if_the_clock_was_set_back() -> None:
-    seen = facts(None, waiting(Source.SMS, NOW + HOUR), agent_window_seconds=60)
+def test_hold_lasts_one_window_more_after_the_clock_was_set_back() -> None:
+    held = waiting(Source.SMS, NOW + HOUR)
+    decision = decided(facts(None, held, agent_window_seconds=60))
+    assert decision.wake == Wake(NOW + MINUTE, "notification:sms", WakeCause.HOLD)
 
-    assert decided(seen).due_wake(NOW) is None
-    wake = decide(seen, NOW, POLICY, hold_ends_at=NOW).due_wake(NOW)
+    later = facts(state(next_due_at=decision.next_at), held, agent_window_seconds=60)
+    for now in (NOW + MINUTE / 2, NOW + MINUTE):
+        assert decide(later, now, POLICY).wake == decision.wake, "the end that was decided first counts"
+
+
+def test_queued_start_needs_no_second_hold_after_the_clock_was_set_back() -> None:
+    queued = state(queued_at=NOW + HOUR)
+
+    wake = decided(facts(queued, waiting(Source.SMS, NOW + HOUR), agent_window_seconds=60)).due_wake(NOW)
+
     assert wake == Wake(NOW, "notification:sms", WakeCause.HOLD)
 
 
