@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.model import Agent, CarryOver, Outcome, Reply
+from storage.notifications.notifications import Notifications
+from storage.notifications.since import RecentNotifications
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
@@ -31,8 +33,6 @@ from supervisors.llm.port import (
     ModelResponse,
 )
 from supervisors.ports import (
-    InboxUpdateStore,
-    QueueStore,
     SharedContentStore,
     SpanStore,
     TranscriptStore,
@@ -57,8 +57,8 @@ class BuiltinHarness:
     """Executes runs in this process."""
 
     wakes: WakeContexts
-    notifications: QueueStore
-    recent_notifications: InboxUpdateStore
+    notifications: Notifications
+    recent_notifications: RecentNotifications
     spans: SpanStore
     transcripts: TranscriptStore
     shared_contents: SharedContentStore

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from storage.events.model import by_run
 from storage.model import Agent, Notification, Outcome, Priority, Reply
-from storage.notifications.since import RecentNotification
+from storage.notifications.notifications import Notifications
+from storage.notifications.since import RecentNotification, RecentNotifications
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.engine.run_log import RunLog
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
 from supervisors.llm.port import ModelResponse
 from supervisors.policy.replies import WaitingContact, waiting_contacts
-from supervisors.ports import InboxUpdateStore, QueueStore
 from supervisors.text import cut, quoted, storable
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.messages import SEND_MESSAGE
@@ -41,7 +41,7 @@ class InboxUpdates:
     """The notifications that arrive during one run. They are read after a signal, or after a while."""
 
     run: ActiveRun
-    queue: InboxUpdateStore
+    queue: RecentNotifications
     clock: Clock
     _reported: set[UUID] = field(default_factory=set)
     _fetched_at: float = field(init=False)  # on the monotonic clock
@@ -88,7 +88,7 @@ class FinalAnswers:
     ask: Ask
     agent: Agent
     reply: Reply
-    queue: QueueStore
+    queue: Notifications
     toolbox: Toolbox
     recorder: SpanRecorder
     root: OpenSpan

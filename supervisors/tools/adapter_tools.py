@@ -18,11 +18,11 @@ import structlog
 from storage.channels.messages import Channel
 from storage.errors import SecretUnreadable, StorageError
 from storage.history.trace_model import NewSpan, Span, Trace
-from storage.history.traces import Ending
+from storage.history.traces import Ending, Traces
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.json_values import to_json
-from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
+from storage.toolbox.agent_tools import AgentTools, CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
 from supervisors.hidden_values import hide
 from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
@@ -35,7 +35,6 @@ from supervisors.outbound import (
     OutboundAnswer,
     OutboundCall,
 )
-from supervisors.ports import AgentToolStore, TraceStore
 from supervisors.text import excerpt
 from supervisors.timestamps import format_timestamp
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
@@ -63,9 +62,7 @@ MAX_RETRIED_SECONDS = 2.0  # a slower attempt is not retried: it would only be s
 class AdapterTools:
     """Finds the tools of agents' adapters, and calls them."""
 
-    def __init__(
-        self, store: AgentToolStore, outbound: Outbound, checker: SchemaChecker, clock: Clock
-    ) -> None:
+    def __init__(self, store: AgentTools, outbound: Outbound, checker: SchemaChecker, clock: Clock) -> None:
         self._store = store
         self._outbound = outbound
         self._checker = checker
@@ -368,7 +365,7 @@ async def _recorded(
 
 
 async def _end_trace(
-    traces: TraceStore, trace: Trace, span_id: UUID, tool: str, now: datetime, error: str
+    traces: Traces, trace: Trace, span_id: UUID, tool: str, now: datetime, error: str
 ) -> None:
     span = Span(span_id, trace.id, None, trace.name, "tool", trace.started_at, now, error)
     metadata = {

@@ -7,12 +7,12 @@ from uuid import UUID
 from storage.errors import LimitReached
 from storage.events.model import BY_SERVICE, by_run
 from storage.model import Agent
+from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import Outbound
 from supervisors.policy.replies import WaitingContact
-from supervisors.ports import ToolStores
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import UNKNOWN_TOOL, Arguments, ToolError
 from supervisors.tools.builtin.contacts import (
@@ -62,7 +62,7 @@ from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 class Toolbox:
     """Finds the tools of agents, and calls them on their behalf."""
 
-    def __init__(self, stores: ToolStores, clock: Clock, outbound: Outbound, checker: SchemaChecker) -> None:
+    def __init__(self, stores: Storage, clock: Clock, outbound: Outbound, checker: SchemaChecker) -> None:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)

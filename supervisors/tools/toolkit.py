@@ -8,8 +8,8 @@ from uuid import UUID
 
 from storage.events.model import BY_SERVICE
 from storage.model import Agent
+from storage.storage import Storage
 from supervisors.engine.run import Ask
-from supervisors.ports import ToolStores
 from supervisors.tools.arguments import Arguments
 
 
@@ -37,7 +37,7 @@ class ToolInvocation:
     run_id: UUID | None
     span_id: UUID | None
     arguments: Arguments
-    stores: ToolStores
+    stores: Storage
     ask: Ask
     now: datetime
     message_id: UUID | None = None

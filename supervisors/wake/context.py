@@ -21,12 +21,12 @@ from storage.agents.wakes import (
     PastMessage,
     WaitingNotification,
     WakeFacts,
+    Wakes,
 )
 from storage.channels.messages import Direction, MessageStatus
 from storage.history.journals import PastRun
 from supervisors.clock import Clock
 from supervisors.policy.journal import describe_run
-from supervisors.ports import WakeStore
 from supervisors.text import quoted
 
 FRAME_BYTES = 720  # for the head without its names, and for the headings of the parts
@@ -84,7 +84,7 @@ class WakeContext:
 class WakeContexts:
     """Builds wake contexts. `context_tokens` is for templates that have no number of their own."""
 
-    store: WakeStore
+    store: Wakes
     clock: Clock
     context_tokens: int
 
