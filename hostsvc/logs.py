@@ -14,7 +14,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from supervisors.clock import SystemClock
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 from web.observability.requests import name_request
 
 log = structlog.get_logger()

@@ -10,6 +10,12 @@ SupervisorError
     └── NoStarts        the service is shutting down, or another instance may be the leader
 """
 
+import logging
+
+import structlog
+
+from storage.errors import DatabaseUnavailable, LeadershipLost, RowLocked
+
 
 class SupervisorError(Exception):
     """A supervisor could not do what it was asked."""
@@ -47,3 +53,12 @@ class NoStarts(TryAgainLater):
     """No run may start: the service is shutting down, or another instance may be the leader."""
 
     retry_after_seconds = 5
+
+
+def log_failure(log: structlog.stdlib.BoundLogger, event: str, error: Exception, **fields: object) -> None:
+    """Log the failure as a warning; if the database failed, only for debugging: the write probe reports that.
+
+    Otherwise everything that uses the database would log the same outage, again at each attempt.
+    """
+    is_outage = isinstance(error, DatabaseUnavailable | LeadershipLost) and not isinstance(error, RowLocked)
+    log.log(logging.DEBUG if is_outage else logging.WARNING, event, error=str(error), **fields)

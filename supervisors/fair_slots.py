@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import TypeVar
 from uuid import UUID
 
-from supervisors.counts import decrement
+Key = TypeVar("Key", bound=Hashable)
 
 
 class QueueFull(Exception):
@@ -80,3 +81,10 @@ class FairSlots:
         queue.pop(turn, None)
         if not queue:
             self._queues.pop(organization_id, None)
+
+
+def decrement(counter: Counter[Key], key: Key, amount: int = 1) -> None:
+    """Subtract from the count of a key, and drop the key if nothing is left."""
+    counter[key] -= amount
+    if not counter[key]:
+        del counter[key]

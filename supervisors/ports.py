@@ -11,7 +11,6 @@ from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.events.model import Event, Interest
 from storage.history.journals import JournalFacts
 from storage.history.trace_model import NewSpan
-from storage.history.transcripts import TranscriptTurn
 from storage.history.usage import UsageRecord
 from storage.model import Agent, Template
 from storage.postgres.paging import Chunk
@@ -124,25 +123,11 @@ class SpanStore(Protocol):
     async def insert_note(self, note: NewSpan) -> None: ...
 
 
-class SharedContentStore(Protocol):
-    """System prompts and tool definitions, by digest."""
-
-    async def store(self, organization_id: UUID, text: bytes, now: datetime) -> bytes: ...
-
-
 class JournalStore(Protocol):
     """The journals of runs that processes execute."""
 
     async def get_facts(self, run_id: UUID) -> JournalFacts: ...
     async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
-
-
-class TranscriptStore(Protocol):
-    """What agents carry from run to run; see `storage.history.transcripts`."""
-
-    async def insert(self, turn: TranscriptTurn) -> None: ...
-    async def list_carried(self, agent_id: UUID, max_tokens: int) -> list[TranscriptTurn]: ...
-    async def replace(self, last_id: UUID, summary: TranscriptTurn) -> bool: ...
 
 
 class UsageStore(Protocol):

@@ -1,13 +1,19 @@
-"""Text of others: cut to a size, in quotes, and of characters that the database accepts."""
+"""Texts of others: cut to a size, in quotes, storable, and without secrets; and instants as text."""
 
-from typing import Any
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, overload
+from zoneinfo import ZoneInfo
 
 from storage.postgres.json_values import to_json
 
 STRING_LIMITS = (8_000, 1_000, 200, 40)  # the last one still leaves ids whole
-
 # JSON allows these in a text as they are; some programs take them for the end of a line.
 _LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
+HIDDEN = b"[secret]"
+MIN_HIDDEN_CHARACTERS = 6  # shorter texts occur by chance
+MAX_HIDDEN_WORDS = 256  # the longest of them; replacing thousands would hold up the event loop
 
 
 def shorten(value: Any, max_bytes: int) -> tuple[Any, str]:
@@ -64,3 +70,52 @@ def _with_short_strings(value: Any, limit: int) -> Any:
             return [_with_short_strings(item, limit) for item in value]
         case _:
             return value
+
+
+@overload
+def format_timestamp(moment: datetime) -> str: ...
+
+
+@overload
+def format_timestamp(moment: None) -> None: ...
+
+
+def format_timestamp(moment: datetime | None) -> str | None:
+    """Format an aware datetime, such as 2026-11-21T09:00:00.000000Z; None stays None."""
+    if moment is None:
+        return None
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
+
+
+def format_local(moment: datetime, timezone: str) -> str:
+    """Format an aware datetime in a time zone to the second, such as 2026-11-21T10:00:00+01:00."""
+    return moment.astimezone(ZoneInfo(timezone)).isoformat(timespec="seconds")
+
+
+def hide(content: bytes, values: Iterable[str]) -> bytes:
+    """Return the content without these values and without their words, such as a key after `Bearer`.
+
+    They are also replaced as JSON writes them. Short words stay, and so does a value in another form, such as
+    Base64.
+    """
+    for word in _words_to_hide(values):
+        for form in _forms(word):
+            content = content.replace(form.encode(), HIDDEN)
+    return content
+
+
+def _words_to_hide(values: Iterable[str]) -> list[str]:
+    """Return the texts to look for, the longest first: a value may contain another one."""
+    words: set[str] = set()
+    for value in values:
+        words |= {value.strip(), *value.split()}
+    long_words = (word for word in words if len(word) >= MIN_HIDDEN_CHARACTERS)
+    return sorted(long_words, key=len, reverse=True)[:MAX_HIDDEN_WORDS]
+
+
+def _forms(word: str) -> set[str]:
+    """Return the word as it is, and as JSON texts contain it, some of which escape `/` and umlauts."""
+    escaped = {json.dumps(word, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
+    return {word, *escaped, *(text.replace("/", "\\/") for text in escaped)}

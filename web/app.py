@@ -8,6 +8,7 @@ from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.engine.inspection import StatusReader
 from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
@@ -36,7 +37,7 @@ from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
 from web.observability.requests import HEADERS, RequestCounts, around_requests
 from web.openapi.served_document import ServedDocument
-from web.ports import HarnessStatus, Health, Registry, StatusReader
+from web.ports import HarnessStatus, Health, Registry
 from web.request.body import check_expectation
 from web.request.unknown_names import UNKNOWN_NAMES
 from web.request_room import RequestRoom

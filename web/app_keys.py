@@ -8,6 +8,7 @@ from aiohttp import web
 from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.engine.inspection import StatusReader
 from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
@@ -21,7 +22,7 @@ from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.observability.requests import RequestCounts
-from web.ports import HarnessStatus, Health, Registry, StatusReader
+from web.ports import HarnessStatus, Health, Registry
 from web.request_room import RequestRoom
 from web.settings import WebSettings
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from marshmallow import ValidationError, fields, missing, validate
 
 from storage.channels.addresses import BAD_EMAIL, EMAIL_TEXT, REGIONS
-from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
+from supervisors.client_values import parse_boolean, parse_integer, parse_number, parse_text
 from web.storable import SURROGATE, check_json, check_text
 
 Item = TypeVar("Item")

@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from storage.postgres.json_values import EncodedJson
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 
 MAX_ANSWER_BYTES = 1_048_576  # of a page; its first item may be longer
 JSON_TYPE = "application/json"

@@ -1,6 +1,6 @@
 """Interfaces that the HTTP layer needs from the layers around it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -8,11 +8,8 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
-from supervisors.engine.snapshot import AgentSummary, Overview, Present, Snapshot, SnapshotFilters
-from supervisors.policy.decisions import Decision
 
 
 class PauseLog(Protocol):
@@ -56,22 +53,6 @@ class Registry(Protocol):
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Wait until the end of the run is stored, but at most `seconds`."""
-
-
-class StatusReader(Protocol):
-    """The status of the agents, for snapshots and the overview."""
-
-    async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
-
-    async def present(self, agent_id: UUID) -> Present | None: ...
-
-    async def snapshots(self, filters: SnapshotFilters, limit: int) -> Sequence[Snapshot]: ...
-
-    async def summaries(self, agent_ids: Sequence[UUID]) -> Mapping[UUID, AgentSummary]: ...
-
-    async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None: ...
-
-    def overview(self) -> Overview: ...
 
 
 class ServiceState(StrEnum):

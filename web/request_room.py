@@ -18,8 +18,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from supervisors.counts import decrement
-from supervisors.fair_slots import FairSlots
+from supervisors.fair_slots import FairSlots, decrement
 from web.errors import BUSY, BUSY_RETRY_SECONDS, Unavailable
 
 UNITS = 1024

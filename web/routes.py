@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from supervisors.json_limits import OFF_LOOP_BYTES
+from supervisors.client_values import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
 from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
 from web.app_keys import ROOM, SETTINGS

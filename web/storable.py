@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from marshmallow import ValidationError
 
-from supervisors.json_limits import MAX_DEPTH, layers
+from supervisors.client_values import MAX_DEPTH, layers
 
 MIN_JSON_INTEGER = -(2**63)
 MAX_JSON_INTEGER = 2**64 - 1

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import aiohttp
 
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 
 Json = dict[str, Any]
 

@@ -35,14 +35,13 @@ from storage.errors import SecretUnreadable, StorageError
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
-from supervisors.failure_log import log_failure
+from supervisors.errors import log_failure
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
-from supervisors.hidden_values import hide
 from supervisors.policy.journal import late_entries_of
 from supervisors.ports import AgentStore, JournalStore, SecretStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp, hide
 from web.ports import HarnessStatus
 
 log = structlog.get_logger()

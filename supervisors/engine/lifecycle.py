@@ -13,8 +13,7 @@ from storage.model import AgentStatus
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.policy.transitions import is_newly_quarantined
-from supervisors.text import excerpt
-from supervisors.timestamps import format_timestamp
+from supervisors.text import excerpt, format_timestamp
 
 MAX_TEXT = 200  # characters of a reason or an error, which users and models write
 

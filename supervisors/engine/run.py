@@ -25,8 +25,7 @@ from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run_log import RunLog
-from supervisors.errors import AgentGone
-from supervisors.failure_log import log_failure
+from supervisors.errors import AgentGone, log_failure
 from supervisors.policy.decisions import active_count
 
 log = structlog.get_logger()

@@ -4,7 +4,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from uuid import UUID
 
-from supervisors.counts import decrement
+from supervisors.fair_slots import decrement
 
 
 class RunSlots:

@@ -5,6 +5,8 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from storage.history.shared_contents import SharedContents
+from storage.history.transcripts import Transcripts
 from storage.model import Agent, CarryOver, Outcome, Reply
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
@@ -33,9 +35,7 @@ from supervisors.llm.port import (
     ModelResponse,
 )
 from supervisors.ports import (
-    SharedContentStore,
     SpanStore,
-    TranscriptStore,
     UsageStore,
 )
 from supervisors.settings import RunSettings, TracingSettings
@@ -60,8 +60,8 @@ class BuiltinHarness:
     notifications: Notifications
     recent_notifications: RecentNotifications
     spans: SpanStore
-    transcripts: TranscriptStore
-    shared_contents: SharedContentStore
+    transcripts: Transcripts
+    shared_contents: SharedContents
     usage: UsageStore
     budget_guard: BudgetGuard
     prices: Prices

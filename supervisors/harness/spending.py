@@ -12,7 +12,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, RunBudgetReached, RunError, RunModelUnpriced
-from supervisors.failure_log import log_failure
+from supervisors.errors import log_failure
 from supervisors.llm.catalog import ModelCall, Prices, is_priced
 from supervisors.llm.port import ModelResponse
 from supervisors.policy.budgets import dollars, name_of, reached_budget

@@ -16,15 +16,16 @@ import orjson
 import structlog
 
 from storage.errors import NotUnique, StorageError, TraceFull
+from storage.history.shared_contents import SharedContents
 from storage.history.span_usage import usage_of
 from storage.history.trace_model import NewSpan, Span, SpanContent
 from storage.ids import new_id
 from storage.model import Agent, Content, Template
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock, Timer
-from supervisors.failure_log import log_failure
+from supervisors.errors import log_failure
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse
-from supervisors.ports import SharedContentStore, SpanStore
+from supervisors.ports import SpanStore
 from supervisors.settings import TracingSettings
 from supervisors.text import shorten, storable
 from supervisors.tools.toolkit import ToolDefinition
@@ -232,7 +233,7 @@ class CallContent:
     """
 
     agent: Agent
-    store: SharedContentStore
+    store: SharedContents
     clock: Clock
     max_bytes: int
     _sent: tuple[ChatMessage, ...] = ()  # the messages of the last call

@@ -12,14 +12,13 @@ import structlog
 
 from storage.agents.wakes import BYTES_PER_TOKEN
 from storage.errors import StorageError
-from storage.history.transcripts import TranscriptTurn, TurnKind
+from storage.history.transcripts import Transcripts, TranscriptTurn, TurnKind
 from storage.ids import new_id
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun
-from supervisors.failure_log import log_failure
+from supervisors.errors import log_failure
 from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
-from supervisors.ports import TranscriptStore
 from supervisors.text import cut, quoted, storable
 
 log = structlog.get_logger()
@@ -49,7 +48,7 @@ class TranscriptRecorder:
     """The turns of one run. A turn that could not be stored is stored with the next one."""
 
     run: ActiveRun
-    transcripts: TranscriptStore
+    transcripts: Transcripts
     clock: Clock
     _done: int = 0  # of the conversation's messages: those that need no storing (any more)
 

@@ -7,7 +7,7 @@ import structlog
 
 from storage.errors import StorageError
 from supervisors.clock import Clock
-from supervisors.failure_log import log_failure
+from supervisors.errors import log_failure
 
 log = structlog.get_logger()
 

@@ -24,9 +24,9 @@ from storage.delivery.webhook_matching import Matched
 from storage.errors import StorageError
 from storage.events.model import EVERYTHING
 from supervisors.clock import Clock, first_of, wait_for_event
+from supervisors.errors import log_failure
 from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import FeedError, Subscription
-from supervisors.failure_log import log_failure
 from supervisors.outbound import AddressRefused, Outbound, OutboundAnswer, OutboundCall, OutboundError
 
 log = structlog.get_logger(__name__)

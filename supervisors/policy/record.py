@@ -18,8 +18,7 @@ from storage.model import AgentStatus
 from supervisors.policy import explanations
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, Decision, Policy, WakeCause, decide
 from supervisors.policy.phases import OVER_BUDGET, Phase
-from supervisors.text import excerpt
-from supervisors.timestamps import format_timestamp
+from supervisors.text import excerpt, format_timestamp
 
 MAX_TEXT = 200  # characters of a reason or an error, which users and models write
 

@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts
 from storage.events.marks import MarkEvents, NotificationTimes
 from storage.events.phases import Origin, PhaseChange, PhaseEvents
 from supervisors.clock import Clock
-from supervisors.engine.snapshot import Snapshot
-from supervisors.policy.decisions import Decision
+from supervisors.engine.inspection import StatusReader
 from supervisors.policy.explanations import WHY_ASLEEP, when
 from supervisors.policy.phases import Phase
 from supervisors.timeline.bands import (
@@ -40,14 +37,6 @@ class TooManyChanges(Exception):
     def __init__(self, fits_until: datetime) -> None:
         super().__init__(f"the period may end at {fits_until} at the latest")
         self.fits_until = fits_until
-
-
-class PresentReader(Protocol):
-    """The present of agents."""
-
-    async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
-
-    async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +69,7 @@ class Timelines:
         self,
         phases: PhaseEvents,
         mark_events: MarkEvents,
-        status: PresentReader,
+        status: StatusReader,
         clock: Clock,
         kept_days: int,
     ) -> None:

@@ -23,9 +23,8 @@ from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.json_values import to_json
 from storage.toolbox.agent_tools import AgentTools, CallableTool, DescribedTool, ListedTool
+from supervisors.client_values import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
 from supervisors.clock import Clock
-from supervisors.hidden_values import hide
-from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
     AddressRefused,
@@ -35,8 +34,7 @@ from supervisors.outbound import (
     OutboundAnswer,
     OutboundCall,
 )
-from supervisors.text import excerpt
-from supervisors.timestamps import format_timestamp
+from supervisors.text import excerpt, format_timestamp, hide
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 

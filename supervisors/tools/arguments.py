@@ -1,6 +1,6 @@
 """The arguments of a tool call, read one by one; a refusal names the argument.
 
-Scalars may be written in the ways that `supervisors.scalars` accepts, as in a request body.
+Scalars may be written in the ways that `supervisors.client_values` accepts, as in a request body.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
+from supervisors.client_values import parse_boolean, parse_integer, parse_number, parse_text
 from supervisors.text import storable
 
 UNKNOWN_TOOL = "unknown_tool"

@@ -1,8 +1,11 @@
 """The error tree of supervisors."""
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
-from supervisors.errors import MailboxFull, NoStarts, SupervisorError, TryAgainLater
+from storage.errors import DatabaseUnavailable, LeadershipLost, NoAnswer, RowLocked, StorageError
+from supervisors.errors import MailboxFull, NoStarts, SupervisorError, TryAgainLater, log_failure
 
 
 @pytest.mark.parametrize(("error", "seconds"), [(MailboxFull, 1), (NoStarts, 5)])
@@ -10,3 +13,20 @@ def test_error_to_retry_says_after_how_many_seconds(error: type[TryAgainLater], 
     assert issubclass(error, TryAgainLater)
     assert issubclass(error, SupervisorError)
     assert error.retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (DatabaseUnavailable("gone"), "debug"),
+        (NoAnswer("no answer in time"), "debug"),
+        (LeadershipLost("another instance leads"), "debug"),
+        (RowLocked("locked"), "warning"),
+        (StorageError("odd"), "warning"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_failure_of_the_database_is_logged_for_debugging(error: StorageError, level: str) -> None:
+    with capture_logs() as logged:
+        log_failure(structlog.get_logger(), "not stored yet", error, count=2)
+    assert logged == [{"event": "not stored yet", "log_level": level, "error": str(error), "count": 2}]

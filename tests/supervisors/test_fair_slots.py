@@ -1,11 +1,12 @@
-"""Fair slots: which organization gets a slot when there are few."""
+"""Slots that organizations share, and counters without empty entries."""
 
 import asyncio
+from collections import Counter
 from uuid import UUID
 
 import pytest
 
-from supervisors.fair_slots import FairSlots, QueueFull
+from supervisors.fair_slots import FairSlots, QueueFull, decrement
 
 GREEDY, MODEST, LATE = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -120,3 +121,10 @@ async def test_organization_that_goes_last_waits_behind_all_others() -> None:
     assert await granted(greedy, modest, late) == [1, 1, 2]
     for task in (*greedy, *modest):
         task.cancel()
+
+
+def test_key_is_dropped_when_nothing_is_left() -> None:
+    counter = Counter(a=1, b=3)
+    decrement(counter, "a")
+    decrement(counter, "b", 2)
+    assert dict(counter) == {"b": 1}

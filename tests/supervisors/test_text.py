@@ -1,8 +1,21 @@
-"""Text of others: cut to a size, in quotes, and storable."""
+"""Texts of others: cuts, quotes, hidden secrets; and instants as text."""
+
+from datetime import UTC, datetime, timedelta, timezone
 
 import orjson
+import pytest
 
-from supervisors.text import cut, excerpt, quoted, shorten, storable
+from supervisors.text import (
+    MAX_HIDDEN_WORDS,
+    cut,
+    excerpt,
+    format_local,
+    format_timestamp,
+    hide,
+    quoted,
+    shorten,
+    storable,
+)
 
 
 def test_shorten_keeps_a_value_that_fits() -> None:
@@ -46,3 +59,47 @@ def test_quoted_text_stays_on_one_line() -> None:
     text = 'a"\n\u2028\u2029\x85{"b'
     assert quoted(text) == r'"a\"\n\u2028\u2029\u0085{\"b"'
     assert orjson.loads(quoted([text])) == [text]
+
+
+def test_instant_is_written_in_utc_with_microseconds() -> None:
+    assert format_timestamp(datetime(2026, 11, 21, 9, tzinfo=UTC)) == "2026-11-21T09:00:00.000000Z"
+    eastward = timezone(timedelta(hours=5, minutes=30))
+    assert (
+        format_timestamp(datetime(2026, 11, 21, 1, 2, 3, 4, tzinfo=eastward)) == "2026-11-20T19:32:03.000004Z"
+    )
+
+
+def test_no_instant_stays_none() -> None:
+    assert format_timestamp(None) is None
+
+
+def test_local_instant_shows_the_offset_of_its_zone() -> None:
+    assert format_local(datetime(2026, 7, 1, 9, 0, 1, 5, UTC), "Europe/Vienna") == "2026-07-01T11:00:01+02:00"
+
+
+@pytest.mark.parametrize(
+    ("content", "value", "hidden"),
+    [
+        ("the key is sk-live-1, sk-live-1!", "sk-live-1", "the key is [secret], [secret]!"),
+        ("Authorization: Bearer sk-live-1", "Bearer sk-live-1", "Authorization: [secret]"),
+        ("only sk-live-1", "Bearer sk-live-1\n", "only [secret]"),
+        ("line two-of-a-key", "line-one-of-a-key\ntwo-of-a-key", "line [secret]"),
+        ("schlüsselwort", "schlüsselwort", "[secret]"),
+        (r'{"echo": "Basic YWJj\"\\ZGVm"}', 'Basic YWJj"\\ZGVm', '{"echo": "[secret]"}'),
+        (r'{"echo": "Basic YWJj\/ZGVm"}', "Basic YWJj/ZGVm", '{"echo": "[secret]"}'),
+        (r'{"echo": "schl\u00fcsselwort"}', "schlüsselwort", '{"echo": "[secret]"}'),
+        ("a short one", "one", "a short one"),
+        ("", "sk-live-1", ""),
+    ],
+)
+def test_value_and_its_words_are_replaced(content: str, value: str, hidden: str) -> None:
+    assert hide(content.encode(), [value]).decode() == hidden
+
+
+def test_value_that_contains_another_is_replaced_as_a_whole() -> None:
+    assert hide(b"password-and-more password", ["password", "password-and-more"]) == b"[secret] [secret]"
+
+
+def test_number_of_words_is_bounded() -> None:
+    words = [f"word-{number:05}" for number in range(MAX_HIDDEN_WORDS * 2)]
+    assert hide(" ".join(words).encode(), words).count(b"word-") == MAX_HIDDEN_WORDS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 from web.json import EXACT, _plain, fit, json_response, to_json
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from supervisors.counts import decrement
+from supervisors.fair_slots import decrement
 from web.credentials.token_buckets import TokenBuckets
 from web.errors import Throttled
 

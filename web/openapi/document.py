@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import Schema
 
-from supervisors.json_limits import MAX_DEPTH
+from supervisors.client_values import MAX_DEPTH
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
 from web.api.supervision.supervisors import SortedAgentQuery

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from aiohttp import HttpVersion11, hdrs, web
 
-from supervisors.json_limits import OFF_LOOP_BYTES
+from supervisors.client_values import OFF_LOOP_BYTES
 from web.app_keys import SETTINGS
 from web.errors import BadRequest, TooLarge, UnsupportedMediaType
 from web.fields import printable

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
+from supervisors.client_values import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
 from web.errors import BadRequest
 from web.fields import printable
 from web.request.value_limit import MAX_VALUES, check_value_count

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
-from supervisors.json_limits import OFF_LOOP_BYTES
+from supervisors.client_values import OFF_LOOP_BYTES
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import FILE_BYTES, MAX_BYTES, expected_bytes, max_bytes, read_raw

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 import structlog
 
-from supervisors.counts import decrement
+from supervisors.fair_slots import decrement
 from web.observability.line_limit import LineLimit
 from web.request.client_address import is_within, network_of
 from web.server.answers import raw_answer

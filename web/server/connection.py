@@ -19,7 +19,7 @@ from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
 
-from supervisors.counts import decrement
+from supervisors.fair_slots import decrement
 from web.errors import framework_error_response
 from web.observability.line_limit import LineLimit
 from web.observability.requests import HEADER, fresh_id, id_of

@@ -11,8 +11,7 @@ from storage.channels.memory_paths import core_refusal
 from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
-from supervisors.text import cut
-from supervisors.timestamps import format_local
+from supervisors.text import cut, format_local
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.listing import (
     AFTER,

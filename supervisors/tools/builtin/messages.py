@@ -22,8 +22,7 @@ from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.toolbox.agent_tools import CallableTool
 from supervisors.clock import Clock
-from supervisors.text import cut
-from supervisors.timestamps import format_local
+from supervisors.text import cut, format_local
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.listing import (

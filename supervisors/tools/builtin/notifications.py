@@ -5,7 +5,7 @@ from typing import Any
 from storage.ids import new_id
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 

@@ -10,8 +10,7 @@ from storage.model import Run
 from storage.postgres.paging import Cursor
 from supervisors.engine.messages import SleepRefused, SleepRequest
 from supervisors.errors import RunIsOver
-from supervisors.text import cut
-from supervisors.timestamps import format_local, format_timestamp
+from supervisors.text import cut, format_local, format_timestamp
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.listing import AFTER, LIMIT, named_cursor, read_page
 from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from storage.model import Agent, AgentStatus, Outcome
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, StopReply, StopRequest
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 from tests.supervisors.world import World
 
 Lines = list[dict[str, Any]]

@@ -17,7 +17,7 @@ from supervisors.engine.messages import OwnedFieldsRequest, SleepRequest, StopRe
 from supervisors.engine.registry import FINISHING_SECONDS
 from supervisors.errors import AgentArchived, RunIsOver
 from supervisors.policy.phases import Phase
-from supervisors.timestamps import format_timestamp
+from supervisors.text import format_timestamp
 from supervisors.tools.arguments import ToolError
 from tests.storage.factories import new_notification
 from tests.supervisors.world import Puppet, World, open_world

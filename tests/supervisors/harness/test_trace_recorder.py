@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from storage.errors import DatabaseUnavailable, NoAnswer
+from storage.history.shared_contents import SharedContents
 from storage.history.trace_model import NewSpan
 from storage.history.traces import Traces
 from storage.ids import new_id
@@ -250,7 +251,7 @@ ANSWER = ChatMessage(ChatRole.ASSISTANT, "Hi.")
 TOOL = ToolDefinition("look_up", "", {"type": "object"})
 
 
-class Texts:
+class Texts(SharedContents):
     """A store of shared contents that counts, and fails on demand."""
 
     def __init__(self, *, fails: bool = False) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES
+from supervisors.client_values import MAX_DEPTH, OFF_LOOP_BYTES
 from web.errors import BadRequest, TooLarge
 from web.request.json_text import parse_json
 

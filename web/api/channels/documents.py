@@ -16,7 +16,7 @@ from storage.channels.documents import Document, DocumentFilters, Writer
 from storage.channels.memory_paths import MAX_PATH_CHARACTERS, ROOT, InvalidPath, core_refusal, normalized
 from storage.ids import new_id
 from storage.storage import Storage
-from supervisors.scalars import parse_integer
+from supervisors.client_values import parse_integer
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import (

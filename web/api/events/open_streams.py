@@ -9,9 +9,9 @@ from uuid import UUID
 
 from aiohttp import web
 
-from supervisors.counts import decrement
 from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import FeedError, FeedEvent, Subscription
+from supervisors.fair_slots import decrement
 from supervisors.maintenance.loop import repeat
 from web.access.auth import Caller
 from web.access.current_callers import reread_caller

@@ -22,8 +22,7 @@ from supervisors.engine.snapshot import (
     SupervisorsResponse,
     TimersResponse,
 )
-from supervisors.overview.phases import shown_phases
-from supervisors.overview.sentences import service_sentence
+from supervisors.organization_overview import service_sentence, shown_phases
 from supervisors.policy.phases import Phase, ShownPhase
 from web.access.path_access import path_id
 from web.api.supervision.supervisors import AT, answer_supervisor

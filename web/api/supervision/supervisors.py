@@ -13,7 +13,7 @@ from storage.agents.agent_filters import AgentFilters
 from storage.agents.sorted_agents import AgentRow, AgentSort, SortedPage
 from storage.model import AgentStatus, Purpose
 from supervisors.engine.snapshot import AgentSummary, NextWake, Snapshot
-from supervisors.overview.overviews import (
+from supervisors.organization_overview import (
     AgendaItem,
     AgendaKind,
     AttentionItem,

@@ -13,10 +13,10 @@ from aiohttp import web
 from storage.events.catalogue import EventType
 from storage.events.marks import NotificationTimes
 from storage.model import Agent, Priority
+from supervisors.text import format_timestamp
 from supervisors.timeline.bands import Band, BandPhase
 from supervisors.timeline.marks import AheadKind, Mark
 from supervisors.timeline.timelines import MAX_CHANGES, MAX_PAUSES, PastState, Timeline, TooManyChanges
-from supervisors.timestamps import format_timestamp
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn
 from web.api.events.schemas import ActorResponse, actor_of

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from supervisors.text import format_timestamp
 from supervisors.timeline import timelines
-from supervisors.timestamps import format_timestamp
 from tests.web.conftest import Api, Service
 
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)

@@ -10,25 +10,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from urllib.parse import urlsplit
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts
 from storage.agents.overviews import (
+    ALL_PHASES,
     FailingWebhook,
     NextReminder,
+    Overviews,
     PausedOrganization,
-    PhaseCount,
     TroubledAgent,
     WakingAgent,
 )
 from supervisors.clock import Clock
-from supervisors.engine.snapshot import AgentSummary
-from supervisors.overview import sentences
-from supervisors.overview.phases import shown_phases
+from supervisors.engine.inspection import StatusReader
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, WakeCause
+from supervisors.policy.explanations import when
 from supervisors.policy.phases import ShownPhase
+from supervisors.text import excerpt
 
 AGENDA_PERIOD = timedelta(hours=24)
 MAX_AGENDA = 100
@@ -36,6 +36,26 @@ MAX_SHOWN = 20  # of one kind
 MAX_COUNTED = 100  # of the kinds that are not counted by phase
 UNCLEARED_AFTER = timedelta(minutes=10)  # before that, a run may be at it
 FORGOTTEN_AFTER = timedelta(minutes=1)
+UNPAUSED = frozenset({ShownPhase.RUNNING, ShownPhase.STOPPING, ShownPhase.ARCHIVED})
+MAX_NAME = 100
+NO_AGENTS = "There are no agents yet."
+ALL_WELL = "Nothing needs a person."
+READY = "The service is ready."
+DRAINING = "The service is shutting down."
+ONE_PROBLEM = "The service has a problem."
+# In the order of a sentence, which begins with what happens at present.
+WORDS: Mapping[ShownPhase, str] = {
+    ShownPhase.RUNNING: "running",
+    ShownPhase.STOPPING: "stopping",
+    ShownPhase.QUEUED: "waiting for a run slot",
+    ShownPhase.HOLDING: "holding",
+    ShownPhase.BACKING_OFF: "backing off",
+    ShownPhase.QUARANTINED: "quarantined",
+    ShownPhase.OVER_BUDGET: "over budget",
+    ShownPhase.PAUSED: "paused",
+    ShownPhase.ASLEEP: "asleep",
+    ShownPhase.ARCHIVED: "archived",
+}
 
 
 class AttentionKind(StrEnum):
@@ -130,52 +150,10 @@ class OrganizationsOverview:
     agenda_total: int
 
 
-class OverviewStore(Protocol):
-    """The reads of an overview; see `storage.agents.overviews.Overviews`."""
-
-    async def count_phases(self, organization_ids: Sequence[UUID]) -> Sequence[PhaseCount]: ...
-
-    async def list_in_phase(
-        self, organization_ids: Sequence[UUID], phase: str, limit: int
-    ) -> Sequence[TroubledAgent]: ...
-
-    async def list_forgotten(
-        self, organization_ids: Sequence[UUID], due_before: datetime, stuck: Collection[UUID], limit: int
-    ) -> Sequence[TroubledAgent]: ...
-
-    async def list_uncleared(
-        self, organization_ids: Sequence[UUID], active_before: datetime, limit: int
-    ) -> Sequence[TroubledAgent]: ...
-
-    async def list_waking(
-        self, organization_ids: Sequence[UUID], until: datetime, limit: int
-    ) -> Sequence[WakingAgent]: ...
-
-    async def count_waking(self, organization_ids: Sequence[UUID], until: datetime) -> int: ...
-
-    async def list_next_reminders(
-        self, agent_ids: Sequence[UUID], now: datetime
-    ) -> Sequence[NextReminder]: ...
-
-    async def list_paused(self, organization_ids: Sequence[UUID]) -> Sequence[PausedOrganization]: ...
-
-    async def list_failing_webhooks(
-        self, organization_ids: Sequence[UUID], limit: int
-    ) -> Sequence[FailingWebhook]: ...
-
-
-class StatusReader(Protocol):
-    """The present of agents."""
-
-    async def summaries(self, agent_ids: Sequence[UUID]) -> Mapping[UUID, AgentSummary]: ...
-
-    async def outlook(self, agent_id: UUID) -> tuple[AgentFacts, Decision] | None: ...
-
-
 class OverviewReader:
     """Reads overviews."""
 
-    def __init__(self, store: OverviewStore, status: StatusReader, clock: Clock) -> None:
+    def __init__(self, store: Overviews, status: StatusReader, clock: Clock) -> None:
         self._store = store
         self._status = status
         self._clock = clock
@@ -195,7 +173,7 @@ class OverviewReader:
         phases = shown_phases((one.organization_id in paused_ids, one.phase, one.agents) for one in counts)
         attention = Attention()
         items = [
-            AttentionItem(AttentionKind.PAUSED, sentences.why_paused(one), one.since, one.organization_id)
+            AttentionItem(AttentionKind.PAUSED, why_paused(one), one.since, one.organization_id)
             for one in paused
         ]
         attention.add(AttentionKind.PAUSED, items[:MAX_SHOWN], len(items))
@@ -204,7 +182,7 @@ class OverviewReader:
         agenda = await self._agenda(active_ids, now)
         return OrganizationsOverview(
             as_of=now,
-            sentence=sentences.organization_sentence(phases, attention.counts.total()),
+            sentence=organization_sentence(phases, attention.counts.total()),
             phases=phases,
             attention=attention,
             agenda=agenda,
@@ -264,7 +242,7 @@ class OverviewReader:
         webhooks = await self._store.list_failing_webhooks(organization_ids, MAX_COUNTED)
         kind = AttentionKind.FAILING_WEBHOOK
         items = [
-            AttentionItem(kind, sentences.why_failing(one), one.since, one.organization_id, webhook_id=one.id)
+            AttentionItem(kind, why_failing(one), one.since, one.organization_id, webhook_id=one.id)
             for one in webhooks[:MAX_SHOWN]
         ]
         attention.add(kind, items, len(webhooks))
@@ -289,9 +267,9 @@ class OverviewReader:
 def _sentence(kind: AttentionKind, agent: TroubledAgent, why: str) -> str:
     match kind:
         case AttentionKind.UNCLEARED_HIGH:
-            return sentences.why_uncleared(agent, why)
+            return why_uncleared(agent, why)
         case AttentionKind.FORGOTTEN:
-            return sentences.why_forgotten(agent, why)
+            return why_forgotten(agent, why)
         case _:
             return why
 
@@ -313,5 +291,95 @@ def _agenda_items(
         because = explanations.describe_cause(wake)
         reminder = reminders.get(agent.agent_id)
         if _is_reminder(decision) and reminder is not None and not wake.is_postponed:
-            because = sentences.because_of_reminder(reminder.title)
+            because = because_of_reminder(reminder.title)
         yield AgendaItem(wake.at, KINDS[wake.cause], because, agent)
+
+
+def shown_phases(counts: Iterable[tuple[bool, str, int]]) -> dict[ShownPhase, int]:
+    """Return the number of agents in each phase that has any.
+
+    A count says whether the organization is paused, the phase, and the number of agents; those asleep are
+    only counted in `ALL_PHASES`. A pause, which the log does not tell of each agent, holds all that neither
+    run nor are archived.
+    """
+    phases: Counter[ShownPhase] = Counter()
+    for is_paused, name, agents in counts:
+        resting = ShownPhase.PAUSED if is_paused else ShownPhase.ASLEEP
+        if name == ALL_PHASES:
+            phases[resting] += agents
+            continue
+        phase = ShownPhase(name)
+        phases[resting if is_paused and phase not in UNPAUSED else phase] += agents
+        phases[resting] -= agents
+    return {phase: phases[phase] for phase in WORDS if phases[phase] > 0}
+
+
+def organization_sentence(phases: Mapping[ShownPhase, int], attention: int) -> str:
+    """Say how many agents do what, and how many things need a person."""
+    present = [(phases[phase], word) for phase, word in WORDS.items() if phases.get(phase)]
+    if not present:
+        return NO_AGENTS if not attention else f"{NO_AGENTS} {_needed(attention)}"
+    return f"{_agents(present)} {_needed(attention)}"
+
+
+def _agents(present: list[tuple[int, str]]) -> str:
+    total = sum(count for count, _ in present)
+    if len(present) == 1:
+        [(_, word)] = present
+        return f"The only agent is {word}." if total == 1 else f"All {total:,} agents are {word}."
+    *first, last = (f"{count:,} {word}" for count, word in present)
+    return f"{total:,} agents: {', '.join(first)} and {last}."
+
+
+def _needed(attention: int) -> str:
+    if not attention:
+        return ALL_WELL
+    return "1 thing needs a person." if attention == 1 else f"{attention:,} things need a person."
+
+
+def service_sentence(*, is_draining: bool, problems: int, running: int, slots: int, queued: int) -> str:
+    """Say how the service is, and how busy."""
+    state = READY
+    if is_draining:
+        state = DRAINING
+    elif problems:
+        state = ONE_PROBLEM if problems == 1 else f"The service has {problems} problems."
+    waiting = ""
+    if queued:
+        waiting = ", and 1 agent waits for one" if queued == 1 else f", and {queued:,} agents wait for one"
+    verb = "is" if running == 1 else "are"
+    return f"{state} {running:,} of {slots:,} run slots {verb} taken{waiting}."
+
+
+def why_uncleared(agent: TroubledAgent, why: str) -> str:
+    """Say since when a notification waits, and what the agent does."""
+    return f"A high-priority notification has been uncleared since {when(agent.since)}. {why}"
+
+
+def why_forgotten(agent: TroubledAgent, why: str) -> str:
+    """Say that nothing has started an agent that was due."""
+    return f"It has been due since {when(agent.since)}, and nothing has started it. {why}"
+
+
+def why_paused(organization: PausedOrganization) -> str:
+    """Say that an organization is paused, and what that means."""
+    name = excerpt(organization.name, MAX_NAME)
+    since = "" if organization.since is None else f" since {when(organization.since)}"
+    return (
+        f'The organization "{name}" has been paused{since}; none of its agents starts until the pause ends.'
+    )
+
+
+def why_failing(webhook: FailingWebhook) -> str:
+    """Say since when a webhook fails. Only the host of its address, which may contain a secret."""
+    host = excerpt(urlsplit(webhook.url).hostname or "an unknown host", MAX_NAME)
+    if not webhook.is_disabled:
+        since = when(webhook.since)
+        return f"Deliveries to the webhook at {host} have failed since {since}; they are tried again."
+    reason = excerpt(webhook.disabled_reason, 2 * MAX_NAME)
+    return f"The service switched the webhook at {host} off at {when(webhook.since)}: {reason}"
+
+
+def because_of_reminder(title: str) -> str:
+    """Say which reminder wakes the agent."""
+    return f'The reminder "{excerpt(title, MAX_NAME)}" falls due.'

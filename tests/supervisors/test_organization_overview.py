@@ -1,12 +1,41 @@
-"""The sentences of an overview."""
+"""The overview of organizations: its phases and its sentences."""
 
 import pytest
 
-from storage.agents.overviews import FailingWebhook, PausedOrganization, TroubledAgent
+from storage.agents.overviews import ALL_PHASES, FailingWebhook, PausedOrganization, TroubledAgent
 from storage.ids import new_id
-from supervisors.overview import sentences
+from supervisors.organization_overview import (
+    WORDS,
+    because_of_reminder,
+    organization_sentence,
+    service_sentence,
+    shown_phases,
+    why_failing,
+    why_forgotten,
+    why_paused,
+    why_uncleared,
+)
 from supervisors.policy.phases import ShownPhase
 from tests.storage.factories import NOW
+
+
+def test_agents_that_are_in_no_other_phase_are_asleep() -> None:
+    counts = [(False, "holding", 2), (False, "archived", 1), (False, ALL_PHASES, 10)]
+    assert shown_phases(counts) == {ShownPhase.HOLDING: 2, ShownPhase.ASLEEP: 7, ShownPhase.ARCHIVED: 1}
+
+
+def test_pause_holds_agents_that_neither_run_nor_are_archived() -> None:
+    counts = [(True, "quarantined", 2), (True, "stopping", 1), (True, "archived", 3), (True, ALL_PHASES, 10)]
+    assert shown_phases(counts) == {
+        ShownPhase.STOPPING: 1,
+        ShownPhase.PAUSED: 6,
+        ShownPhase.ARCHIVED: 3,
+    }
+
+
+def test_count_of_all_that_is_older_leaves_no_negative_number() -> None:
+    assert shown_phases([(False, ALL_PHASES, 1), (False, "running", 2)]) == {ShownPhase.RUNNING: 2}
+
 
 AGENT = TroubledAgent(new_id(), "Rosa", "UTC", new_id(), NOW)
 
@@ -33,7 +62,7 @@ AGENT = TroubledAgent(new_id(), "Rosa", "UTC", new_id(), NOW)
 def test_organization_sentence_counts_agents_and_trouble(
     phases: dict[ShownPhase, int], attention: int, sentence: str
 ) -> None:
-    assert sentences.organization_sentence(phases, attention) == sentence
+    assert organization_sentence(phases, attention) == sentence
 
 
 @pytest.mark.parametrize(
@@ -48,21 +77,19 @@ def test_organization_sentence_counts_agents_and_trouble(
 def test_service_sentence_tells_state_and_work(
     is_draining: bool, problems: int, queued: int, sentence: str
 ) -> None:
-    told = sentences.service_sentence(
-        is_draining=is_draining, problems=problems, running=3, slots=32, queued=queued
-    )
+    told = service_sentence(is_draining=is_draining, problems=problems, running=3, slots=32, queued=queued)
     assert told == sentence
 
 
 def test_every_phase_has_a_word() -> None:
-    assert set(sentences.WORDS) == set(ShownPhase)
+    assert set(WORDS) == set(ShownPhase)
 
 
 def test_uncleared_and_forgotten_agents_are_explained() -> None:
-    assert sentences.why_uncleared(AGENT, "It runs.") == (
+    assert why_uncleared(AGENT, "It runs.") == (
         "A high-priority notification has been uncleared since 2126-11-21 09:00 UTC. It runs."
     )
-    assert sentences.why_forgotten(AGENT, "It sleeps.") == (
+    assert why_forgotten(AGENT, "It sleeps.") == (
         "It has been due since 2126-11-21 09:00 UTC, and nothing has started it. It sleeps."
     )
 
@@ -70,26 +97,26 @@ def test_uncleared_and_forgotten_agents_are_explained() -> None:
 def test_pause_is_explained_with_its_begin_if_known() -> None:
     ending = "; none of its agents starts until the pause ends."
     paused = PausedOrganization(new_id(), "Acme\n", NOW)
-    assert sentences.why_paused(paused) == (
+    assert why_paused(paused) == (
         f'The organization "Acme" has been paused since 2126-11-21 09:00 UTC{ending}'
     )
     forgotten = PausedOrganization(new_id(), "x" * 200, None)
-    assert sentences.why_paused(forgotten) == f'The organization "{"x" * 100}…" has been paused{ending}'
+    assert why_paused(forgotten) == f'The organization "{"x" * 100}…" has been paused{ending}'
 
 
 def test_failing_webhook_is_named_by_its_host_alone() -> None:
     url = "https://user:secret@hooks.example.org/secret?token=secret"
     failing = FailingWebhook(new_id(), new_id(), url, NOW, False, "")
     disabled = FailingWebhook(new_id(), new_id(), url, NOW, True, "Every attempt has failed.")
-    assert sentences.why_failing(failing) == (
+    assert why_failing(failing) == (
         "Deliveries to the webhook at hooks.example.org have failed since 2126-11-21 09:00 UTC; "
         "they are tried again."
     )
-    assert sentences.why_failing(disabled) == (
+    assert why_failing(disabled) == (
         "The service switched the webhook at hooks.example.org off at 2126-11-21 09:00 UTC: "
         "Every attempt has failed."
     )
 
 
 def test_reminder_is_named_by_its_title() -> None:
-    assert sentences.because_of_reminder("Call\nMs Moser") == 'The reminder "Call Ms Moser" falls due.'
+    assert because_of_reminder("Call\nMs Moser") == 'The reminder "Call Ms Moser" falls due.'
