@@ -1,61 +1,60 @@
-"""A limit of concurrent calls, shared fairly among organizations."""
+"""A limit of concurrent calls, shared fairly among organizations, or among other owners of calls."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import TypeVar
-from uuid import UUID
+from typing import Generic, TypeVar
 
-Key = TypeVar("Key", bound=Hashable)
+Owner = TypeVar("Owner", bound=Hashable)
 
 
 class QueueFull(Exception):
-    """Too many callers of one organization wait for a slot."""
+    """Too many callers of one owner wait for a slot."""
 
 
-class FairSlots:
-    """Slots that organizations take or wait for, each in its own queue.
+class FairSlots(Generic[Owner]):
+    """Slots that owners of calls, such as organizations, take or wait for, each in its own queue.
 
-    The next slot goes to the organization that has the fewest, and among equals in turn. An organization can
-    take a slot only while it has fewer than are free. So one alone gets half of all slots, and there is
-    always one left for the next organization. At most `max_waiting` callers of an organization wait. While
-    `goes_last` is true for an organization, it waits behind all for which it is not.
+    The next slot goes to the owner that has the fewest, and among equals in turn. An owner can take a slot
+    only while it has fewer than are free. So one alone gets half of all slots, and there is always one left
+    for the next owner. At most `max_waiting` callers of an owner wait. While `goes_last` is true for an
+    owner, it waits behind all for which it is not.
     """
 
     def __init__(
         self,
         slots: int,
         max_waiting: int | None = None,
-        goes_last: Callable[[UUID], bool] = lambda _: False,
+        goes_last: Callable[[Owner], bool] = lambda _: False,
     ) -> None:
         self._free = slots
         self._max_waiting = max_waiting
         self._goes_last = goes_last
-        self._taken: Counter[UUID] = Counter()
-        self._queues: dict[UUID, dict[asyncio.Future[None], None]] = {}
+        self._taken: Counter[Owner] = Counter()
+        self._queues: dict[Owner, dict[asyncio.Future[None], None]] = {}
 
-    async def take(self, organization_id: UUID) -> None:
+    async def take(self, owner: Owner) -> None:
         """Wait for a slot, which the caller must release. Raise QueueFull."""
-        if self._may_take(organization_id):  # then its queue is empty
-            self._count(organization_id)
+        if self._may_take(owner):  # then its queue is empty
+            self._count(owner)
             return
-        if len(self._queues.get(organization_id, ())) == self._max_waiting:
+        if len(self._queues.get(owner, ())) == self._max_waiting:
             raise QueueFull
         turn = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(organization_id, {})[turn] = None
+        self._queues.setdefault(owner, {})[turn] = None
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # the slot was granted in the same moment
-                self.release(organization_id)
+                self.release(owner)
             else:
-                self._leave(organization_id, turn)
+                self._leave(owner, turn)
             raise
 
-    def release(self, organization_id: UUID) -> None:
+    def release(self, owner: Owner) -> None:
         """Give a slot back, and grant it to the next in line."""
         self._free += 1
-        decrement(self._taken, organization_id)
+        decrement(self._taken, owner)
         while candidates := [waiting for waiting in self._queues if self._may_take(waiting)]:
             next_id = min(candidates, key=self._rank)
             turn = next(iter(self._queues[next_id]))
@@ -66,25 +65,25 @@ class FairSlots:
                 if next_id in self._queues:  # behind the others, whose turn comes first
                     self._queues[next_id] = self._queues.pop(next_id)
 
-    def _rank(self, organization_id: UUID) -> tuple[bool, int]:
-        return self._goes_last(organization_id), self._taken[organization_id]
+    def _rank(self, owner: Owner) -> tuple[bool, int]:
+        return self._goes_last(owner), self._taken[owner]
 
-    def _may_take(self, organization_id: UUID) -> bool:
-        return self._taken[organization_id] < self._free
+    def _may_take(self, owner: Owner) -> bool:
+        return self._taken[owner] < self._free
 
-    def _count(self, organization_id: UUID) -> None:
+    def _count(self, owner: Owner) -> None:
         self._free -= 1
-        self._taken[organization_id] += 1
+        self._taken[owner] += 1
 
-    def _leave(self, organization_id: UUID, turn: asyncio.Future[None]) -> None:
-        queue = self._queues.get(organization_id, {})
+    def _leave(self, owner: Owner, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(owner, {})
         queue.pop(turn, None)
         if not queue:
-            self._queues.pop(organization_id, None)
+            self._queues.pop(owner, None)
 
 
-def decrement(counter: Counter[Key], key: Key, amount: int = 1) -> None:
-    """Subtract from the count of a key, and drop the key if nothing is left."""
-    counter[key] -= amount
-    if not counter[key]:
-        del counter[key]
+def decrement(counter: Counter[Owner], owner: Owner, amount: int = 1) -> None:
+    """Subtract from the count of an owner, and drop the owner if nothing is left."""
+    counter[owner] -= amount
+    if not counter[owner]:
+        del counter[owner]

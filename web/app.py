@@ -29,12 +29,12 @@ from web.api.supervision import preview, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, tools
 from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
-from web.credentials.forwarded_watch import ForwardedWatch
+from web.credentials.login_guard import LoginGuard
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
-from web.credentials.recent_events import RecentEvents
-from web.credentials.throttle import Throttle
+from web.credentials.token_buckets import TokenBuckets
 from web.errors import errors_as_json
+from web.observability.line_limit import LineLimit
 from web.observability.requests import HEADERS, RequestCounts, around_requests
 from web.openapi.served_document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry
@@ -134,9 +134,9 @@ def build_app(
 
 def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
     """Add what bounds the requests of clients."""
-    app[app_keys.THROTTLE] = Throttle()
-    app[app_keys.SIGNUPS] = RecentEvents(settings.limits.signups_per_hour, HOUR_SECONDS)
-    app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
+    app[app_keys.LOGIN_GUARD] = LoginGuard()
+    app[app_keys.SIGNUPS] = TokenBuckets(max(1, settings.limits.signups_per_hour), HOUR_SECONDS)
+    app[app_keys.LINES] = LineLimit(app[app_keys.CLOCK].monotonic)
     app[app_keys.ROOM] = RequestRoom()
     app[app_keys.RATE_LIMITS] = RateLimits(settings.limits)
 

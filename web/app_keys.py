@@ -16,11 +16,11 @@ from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolbox import Toolbox
 from supervisors.wake.context import WakeContexts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
-from web.credentials.forwarded_watch import ForwardedWatch
+from web.credentials.login_guard import LoginGuard
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits
-from web.credentials.recent_events import RecentEvents
-from web.credentials.throttle import Throttle
+from web.credentials.token_buckets import TokenBuckets
+from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.ports import HarnessStatus, Health, Registry
 from web.request_room import RequestRoom
@@ -42,9 +42,9 @@ HARNESS: web.AppKey[Callable[[], HarnessStatus]] = web.AppKey("harness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
-THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
-SIGNUPS: web.AppKey[RecentEvents] = web.AppKey("signups")  # by client network
-FORWARDED_WATCH: web.AppKey[ForwardedWatch] = web.AppKey("forwarded_watch")
+LOGIN_GUARD: web.AppKey[LoginGuard] = web.AppKey("login_guard")
+SIGNUPS: web.AppKey[TokenBuckets] = web.AppKey("signups")  # by client network
+LINES: web.AppKey[LineLimit] = web.AppKey("lines")  # of the log
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")

@@ -43,8 +43,8 @@ class RequestRoom:
     def __init__(self, units: int = UNITS, reads_at_once: int = READS_AT_ONCE) -> None:
         self._free = units
         self._taken: Counter[UUID] = Counter()
-        self._reads = FairSlots(reads_at_once)
-        self._parses = FairSlots(PARSES_AT_ONCE)
+        self._reads = FairSlots[UUID](reads_at_once)
+        self._parses = FairSlots[UUID](PARSES_AT_ONCE)
 
     def __repr__(self) -> str:
         return f"<RequestRoom: {self._taken.total()} units taken, {self._free} left>"
@@ -124,7 +124,7 @@ def body_units(size: int) -> int:
 
 
 @asynccontextmanager
-async def _turn(slots: FairSlots, organization_id: UUID) -> AsyncIterator[None]:
+async def _turn(slots: FairSlots[UUID], organization_id: UUID) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(TURN_SECONDS):
             await slots.take(organization_id)

@@ -54,7 +54,7 @@ class GuardedHttp:
         self._session = session
         self._settings = settings
         self._clock = clock
-        self._slots = FairSlots(MAX_CALLS)
+        self._slots = FairSlots[UUID](MAX_CALLS)
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         """Send a call and return the response; redirects are not followed. Raise OutboundError."""

@@ -82,7 +82,7 @@ class SchemaChecker:
     def __init__(self, clock: Clock) -> None:
         self._idle: list[Worker] = []
         self._slow_schemas = SlowSchemas(clock)
-        self._slots = FairSlots(MAX_WORKERS, MAX_WAITING, self._slow_schemas.has_any)
+        self._slots = FairSlots[UUID](MAX_WORKERS, MAX_WAITING, self._slow_schemas.has_any)
 
     async def find_schema_errors(
         self, organization_id: UUID, place: str, schema: dict[str, Any]

@@ -21,7 +21,7 @@ MAX_GROWTH_BYTES_OF_LONG_ROWS = 64 << 20
 STOPPED_READERS = 12  # fewer than the long lists that one organization may receive at a time
 ROWS = 20_000
 LONG_ROWS = 60  # of 1 MB
-CALLERS = 50
+CALLERS = 14  # fewer than the long lists that one organization may receive at a time
 
 FILL = """
 INSERT INTO notification (organization_id, agent_id, title, body, priority, created_at)

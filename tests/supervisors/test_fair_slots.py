@@ -11,7 +11,7 @@ from supervisors.fair_slots import FairSlots, QueueFull, decrement
 GREEDY, MODEST, LATE = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-def take(slots: FairSlots, organization_id: UUID, times: int = 1) -> list[asyncio.Task[None]]:
+def take(slots: FairSlots[UUID], organization_id: UUID, times: int = 1) -> list[asyncio.Task[None]]:
     return [asyncio.create_task(slots.take(organization_id)) for _ in range(times)]
 
 
@@ -23,7 +23,7 @@ async def granted(*queues: list[asyncio.Task[None]]) -> list[int]:
 
 
 async def test_organization_takes_at_most_as_many_as_are_free() -> None:
-    slots = FairSlots(12)
+    slots = FairSlots[UUID](12)
     queues = [take(slots, organization, 20) for organization in (GREEDY, MODEST, LATE)]
     assert await granted(*queues) == [6, 3, 2]
     for queue in queues:
@@ -32,7 +32,7 @@ async def test_organization_takes_at_most_as_many_as_are_free() -> None:
 
 
 async def test_released_slot_goes_to_organization_with_fewest() -> None:
-    slots = FairSlots(2)
+    slots = FairSlots[UUID](2)
     greedy, modest = take(slots, GREEDY, 3), take(slots, MODEST, 2)
     assert await granted(greedy, modest) == [1, 1]
     slots.release(GREEDY)
@@ -44,7 +44,7 @@ async def test_released_slot_goes_to_organization_with_fewest() -> None:
 
 
 async def test_equal_organizations_take_turns() -> None:
-    slots = FairSlots(2)
+    slots = FairSlots[UUID](2)
     greedy, modest = take(slots, GREEDY, 9), take(slots, MODEST, 9)
     await granted()
     late = take(slots, LATE)
@@ -57,7 +57,7 @@ async def test_equal_organizations_take_turns() -> None:
 
 
 async def test_queue_of_one_organization_is_limited() -> None:
-    slots = FairSlots(2, max_waiting=2)
+    slots = FairSlots[UUID](2, max_waiting=2)
     greedy = take(slots, GREEDY, 3)
     assert await granted(greedy) == [1]
     with pytest.raises(QueueFull):
@@ -71,7 +71,7 @@ async def test_queue_of_one_organization_is_limited() -> None:
 
 
 async def test_queue_of_one_organization_is_first_in_first_out() -> None:
-    slots = FairSlots(2)
+    slots = FairSlots[UUID](2)
     queue = take(slots, GREEDY, 3)
     for ahead in range(1, 4):
         await granted()
@@ -80,7 +80,7 @@ async def test_queue_of_one_organization_is_first_in_first_out() -> None:
 
 
 async def test_cancelled_waiter_does_not_block_the_next() -> None:
-    slots = FairSlots(2)
+    slots = FairSlots[UUID](2)
     _, second, third = queue = take(slots, GREEDY, 3)
     assert await granted(queue) == [1]
     second.cancel()
@@ -90,7 +90,7 @@ async def test_cancelled_waiter_does_not_block_the_next() -> None:
 
 
 async def test_released_slot_skips_waiter_cancelled_before() -> None:
-    slots = FairSlots(2)
+    slots = FairSlots[UUID](2)
     _, second, third = queue = take(slots, GREEDY, 3)
     assert await granted(queue) == [1]
     second.cancel()
@@ -100,7 +100,7 @@ async def test_released_slot_skips_waiter_cancelled_before() -> None:
 
 
 async def test_slot_granted_to_waiter_cancelled_afterwards_is_released() -> None:
-    slots = FairSlots(2)
+    slots = FairSlots[UUID](2)
     first, second = queue = take(slots, GREEDY, 2)
     assert await granted(queue) == [1]
     slots.release(GREEDY)
@@ -111,7 +111,7 @@ async def test_slot_granted_to_waiter_cancelled_afterwards_is_released() -> None
 
 
 async def test_organization_that_goes_last_waits_behind_all_others() -> None:
-    slots = FairSlots(2, goes_last=lambda organization_id: organization_id != LATE)
+    slots = FairSlots[UUID](2, goes_last=lambda organization_id: organization_id != LATE)
     greedy, modest = take(slots, GREEDY, 3), take(slots, MODEST, 3)
     await granted()
     late = take(slots, LATE, 2)

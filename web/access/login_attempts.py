@@ -8,8 +8,8 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import User
-from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, STORAGE, THROTTLE
-from web.credentials.throttle import AttemptKind, CountedAttempt, account_key
+from web.app_keys import CLOCK, LOGIN_GUARD, PASSWORDS, SETTINGS, SIGNUPS, STORAGE
+from web.credentials.login_guard import AttemptKind, CountedAttempt
 from web.errors import UNAVAILABLE, Throttled
 from web.request.client_address import client_network
 
@@ -21,28 +21,27 @@ def counted_attempt(request: web.Request, kind: AttemptKind, account: str = "") 
     """Count the request as an attempt in progress while the block runs.
 
     `account` is an e-mail address, or the id of a user or an invitation. Raise Throttled if the client's
-    network has too many attempts at it in progress, or made too many wrong ones.
+    network has made too many wrong attempts at it.
     """
     network, now = client_network(request), request.app[CLOCK].monotonic()
-    with request.app[THROTTLE].attempt(kind, network, account_key(account), now) as attempt:
+    with request.app[LOGIN_GUARD].attempt(kind, network, account, now) as attempt:
         yield attempt
 
 
 def count_signup(request: web.Request) -> None:
     """Count a sign-up. Raise Throttled if the client's network has made too many within an hour."""
-    app, network, now = request.app, client_network(request), request.app[CLOCK].monotonic()
-    maximum = app[SETTINGS].limits.signups_per_hour
+    app, maximum = request.app, request.app[SETTINGS].limits.signups_per_hour
     if not maximum:
         return
-    if (wait := app[SIGNUPS].wait_seconds(network, now)) > 0:
+    quota = app[SIGNUPS].take(client_network(request), app[CLOCK].monotonic())
+    if not quota.is_granted:
         limit = f"At most {maximum} sign-ups an hour are accepted from one address (limits.signups_per_hour)."
-        raise Throttled(math.ceil(wait), limit)
-    app[SIGNUPS].add(network, now)
+        raise Throttled(math.ceil(quota.more_in_seconds), limit)
 
 
 async def hash_password(request: web.Request, attempt: CountedAttempt, password: str) -> str:
     """Return the hash of a new password. Raise Unavailable if too many passwords wait."""
-    return await request.app[PASSWORDS].hash(password, attempt.rank)
+    return await request.app[PASSWORDS].hash(password, attempt.network)
 
 
 async def verify_password(
@@ -54,22 +53,21 @@ async def verify_password(
     not checked, or the password is wrong, Throttled is raised, after the same time and whether or not there
     is a user. Raise Unavailable if too many passwords wait.
     """
-    passwords, rank = request.app[PASSWORDS], attempt.rank
-    if attempt.overdrawn is not None:
-        if not await _has_logged_in(request, user.id if user else NOBODY):
-            await request.app[CLOCK].sleep(passwords.usual_seconds)
-            attempt.count_wrong()  # raises Throttled
-        rank = 0  # the limit of this account from this network still holds
-    is_right = await passwords.verify(password, user.password_hash if user else None, rank)
+    passwords = request.app[PASSWORDS]
+    if attempt.overdrawn is not None and not await _has_logged_in(request, attempt, user):
+        await request.app[CLOCK].sleep(passwords.usual_seconds)
+        attempt.count_wrong()  # raises Throttled
+    is_right = await passwords.verify(password, user.password_hash if user else None, attempt.network)
     if user is None or not is_right:
         attempt.count_wrong()
         return False
     return True
 
 
-async def _has_logged_in(request: web.Request, user_id: UUID) -> bool:
-    networks = request.app[STORAGE].login_networks
-    return await networks.contains(user_id, client_network(request), request.app[CLOCK].now())
+async def _has_logged_in(request: web.Request, attempt: CountedAttempt, user: User | None) -> bool:
+    """Return whether the user has logged in from the client's network lately; ask for nobody, too."""
+    networks, user_id = request.app[STORAGE].login_networks, user.id if user else NOBODY
+    return await networks.contains(user_id, attempt.network, request.app[CLOCK].now())
 
 
 async def record_login(request: web.Request, user_id: UUID) -> None:

@@ -3,14 +3,21 @@
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+import structlog
 from aiohttp import web
 
-from web.app_keys import CLOCK, FORWARDED_WATCH, SETTINGS
+from web.app_keys import LINES, SETTINGS
 
 FORWARDED = "X-Forwarded-For"
+IGNORED_FORWARDED = (
+    "X-Forwarded-For ignored: the peer is no trusted proxy; if it is a proxy of yours, "
+    "add its network to server.trusted_proxies, or all its clients share one limit"
+)
 IPV6_CLIENT_BITS = 64  # a provider gives each customer at least a /64, so its addresses are one client
 
 Network = IPv4Network | IPv6Network
+
+log = structlog.get_logger(__name__)
 
 
 def client_network(request: web.Request) -> str:
@@ -21,7 +28,7 @@ def client_network(request: web.Request) -> str:
     peer, trusted = request.remote or "", request.app[SETTINGS].trusted_proxies
     forwarded = request.headers.getall(FORWARDED, ())
     if forwarded and not is_within(peer, trusted):
-        request.app[FORWARDED_WATCH].report(peer, request.app[CLOCK].monotonic())
+        request.app[LINES].write(log.warning, IGNORED_FORWARDED, peer=peer)
     return network_of(client_address(peer, forwarded, trusted))
 
 

@@ -49,13 +49,10 @@ async def spray(service: Service, address: str = HOME) -> Answer:
     raise AssertionError("nothing limits an address")
 
 
-async def guess_from_everywhere(service: Service, name: str) -> Answer:
-    """Guess the password of one account from many addresses; return the first refusal."""
+async def guess_from_everywhere(service: Service, name: str) -> None:
+    """Guess the password of one account from many addresses."""
     for number in range(40):
-        answer = await log_in(service, name, f"198.51.100.{number}", "guess")
-        if answer.status == 429:
-            return answer
-    raise AssertionError("nothing limits the guesses at an account")
+        assert (await log_in(service, name, f"198.51.100.{number}", "guess")).status == 401
 
 
 async def test_colleague_who_mistypes_locks_out_nobody_else(service: Service) -> None:
@@ -81,10 +78,8 @@ async def test_neighbour_of_a_guesser_logs_in_where_it_did_before(service: Servi
 
 async def test_owner_logs_in_while_many_addresses_guess(service: Service) -> None:
     await sign_up(service, "ann")
-    refused = await guess_from_everywhere(service, "ann")
-    assert "30 wrong attempts at one account are accepted" in refused.body["detail"]
-    assert 0 < int(refused.headers["Retry-After"]) <= 20
-    assert (await log_in(service, "ann", ELSEWHERE)).status == 429
+    await guess_from_everywhere(service, "ann")
+    assert (await log_in(service, "ann", ELSEWHERE)).status == 200
     assert (await log_in(service, "ann", HOME)).status == 200
 
 
@@ -94,14 +89,12 @@ async def test_restarted_service_knows_the_addresses_of_an_owner(
     await sign_up(service, "ann")
     assert (await log_in(service, "ann", ELSEWHERE)).status == 200
     restarted = await start_service(trusted_proxies=(ip_network("127.0.0.0/8"),))
-    await guess_from_everywhere(restarted, "ann")
+    await spray(restarted, ELSEWHERE)
     assert (await log_in(restarted, "ann", ELSEWHERE)).status == 200
 
 
 async def test_unknown_accounts_are_refused_like_known_ones(service: Service) -> None:
     await sign_up(service, "ann")
-    known, unknown = await guess_from_everywhere(service, "ann"), await guess_from_everywhere(service, "eve")
-    assert known.body == unknown.body
     await spray(service)
     answers = [[await log_in(service, name, HOME, "guess") for _ in range(11)] for name in ("ann", "eve")]
     for of_known, of_unknown in zip(*answers, strict=True):

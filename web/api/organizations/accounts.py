@@ -21,7 +21,7 @@ from web.access.login_attempts import (
 )
 from web.app_keys import CLOCK, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
-from web.credentials.throttle import AttemptKind
+from web.credentials.login_guard import AttemptKind
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.fields import Email, Line, Text
 from web.json import json_response

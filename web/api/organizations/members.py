@@ -27,7 +27,7 @@ from web.api.organizations.accounts import (
 )
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
-from web.credentials.throttle import AttemptKind, CountedAttempt
+from web.credentials.login_guard import AttemptKind, CountedAttempt
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.fields import Choice, Email, Line, Text
 from web.idempotency import read_body_once, receipt_without
