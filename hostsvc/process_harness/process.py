@@ -240,7 +240,7 @@ class SandboxedProcess(RunProcess):
             if self._handle is not None:
                 await _wait_for(self._handle)
                 with suppress(ChildProcessError):  # it is our child if the service is the first process
-                    os.waitpid(self._init, os.WNOHANG)  # noqa: ASYNC222 -- it does not wait
+                    os.waitid(os.P_PIDFD, self._handle, os.WEXITED | os.WNOHANG)  # noqa: ASYNC222 -- no wait
         finally:
             if self._handle is not None:
                 os.close(self._handle)
