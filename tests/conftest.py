@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -15,7 +15,9 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 import hypothesis
+import psycopg2
 import pytest
+from psycopg2.extensions import ISOLATION_LEVEL_AUTOCOMMIT
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.postgres.migrations import migrate
@@ -26,7 +28,6 @@ from tests.forked_processes import ForkServer
 from tests.paths import DOCS, ROOT
 from tests.postgres import TestServer
 
-TESTS = Path(__file__).parent
 # Folders that `make test` leaves out, but for tests marked as `everyday`: they start processes and browsers.
 FOLDER_MARKS = {
     "acceptance": pytest.mark.slow,
@@ -56,7 +57,7 @@ def pytest_collection() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of slow folders, and run those that measure real time one after the other."""
     for item in items:
-        mark = FOLDER_MARKS.get(item.path.relative_to(TESTS).parts[0])
+        mark = FOLDER_MARKS.get(item.nodeid.split("/", 2)[1])
         if mark is not None and item.get_closest_marker("everyday") is None:
             item.add_marker(mark)
         if (
@@ -152,10 +153,21 @@ def postgres_url() -> Iterator[str]:
     data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-", dir=memory_or_none()))
     server = EmbeddedPostgres(data_dir)
     try:
-        yield server.start()
+        url = server.start()
+        leave_statistics_to_tests(url)
+        yield url
     finally:
         server.stop()
         shutil.rmtree(data_dir)
+
+
+def leave_statistics_to_tests(url: str) -> None:
+    """Turn autovacuum off: plans must not depend on when it comes by."""
+    with closing(psycopg2.connect(url)) as connection:
+        connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER SYSTEM SET autovacuum = off")
+            cursor.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")
@@ -182,14 +194,13 @@ def empty_database_url(postgres_server: TestServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def database_url(postgres_server: TestServer, template_database: str) -> str:
+def database_url(
+    request: pytest.FixtureRequest, postgres_server: TestServer, template_database: str
+) -> Iterator[str]:
     """A database with the current schema and no rows, which one test after another uses."""
-    return postgres_server.emptied_database(template_database)
-
-
-@pytest.fixture
-def fresh_database_url(postgres_server: TestServer, template_database: str) -> Iterator[str]:
-    """A database with the current schema that no other test has used: for plans and settings."""
+    if request.node.get_closest_marker("own_database") is None:
+        yield postgres_server.emptied_database(template_database)
+        return
     with postgres_server.database(template_database) as url:
         yield url
 

@@ -3,6 +3,8 @@
 import json
 import re
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
 from itertools import count
 from typing import Any
@@ -90,6 +92,14 @@ def normalized(value: Any) -> Any:
             return UNIQUE_PART.sub("…", UUID_OR_INSTANT.sub("…", value))
         case _:
             return value
+
+
+@asynccontextmanager
+async def unchanged(pool: Pool) -> AsyncIterator[None]:
+    """Check that the block changes no row of any table."""
+    before = await contents(pool)
+    yield
+    assert await contents(pool) == before
 
 
 async def contents(pool: Pool) -> set[tuple[str, str]]:

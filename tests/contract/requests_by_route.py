@@ -3,11 +3,12 @@
 The suites that test every route build their requests from these rows, and fail for a route without a row.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
-
-import pytest
 
 from web.routes import Route
 
@@ -43,9 +44,36 @@ class Row:
     unknown_status: int = 400
 
 
-def for_each_route(routes: Sequence[Route]) -> pytest.MarkDecorator:
-    """Return the mark that runs a test for each of the routes."""
-    return pytest.mark.parametrize("route", routes, ids=map(key_of, routes))
+Test = Callable[..., Awaitable[None]]
+
+
+def for_each_route(routes: Iterable[Route]) -> Callable[[Test], Test]:
+    """Return a decorator that runs a test for each of the routes, and names all that failed.
+
+    For pytest it is one test: thousands would cost more than the requests that they send. To test only a few
+    routes, set HOSTSVC_TEST_ROUTE to a part of their methods and paths.
+    """
+    chosen = [route for route in routes if os.environ.get("HOSTSVC_TEST_ROUTE", "") in key_of(route)]
+
+    def decorated(test: Test) -> Test:
+        @wraps(test)
+        async def for_all(**fixtures: Any) -> None:
+            failures = []
+            for route in chosen:
+                try:
+                    await test(route=route, **fixtures)
+                except Exception as failure:
+                    failure.add_note(f"The route was {key_of(route)}.")
+                    failures.append(failure)
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(chosen)} routes failed", failures)
+
+        signature = inspect.signature(test)
+        fixtures = [each for name, each in signature.parameters.items() if name != "route"]
+        vars(for_all)["__signature__"] = signature.replace(parameters=fixtures)
+        return for_all
+
+    return decorated
 
 
 def key_of(route: Route) -> str:

@@ -9,7 +9,17 @@ from typing import Any
 from aiohttp import FormData
 
 from storage.model import Organization, Role, User
-from tests.contract.requests_by_route import AGENT, MARK, RESOURCES, TEMPLATE, UNIQUE, Ref, Row, row_of
+from tests.contract.requests_by_route import (
+    AGENT,
+    MARK,
+    RESOURCES,
+    TEMPLATE,
+    UNIQUE,
+    Ref,
+    Row,
+    key_of,
+    row_of,
+)
 from tests.web.conftest import OPERATOR_TOKEN, Api, Service
 from tests.web.people import as_user, new_user, staff
 from web.credentials.formats import hash_secret
@@ -27,6 +37,7 @@ class Tenant:
     organization: Organization
     owner: User
     key: Api
+    refused: dict[str, "Request"] = field(default_factory=dict, repr=False)
 
     async def member(self, role: Role = Role.MEMBER) -> Api:
         """Return a client of another user who belongs to the organization."""
@@ -169,6 +180,14 @@ class RequestBuilder:
 async def make(tenant: Tenant, route: Route) -> Request:
     """Return a valid request of the route, with resources of its own."""
     return await RequestBuilder(tenant).request(route)
+
+
+async def make_refused(tenant: Tenant, route: Route) -> Request:
+    """Return a valid request of the route for a test that spoils it: the same one for all of them."""
+    name = key_of(route)
+    if name not in tenant.refused:
+        tenant.refused[name] = await make(tenant, route)
+    return tenant.refused[name]
 
 
 def refs_in(row: Row) -> set[Ref]:

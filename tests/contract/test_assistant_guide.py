@@ -3,11 +3,15 @@
 import socket
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.process import Launch, Sections, serving
 from tests.contract.guide import examples, run
 from tests.contract.test_guide import shell_environment
 from tests.curl import environment_with_curl
 from tests.paths import DOCS
+
+pytestmark = pytest.mark.slow
 
 GUIDE = DOCS / "assistant.md"
 SERVICE = "http://127.0.0.1:8080"

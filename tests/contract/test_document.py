@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from openapi_spec_validator import validate
 
 from storage.model import Role
@@ -51,10 +50,10 @@ def test_document_contains_every_route() -> None:
     assert described == {(route.method, re.sub(r":[^}]*", "", route.path)) for route in ROUTES}
 
 
-@pytest.mark.parametrize("amount", [0, 0.1, 0.000001, 3.3, 12345678.654321])
-def test_money_schema_accepts_rounded_floats(amount: float) -> None:
+def test_money_schema_accepts_rounded_floats() -> None:
     body = schema_in(operation_of("create_agent")["requestBody"])
-    assert violations({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == []
+    for amount in (0, 0.1, 0.000001, 3.3, 12345678.654321):
+        assert violations({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == [], amount
 
 
 def test_document_contains_its_own_page() -> None:
@@ -75,9 +74,9 @@ def test_every_reference_resolves() -> None:
             tenant = tenant[step]
 
 
-@pytest.mark.parametrize("name", sorted(REQUESTS))
-def test_request_examples_fit_their_schema(name: str) -> None:
-    assert violations(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
+def test_request_examples_fit_their_schemas() -> None:
+    for name, example in REQUESTS.items():
+        assert violations(example, schema_in(operation_of(name)["requestBody"])) == [], name
 
 
 def test_headers_of_requests_are_plain_strings() -> None:
@@ -88,10 +87,10 @@ def test_headers_of_requests_are_plain_strings() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(ANSWERS))
-def test_answer_examples_fit_their_schema(name: str) -> None:
-    success = next(iter(operation_of(name)["responses"].values()))
-    assert violations(ANSWERS[name], schema_in(success)) == []
+def test_answer_examples_fit_their_schemas() -> None:
+    for name, example in ANSWERS.items():
+        success = next(iter(operation_of(name)["responses"].values()))
+        assert violations(example, schema_in(success)) == [], name
 
 
 def test_document_contains_field_rules() -> None:

@@ -13,6 +13,8 @@ import pytest
 from tests.acceptance.client import eventually
 from tests.acceptance.process import Launch, Sections, serving
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = "client_of_hostsvc"
 
 

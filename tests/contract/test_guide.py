@@ -13,6 +13,8 @@ from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
 from tests.paths import DOCS, ROOT
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = "http://127.0.0.1:8080"
 COMMAND = ".venv/bin/hostsvc"
 TOUR = (ROOT / "README.md").read_text().partition("## Five minutes")[2].partition("\n## ")[0]

@@ -8,7 +8,6 @@ import pytest
 from marshmallow import INCLUDE
 
 from tests.contract.answers import contents, normalized, send
-from tests.contract.requests_by_route import for_each_route
 from tests.contract.tenants import Request, Tenant, make
 from tests.web.conftest import Service
 from web.app import ROUTES
@@ -58,10 +57,15 @@ async def undeclared(service: Service, route: Route, *, flag: bool) -> dict[str,
     return {name: value for name, value in values.items() if name not in declared}
 
 
-@for_each_route([route for route in ROUTES if takes_declared_fields_only(route)])
-async def test_undeclared_column_in_a_body_has_no_effect(
-    shared_service: Service, ours: Tenant, route: Route
-) -> None:
+async def test_undeclared_column_in_a_body_has_no_effect(shared_service: Service, ours: Tenant) -> None:
+    for route in filter(takes_declared_fields_only, ROUTES):
+        await ignore_undeclared(shared_service, ours, route)
+    rows = "\n".join(row for _, row in await contents(shared_service.storage.pool))
+    assert ours.mark in rows, "the rows can be read"
+    assert not [trace for trace in TRACES_OF_PLANTING if trace in rows]
+
+
+async def ignore_undeclared(shared_service: Service, ours: Tenant, route: Route) -> None:
     plain = await send(shared_service, await make(ours, route))
     for flag in (True, False):
         request: Request = await make(ours, route)
@@ -69,6 +73,3 @@ async def test_undeclared_column_in_a_body_has_no_effect(
         answer = await send(shared_service, request.with_values(**more))
         assert (answer.status, normalized(answer.body)) == (plain.status, normalized(plain.body))
         assert not any(trace in json.dumps(answer.body) for trace in TRACES_OF_PLANTING)
-    rows = "\n".join(row for _, row in await contents(shared_service.storage.pool))
-    assert ours.mark in rows, "the rows can be read"
-    assert not [trace for trace in TRACES_OF_PLANTING if trace in rows]

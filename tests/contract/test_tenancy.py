@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any, get_origin
 from uuid import UUID, uuid4
 
@@ -11,7 +12,7 @@ import pytest_asyncio
 
 from storage.ids import new_id
 from storage.model import Role
-from tests.contract.answers import contents, send
+from tests.contract.answers import contents, send, unchanged
 from tests.contract.requests_by_route import (
     AGENT,
     RESOURCES,
@@ -23,7 +24,16 @@ from tests.contract.requests_by_route import (
     new,
     row_of,
 )
-from tests.contract.tenants import Request, RequestBuilder, Tenant, make, refs_in, refs_in_body, refs_in_path
+from tests.contract.tenants import (
+    Request,
+    RequestBuilder,
+    Tenant,
+    make,
+    make_refused,
+    refs_in,
+    refs_in_body,
+    refs_in_path,
+)
 from tests.web.conftest import OPERATOR_TOKEN, SETTINGS, Answer, Api, Service
 from tests.web.people import TOKENS, as_user, join, new_user
 from web.access.auth import RunAccess
@@ -73,7 +83,6 @@ each_caller_route = for_each_route(FOR_CALLERS)
 each_organization_route = for_each_route(
     [route for route in FOR_CALLERS if row_of(route).by is None]
 )  # not the caller alone
-each_guarded_route = for_each_route([route for route in ROUTES if route.access is not Access.ANYONE])
 each_public_route = for_each_route([route for route in ROUTES if route.access is Access.ANYONE])
 each_operator_route = for_each_route([route for route in ROUTES if route.access is Access.OPERATORS])
 LISTS_OF_RUN = [
@@ -189,20 +198,18 @@ async def test_every_route_has_a_row() -> None:
     assert ROWS.keys() == {key_of(route) for route in ROUTES}, "a row of the table belongs to no route"
 
 
-@each_guarded_route
 async def test_invalid_credential_opens_no_route(
-    ours: Tenant, route: Route, invalid_credentials: dict[str, tuple[str | None, dict[str, str]]]
+    ours: Tenant, invalid_credentials: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
-    request = await make(ours, route)
-    before = await contents(ours.service.storage.pool)
-    for name, (authorization, expected) in invalid_credentials.items():
-        if route.access is Access.OPERATORS:
-            if name == "the operator's token":
-                continue
-            expected = expected if expected == NOT_PROVIDED else INVALID_TOKEN
-        answer = await send_as_stranger(ours, request.by(ours.key.with_authorization(authorization)))
-        assert (answer.status, answer.body) == (401, expected), name
-    assert await contents(ours.service.storage.pool) == before
+    guarded = [await make_refused(ours, route) for route in ROUTES if route.access is not Access.ANYONE]
+    async with unchanged(ours.service.storage.pool):
+        for request, (name, (authorization, expected)) in product(guarded, invalid_credentials.items()):
+            if request.route.access is Access.OPERATORS:
+                if name == "the operator's token":
+                    continue
+                expected = expected if expected == NOT_PROVIDED else INVALID_TOKEN
+            answer = await send_as_stranger(ours, request.by(ours.key.with_authorization(authorization)))
+            assert (answer.status, answer.body) == (401, expected), (name, request)
 
 
 @each_public_route
@@ -228,26 +235,27 @@ async def test_operator_routes_refuse_other_credentials(
         assert (answer.status, answer.body) == (401, INVALID_TOKEN)
 
 
-@each_caller_route
-async def test_credentials_of_another_organization_reach_nothing(
+async def test_credentials_of_another_organization_reach_nothing(ours: Tenant, theirs: Tenant) -> None:
+    requests = [await make_refused(ours, route) for route in FOR_CALLERS if refs_in(row_of(route))]
+    strangers = (theirs.key, await theirs.member(Role.ADMIN))
+    before = await contents(ours.service.storage.pool)
+    for request, client in product(requests, strangers):
+        answer = await send_as_stranger(ours, request.by(client))
+        assert (answer.status, answer.body) == (403, DENIED), request
+        if request.route.body and refs_in_path(row_of(request.route)):  # it is checked before the body
+            broken = {"data": b"[", "headers": {"Content-Type": "application/json"}}
+            assert (await send_as_stranger(ours, request.by(client), **broken)).status == 403, request
+    after = await contents(ours.service.storage.pool)
+    assert {each for each in after ^ before if ours.mark in each[1]} == set()
+
+
+@for_each_route([route for route in FOR_CALLERS if not refs_in(row_of(route)) and row_of(route).by is None])
+async def test_answers_to_another_organization_show_nothing(
     ours: Tenant, theirs: Tenant, route: Route
 ) -> None:
-    row = row_of(route)
-    request = await make(ours if refs_in(row) else theirs, route)
-    before = await contents(ours.service.storage.pool)
     for client in (theirs.key, await theirs.member(Role.ADMIN)):
-        request = request if refs_in(row) else await make(theirs, route)
-        answer = await send_as_stranger(ours, request.by(client))
-        if refs_in(row):
-            assert (answer.status, answer.body) == (403, DENIED)
-            if route.body and refs_in_path(row):  # it is checked before the body
-                broken = {"data": b"[", "headers": {"Content-Type": "application/json"}}
-                assert (await send_as_stranger(ours, request.by(client), **broken)).status == 403
-        elif row.by is None:
-            assert answer.status == route.status
-    if refs_in(row):
-        after = await contents(ours.service.storage.pool)
-        assert {each for each in after ^ before if ours.mark in each[1]} == set()
+        answer = await send_as_stranger(ours, (await make(theirs, route)).by(client))
+        assert answer.status == route.status
 
 
 @each_organization_route
@@ -321,23 +329,33 @@ async def test_run_lists_what_its_agent_may_see(
         assert not any(each in text_of(hidden_cursor) for each in hidden)
 
 
-@each_caller_route
 async def test_body_may_only_name_resources_of_its_organization(
-    ours: Tenant, theirs: Tenant, member_of_both: Api, route: Route
+    ours: Tenant, theirs: Tenant, member_of_both: Api
 ) -> None:
-    """A member of both organizations may reach both, but not combine their resources."""
-    row = row_of(route)
-    for ref in sorted(refs_in_body(row) - refs_in_path(row), key=repr):
-        foreign = await RequestBuilder(theirs).resolve(ref)
-        request = await RequestBuilder(ours).request(route, {ref: foreign})
-        before = await contents(ours.service.storage.pool)
-        assert (await send(ours.service, request)).status == row.mixed_status, ref
-        if len(refs_in(row)) > 1:
-            assert (await send(ours.service, request.by(member_of_both))).status == row.mixed_status, ref
-        nowhere = await RequestBuilder(ours).request(route, {ref: str(new_id())})
-        assert (await send(ours.service, nowhere)).status == row.unknown_status, ref
-        after = await contents(ours.service.storage.pool)
-        assert {each for each in after - before if foreign in each[1] and ours.mark in each[1]} == set()
+    named = [
+        await refuse_foreign_reference(ours, theirs, member_of_both, route, ref)
+        for route in FOR_CALLERS
+        for ref in sorted(refs_in_body(row_of(route)) - refs_in_path(row_of(route)), key=repr)
+    ]
+    ours_now = [row for _, row in await contents(ours.service.storage.pool) if ours.mark in row]
+    assert [row for row in ours_now if any(foreign in row for foreign in named)] == []
+
+
+async def refuse_foreign_reference(
+    ours: Tenant, theirs: Tenant, member_of_both: Api, route: Route, ref: Ref
+) -> str:
+    """Name a resource of theirs in a body beside ours; return its id.
+
+    A member of both organizations may reach both, but not combine their resources.
+    """
+    row, foreign = row_of(route), str(await RequestBuilder(theirs).resolve(ref))
+    request = await RequestBuilder(ours).request(route, {ref: foreign})
+    assert (await send(ours.service, request)).status == row.mixed_status, request
+    if len(refs_in(row)) > 1:
+        assert (await send(ours.service, request.by(member_of_both))).status == row.mixed_status, request
+    nowhere = await RequestBuilder(ours).request(route, {ref: str(new_id())})
+    assert (await send(ours.service, nowhere)).status == row.unknown_status, request
+    return foreign
 
 
 async def test_lists_contain_only_resources_of_the_caller(

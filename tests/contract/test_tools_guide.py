@@ -9,10 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.process import Launch, Sections, serving
 from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
 from tests.paths import ROOT
+
+pytestmark = pytest.mark.slow
 
 GUIDE = ROOT / "docs" / "tools.md"
 SERVICE = "http://127.0.0.1:8080"

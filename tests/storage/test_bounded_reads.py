@@ -33,6 +33,8 @@ from tests.storage.factories import new_span, stored_agent
 from tests.storage.postgres.explaining_pool import ExplainingPool
 from tests.storage.test_bounded_lists import Lists
 
+pytestmark = pytest.mark.own_database
+
 LONG = "x" * (SHORT_BYTES + 1)  # short on the disk
 LONG_OF_TYPE: dict[str, Any] = {
     "text": LONG,

@@ -151,6 +151,7 @@ async def test_temporary_failures_are_retried(bad: Refuses | BreaksOff, stream: 
     assert (answer.text, len(endpoint.calls)) == ("Hi.", 2)
 
 
+@pytest.mark.real_time
 async def test_retry_waits_as_long_as_the_provider_asks() -> None:
     async with (
         open_endpoint(Refuses(429, retry_after="1"), Says("Hi.")) as endpoint,
@@ -162,6 +163,7 @@ async def test_retry_waits_as_long_as_the_provider_asks() -> None:
     assert 1.0 <= time.monotonic() - started < 1.5
 
 
+@pytest.mark.real_time
 async def test_cancelled_call_does_not_wait_for_its_retry() -> None:
     async with (
         open_endpoint(Refuses(429, retry_after="60")) as endpoint,

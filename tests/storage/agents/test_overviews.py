@@ -14,6 +14,8 @@ from tests.storage.agents.states import insert_high
 from tests.storage.factories import HOUR, MINUTE, NOW, stored_agent, stored_organization, webhook
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
+pytestmark = pytest.mark.own_database
+
 SET_STATE = "UPDATE agent_state SET (phase, phase_since, status) = ($2, $3, $4) WHERE agent_id = $1"
 SET_DUE = "UPDATE agent_state SET next_due_at = $2 WHERE agent_id = $1"
 ADD_REMINDER = """

@@ -6,6 +6,8 @@ import pytest
 
 from storage.postgres.pool import Pool
 
+pytestmark = pytest.mark.own_database
+
 RUN_ID = UUID(int=7)
 
 EXPLAIN = """

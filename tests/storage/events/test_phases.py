@@ -3,11 +3,15 @@
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import pytest
+
 from storage.events.marks import MarkEvents
 from storage.events.phases import PhaseEvents
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.storage.postgres.explaining_pool import ExplainingPool
+
+pytestmark = pytest.mark.own_database
 
 AGENT, OTHER, ORGANIZATION = UUID(int=1), UUID(int=2), UUID(int=3)
 INSERT = """

@@ -14,6 +14,8 @@ from storage.postgres.pool import Pool
 from tests.storage.factories import NOW, SECOND, new_span, stored_agent
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
+pytestmark = pytest.mark.own_database
+
 TOLD = "gen_ai.input.messages"
 LONG = "x" * MAX_DECODED_BYTES
 

@@ -30,6 +30,8 @@ from storage.postgres.query import Period
 from tests.storage.factories import HOUR, NOW, SECOND, new_span, stored_agent, template
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
+pytestmark = pytest.mark.own_database
+
 INSERT_TRACE = """
 INSERT INTO trace (id, agent_id, organization_id, name, started_at, error, metadata)
 VALUES ($1, $2, $3, 'invoke_agent Scout', $4, $5, $6)

@@ -4,6 +4,8 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from storage.history.trace_model import Trace
 from storage.history.traces import Traces
 from storage.history.waterfalls import MAX_BYTES, MAX_SPANS
@@ -12,6 +14,8 @@ from storage.postgres.json_values import decoded, to_json
 from storage.postgres.pool import Pool
 from tests.storage.factories import NOW, SECOND, new_span
 from tests.storage.postgres.explaining_pool import ExplainingPool
+
+pytestmark = pytest.mark.own_database
 
 TRACE = Trace(new_id(), new_id(), new_id(), "night", NOW, None, "", {})
 COLUMNS = {

@@ -9,6 +9,8 @@ from storage.errors import DatabaseReadOnly, SecretUnreadable
 from storage.identity.instance import LIMIT_MEMORY, PROBE_DISK, Instance
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 
+pytestmark = pytest.mark.own_database
+
 
 async def test_secrets_are_generated_once_for_concurrent_reads(pool: Pool) -> None:
     instances = [Instance(pool) for _ in range(8)]

@@ -36,6 +36,8 @@ from storage.postgres.query import Period
 from tests.storage.factories import HOUR, NOW, stored_agent, template
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
+pytestmark = pytest.mark.own_database
+
 MANY = 5_000
 FEW = 20  # more than twice the rows that match
 PAGE = Page(limit=10)

@@ -22,6 +22,8 @@ from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
+pytestmark = pytest.mark.own_database
+
 MANY = 3_000
 SOME = 200  # may be read as a whole, but not once for each of those concerned
 TOGETHER = 12

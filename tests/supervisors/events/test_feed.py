@@ -193,6 +193,7 @@ async def test_unannounced_event_arrives_within_the_poll(pool: Pool, feed: Event
         assert await take(subscription, 1) == [unannounced]
 
 
+@pytest.mark.real_time
 async def test_event_behind_a_rolled_back_one_arrives_within_100_ms(
     pool: Pool, events: Events, feed: EventFeed
 ) -> None:
@@ -333,6 +334,7 @@ async def written_again(pool: Pool) -> int:
             return await write(pool)
 
 
+@pytest.mark.real_time
 async def test_thousand_subscriptions_get_an_event_within_100_ms(
     pool: Pool, events: Events, feed: EventFeed
 ) -> None:
