@@ -13,15 +13,16 @@ import base64
 import hashlib
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import structlog
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from storage.errors import SecretUnreadable
 from storage.postgres.json_values import EncodedJson, decoded, from_json, to_json
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _log = structlog.get_logger(__name__)
 
@@ -78,11 +79,18 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(b"hostsvc encryption key " + key).hexdigest()[:8]
 
 
+def _aes_gcm(key: bytes) -> "AESGCM":
+    # Imported here because it is heavy (7 MB), and an installation without keys never needs it.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)
+
+
 class SecretCipher:
     """Encrypts with the first of its keys, and decrypts with any of them; without keys it stores in clear."""
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
-        self._keys = {key_id(key): AESGCM(key) for key in keys}
+        self._keys = {key_id(key): _aes_gcm(key) for key in keys}
         self.key_ids = tuple(self._keys)
         self._reported: set[str] = set()
 
@@ -105,6 +113,8 @@ class SecretCipher:
         key = self._keys.get(name)
         if key is None:
             raise SecretUnreadable(place, f"its key {name[:8]} is not in accounts.encryption_keys")
+        from cryptography.exceptions import InvalidTag  # loaded with the key
+
         try:
             message = base64.b64decode(data, validate=True)
             return key.decrypt(message[:NONCE_BYTES], message[NONCE_BYTES:], place.encode()).decode()

@@ -25,7 +25,7 @@ from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.errors import ChecksPending
 from supervisors.fair_slots import FairSlots, QueueFull
-from supervisors.json_schema.worker_process import CheckRequest
+from supervisors.json_schema.check_request import CheckRequest
 
 log = structlog.get_logger()
 

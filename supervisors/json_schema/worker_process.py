@@ -7,13 +7,14 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 import jsonschema_rs
 import orjson
+
+from supervisors.json_schema.check_request import CheckRequest
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OUTSIDE = "A $ref may not leave the document."
@@ -23,13 +24,6 @@ MAX_SECONDS = 0.5  # of processor time, for one answer
 MAX_BYTES = 512 << 20
 MAX_ERRORS = 10
 MAX_CHARACTERS = 300  # of one error: the reader limits the length of a line
-
-
-class CheckRequest(StrEnum):
-    """The kind of a request; its JSON values follow."""
-
-    SCHEMA = "schema"  # a schema, then the values to check against it
-    REFERENCES = "references"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The files of the console, which are read once, and its page, which refers to them.
+"""The files of the console, which are read at first use, and its page, which refers to them.
 
 The path of every file contains a digest of all files. So browsers keep a file for ever, and load all of them
 again after an upgrade that changes one.
@@ -8,7 +8,7 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -103,8 +103,9 @@ def digest_of(sources: Mapping[str, bytes]) -> str:
     return digest.hexdigest()[:DIGEST_CHARACTERS]
 
 
+@cache
 def read_console() -> Console:
-    """Read the console of this package."""
+    """Read the console of this package, at first use."""
     root = files("web").joinpath("static", "console")
     sources = dict(_read(root, ""))
     return Console(sources, root.joinpath(PAGE).read_text(encoding="utf-8"))

@@ -11,8 +11,6 @@ from types import NoneType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import jwt
-
 from web.fields import parse_uuid
 
 KEY_BYTES = 32
@@ -154,11 +152,16 @@ def _sign(
         "exp": int((now + lifetime).timestamp()),
         "jti": secrets.token_urlsafe(TOKEN_ID_BYTES),
     }
+    # Imported here because it is heavy (13 MB), and a service that is called with API keys never needs it.
+    import jwt
+
     return jwt.encode({**claims, **further}, secret, ALGORITHM)
 
 
 def _verify(secret: str, audience: str, required: list[str], text: str) -> Claims | None:
     """Return the claims of a token that we signed for this audience, in force or not; otherwise None."""
+    import jwt  # as in `_sign`
+
     try:
         claims: dict[str, Any] = jwt.decode(
             text,

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from http.client import HTTPConnection
 from importlib.metadata import version
 from pathlib import Path
@@ -223,3 +224,10 @@ def test_status_refuses_moment_that_cannot_be_shown(
 
     assert done.code == 2
     assert done.err.splitlines()[-1].startswith(message)
+
+
+def test_service_loads_no_heavy_library_before_it_is_needed() -> None:
+    heavy = {"cryptography", "genai_prices", "httpx2", "jsonschema_rs", "openai", "pydantic"}
+    code = f"import sys, hostsvc.cli.commands; print(sorted({heavy!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -16,8 +16,6 @@ PAGE_HEADERS = {
 ASSET_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 OUTDATED = "This file belongs to another version of the console. Reload the page."
 
-FILES = read_console()
-
 
 def add_files(app: web.Application) -> None:
     """Add the page and its files. They need no credential, and count for no rate limit."""
@@ -28,15 +26,17 @@ def add_files(app: web.Application) -> None:
 
 async def get_page(_: web.Request) -> web.Response:
     """Return the page. Its script shows the screen that belongs to the address."""
-    FILES.begin_compressing()
-    return web.Response(body=FILES.page, content_type="text/html", charset="utf-8", headers=PAGE_HEADERS)
+    files = read_console()
+    files.begin_compressing()
+    return web.Response(body=files.page, content_type="text/html", charset="utf-8", headers=PAGE_HEADERS)
 
 
 async def get_asset(request: web.Request) -> web.Response:
     """Return a file. The files of an earlier version are gone, and the answer says so."""
-    if request.match_info["digest"] != FILES.digest:
+    files = read_console()
+    if request.match_info["digest"] != files.digest:
         return json_response({"detail": OUTDATED}, 404)
-    asset = FILES.assets.get(request.match_info["path"])
+    asset = files.assets.get(request.match_info["path"])
     if asset is None:
         raise NotFound
     encoding, body = _encode(request, asset)

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.web.conftest import Service, StartService
-from web.api.service.console import FILES
+from web.console.assets import read_console
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+FILES = read_console()
 MAIN = FILES.url("app/main.js")
 
 
