@@ -36,7 +36,7 @@ from web.credentials.token_buckets import TokenBuckets
 from web.errors import errors_as_json
 from web.observability.line_limit import LineLimit
 from web.observability.requests import HEADERS, RequestCounts, around_requests
-from web.openapi.served_document import ServedDocument
+from web.openapi.document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry
 from web.request.body import check_expectation
 from web.request.unknown_names import UNKNOWN_NAMES

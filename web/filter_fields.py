@@ -1,10 +1,11 @@
 """Fields of queries that filter lists."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from storage.events.patterns import nearest_pattern, patterns_of
 from web.fields import Datetime, Email, Line, printable, to_utc, wording
 
 NOT_DIGITS = re.compile("[^0-9]")
@@ -50,3 +51,23 @@ class PhoneFilter(Line):
         if not digits:
             raise self.make_error("digits")
         return digits
+
+
+MAX_GUESSED_CHARACTERS = 64  # for which a similar name is sought; none that we know is longer
+
+
+class EventTypePattern(OneOf):
+    """The name of an event type, or `run.*` for a family. The refusal of any other text names the nearest."""
+
+    default_error_messages = wording(pattern='Unknown event type "{input}". Did you mean "{nearest}"?')
+
+    def __init__(self, types: Iterable[str], **options: Any) -> None:
+        self._types = tuple(types)
+        super().__init__(patterns_of(self._types), **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = Line._deserialize(self, value, attr, data, **options)
+        if text not in self.choices:
+            nearest = nearest_pattern(text[:MAX_GUESSED_CHARACTERS], self._types)
+            raise self.make_error("pattern", input=printable(text), nearest=nearest)
+        return text

@@ -6,7 +6,6 @@ from typing import Any
 
 from marshmallow import fields, validate
 
-from web.event_type_fields import EventTypePattern
 from web.fields import (
     Boolean,
     Choice,
@@ -27,7 +26,7 @@ from web.fields import (
     Url,
     Uuid,
 )
-from web.filter_fields import EmailFilter, OneOf, PhoneFilter
+from web.filter_fields import EmailFilter, EventTypePattern, OneOf, PhoneFilter
 from web.request.file_fields import Files
 
 RefusedValues = Iterator[tuple[Any, Any]]

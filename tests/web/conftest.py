@@ -38,7 +38,6 @@ from tests.leaks import Overheard, contents_by
 from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
-from web.openapi import served_document
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
 from web.server.connection import ConnectionSettings
@@ -194,7 +193,7 @@ def cheap_start_and_passwords() -> Iterator[None]:
     At the real cost a hash takes 0.1 s, and tests of guessed passwords make dozens.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(served_document, "build_document", lambda routes: api_document())
+        patch.setattr("web.openapi.document.build_document", lambda routes: api_document())
         patch.setattr(passwords, "PASSES", 1)
         patch.setattr(passwords, "MEMORY_KIB", 8)
         cost = f"m={passwords.MEMORY_KIB},t={passwords.PASSES},p={passwords.LANES}"

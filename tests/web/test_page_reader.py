@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from storage.postgres.paging import Chunk, Page
-from web.page_reader import ALL, FIRST_ROWS, Listing, PageReader
+from web.paging import ALL, FIRST_ROWS, Listing, PageReader
 
 
 @dataclass(frozen=True)

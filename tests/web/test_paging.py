@@ -21,8 +21,7 @@ from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
 from web.access.auth import CALLER, Caller
 from web.app_keys import ROOM
-from web.page_reader import FIRST_ROWS, Listing
-from web.paging import answer_list, find_owned
+from web.paging import FIRST_ROWS, Listing, answer_list, find_owned
 from web.request_room import RequestRoom
 
 NOTIFICATIONS = "/api/defaults/notifications/"

@@ -6,6 +6,7 @@ Python does not keep the docstrings of attributes, so they are read from the sou
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from functools import cache
 from inspect import cleandoc, getsourcefile
 from itertools import pairwise
@@ -64,3 +65,9 @@ def _docstrings_in(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
                 yield name, " ".join(text.split())
+
+
+def describe_values(kind: type[StrEnum]) -> str:
+    """Return a list of the values that have docstrings, in Markdown; blank if none has."""
+    texts = attribute_docstrings(kind)
+    return "\n".join(f"- `{member.value}`: {texts[member.name]}" for member in kind if member.name in texts)

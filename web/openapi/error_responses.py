@@ -1,6 +1,6 @@
 """The responses with which a route can refuse."""
 
-from web.openapi.components import Json
+from web.openapi.schemas import Json
 from web.paging import TOTAL_HEADER
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route

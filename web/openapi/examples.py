@@ -1,6 +1,6 @@
 """Examples for the main job, by operation: requests, and the responses to them."""
 
-from web.openapi.components import Json
+from web.openapi.schemas import Json
 
 TEMPLATE = "01a1f880-33c1-7d8e-9a40-1f2b7c6d5e4f"
 AGENT = "01a1f880-33df-73ec-b86e-a7ed267184ca"

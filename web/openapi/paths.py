@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from web.openapi.components import Json
+from web.openapi.schemas import Json
 
 PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 

@@ -30,9 +30,8 @@ from web.fields import (
     Url,
 )
 from web.filter_fields import OneOf, PhoneFilter
-from web.openapi.components import Components, Json, nullable
 from web.openapi.docstrings import attribute_docstrings, description_of
-from web.openapi.responses import enum_reference
+from web.openapi.schemas import Components, Json, enum_reference, nullable
 from web.request.file_fields import MAX_FILES, Files
 from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 

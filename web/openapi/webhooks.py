@@ -7,9 +7,8 @@ from storage.events.catalogue import EventType
 from web.api.events.schemas import DATA, EventResponse
 from web.api.organizations.webhooks import AgentCreated, WebhookTest
 from web.json import JSON_TYPE
-from web.openapi.components import Components, Json
 from web.openapi.docstrings import attribute_docstrings
-from web.openapi.responses import answer_schema
+from web.openapi.schemas import Components, Json, answer_schema
 
 TEST = "webhook.test"
 OF_TEMPLATE = "template:agent.created"  # beside the event of this type, which has other data

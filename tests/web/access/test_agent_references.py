@@ -8,7 +8,7 @@ import pytest
 from storage.errors import ConstraintError, NotUnique, ParentCycle, ReferenceMissing
 from storage.ids import new_id
 from tests.web.access.stores import Resource, storage_of
-from web.access.agent_references import NO_CIRCLES, References, refusal, resolve
+from web.access.references import NO_CIRCLES, References, refusal, resolve
 from web.errors import Invalid, PermissionDenied
 
 OURS, THEIRS = new_id(), new_id()

@@ -6,7 +6,7 @@ from storage.ids import new_id
 from storage.model import Role
 from tests.web.access.stores import Resource, Resources, request_to, storage_of
 from web.access.auth import ORGANIZATION_HEADER, Caller
-from web.access.body_references import load_named, organization_for_new, require_same_owner
+from web.access.references import load_named, organization_for_new, require_same_owner
 from web.errors import BadRequest, Invalid, PermissionDenied
 
 OURS, THEIRS = new_id(), new_id()

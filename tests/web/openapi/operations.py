@@ -1,6 +1,6 @@
 """Small operations and schemas."""
 
-from web.openapi.components import Json
+from web.openapi.schemas import Json
 
 
 def schema_of(*names: str) -> Json:

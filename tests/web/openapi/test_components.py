@@ -2,7 +2,7 @@
 
 import pytest
 
-from web.openapi.components import Components, Json, nullable
+from web.openapi.schemas import Components, Json, nullable
 
 TEXT: Json = {"type": "string"}
 

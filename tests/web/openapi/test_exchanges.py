@@ -1,8 +1,8 @@
 """Bodies of requests with those of their answers."""
 
 from tests.web.openapi.operations import operation, schema_of
-from web.openapi.components import Components
-from web.openapi.exchanges import exchanges, single
+from web.openapi.finishing import exchanges, single
+from web.openapi.schemas import Components
 
 
 def test_exchange_is_of_a_single_item() -> None:

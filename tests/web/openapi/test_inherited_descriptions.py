@@ -1,8 +1,8 @@
 """Descriptions that a body shares with the answer."""
 
 from tests.web.openapi.operations import operation
-from web.openapi.components import Components, Json
-from web.openapi.inherited_descriptions import inherit_descriptions
+from web.openapi.finishing import inherit_descriptions
+from web.openapi.schemas import Components, Json
 
 
 def described(**texts: str) -> Json:

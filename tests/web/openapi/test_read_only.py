@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.web.openapi.operations import operation, schema_of
-from web.openapi.components import Components
-from web.openapi.read_only import mark_read_only
+from web.openapi.finishing import mark_read_only
+from web.openapi.schemas import Components
 
 
 def read_only(components: Components, name: str) -> set[str]:

@@ -21,8 +21,8 @@ from web.fields import (
     Text,
     Uuid,
 )
-from web.openapi.components import Components, Json
 from web.openapi.requests import body_content, body_reference, field_schema, query_parameters
+from web.openapi.schemas import Components, Json
 from web.request.parsing import Body
 
 

@@ -10,8 +10,7 @@ from uuid import UUID
 import pytest
 
 from storage.model import Priority
-from web.openapi.components import Components, Json
-from web.openapi.responses import answer_schema
+from web.openapi.schemas import Components, Json, answer_schema
 
 
 class ThingResponse(TypedDict):

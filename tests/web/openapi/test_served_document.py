@@ -7,10 +7,8 @@ import pytest
 
 from tests.web.openapi.routes import CREATE, LIST
 from web.json import to_json
-from web.openapi import served_document
-from web.openapi.components import Json
-from web.openapi.document import build_document
-from web.openapi.served_document import ServedDocument
+from web.openapi.document import ServedDocument, build_document
+from web.openapi.schemas import Json
 from web.routes import Route
 
 
@@ -21,7 +19,7 @@ async def test_document_is_built_once_for_concurrent_requests(monkeypatch: pytes
         built.append(build_document(routes))
         return built[-1]
 
-    monkeypatch.setattr(served_document, "build_document", build)
+    monkeypatch.setattr("web.openapi.document.build_document", build)
     document = ServedDocument([LIST, CREATE])
     assert built == []
 
@@ -41,7 +39,7 @@ async def test_cancelled_request_leaves_document_to_the_others() -> None:
 async def test_document_is_built_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     document = ServedDocument([LIST])
     with monkeypatch.context() as patch:
-        patch.setattr(served_document, "build_document", fail)
+        patch.setattr("web.openapi.document.build_document", fail)
         with pytest.raises(OSError, match="too many open files"):
             await document.get()
 

@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import TypedDict
 
-from web.openapi.components import Components, Json
-from web.openapi.responses import answer_schema
-from web.openapi.value_meanings import append_value_meanings, describe_values
+from web.openapi.docstrings import describe_values
+from web.openapi.finishing import append_value_meanings
+from web.openapi.schemas import Components, Json, answer_schema
 
 
 class Size(StrEnum):

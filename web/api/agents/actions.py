@@ -26,8 +26,8 @@ from supervisors.engine.messages import (
     StopRequest,
 )
 from supervisors.policy.phases import ShownPhase
-from web.access.agent_queries import read_agent_filters
 from web.access.auth import Caller
+from web.access.references import read_agent_filters
 from web.api.agents.agents import AgentFilterQuery
 from web.api.agents.runs import MAX_REASON_LENGTH
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE

@@ -30,12 +30,10 @@ from storage.model import (
     Unpriced,
 )
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
-from web.access.agent_queries import read_agent_filters
-from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess
-from web.access.body_references import single_organization
 from web.access.model_checks import require_usable_change, require_usable_model
 from web.access.path_access import agent_of_path, answer_of_agent, load_agent
+from web.access.references import References, read_agent_filters, refusal, resolve, single_organization
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import (
@@ -56,8 +54,7 @@ from web.fields import (
 )
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, to_json
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list, find_owned
+from web.paging import Listing, PageQuery, answer_list, find_owned
 from web.request.local_times import localize
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes

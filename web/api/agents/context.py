@@ -26,8 +26,7 @@ from web.access.path_access import agent_of_path, load_in_turn
 from web.app_keys import STORAGE, WAKES
 from web.fields import Boolean
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list
+from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_query
 from web.routes import Routes
 from web.serializers import Serializer

@@ -22,8 +22,7 @@ from web.fields import Boolean, Integer, Text, Uuid, parse_uuid
 from web.filter_fields import OneOf, UtcDatetime
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list, find_owned, period
+from web.paging import Listing, PageQuery, answer_list, find_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.request_room import PLACE
 from web.routes import Routes

@@ -18,7 +18,6 @@ from storage.ids import new_id
 from storage.storage import Storage
 from supervisors.client_values import parse_integer
 from web.access.auth import Caller, RunAccess
-from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import (
     answer_of_agent,
     load,
@@ -27,14 +26,14 @@ from web.access.path_access import (
     require_agent,
     require_of_agent,
 )
+from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, ROOM, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Conflict, Invalid, require_found
 from web.fields import MAX_INT32, Boolean, Integer, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import CreatedPageQuery, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

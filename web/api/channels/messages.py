@@ -36,8 +36,8 @@ from storage.model import Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
-from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
+from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.constraint_errors import refusal, refusing_constraint_errors
 from web.downloads import send_file
@@ -45,8 +45,7 @@ from web.errors import Invalid, TooLarge, Unavailable, require_found
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, to_json
-from web.page_reader import Listing
-from web.paging import CreatedPageQuery, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
 from web.request.body import room_for_files
 from web.request.file_fields import Files
 from web.request.file_parts import BINARY, stored_type

@@ -14,16 +14,15 @@ from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner
 from web.access.auth import Caller, RunAccess
-from web.access.body_references import load_named
 from web.access.path_access import answer_of_agent, load, load_owned, require_agent
+from web.access.references import load_named
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid, unknown_id
 from web.filter_fields import UtcDatetime
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import CreatedPageQuery, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
 from web.request.local_times import localize
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes

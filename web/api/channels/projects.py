@@ -10,16 +10,15 @@ from aiohttp import web
 from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from storage.ids import new_id
 from web.access.auth import Caller, RunAccess
-from web.access.body_references import organization_for_new, require_same_owner
 from web.access.path_access import load_of_agent, load_owned, require_agent
+from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.fields import Choice, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import CreatedPageQuery, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

@@ -14,8 +14,8 @@ from web.api.agents.runs import RunResponse
 from web.api.channels.messages import MessageResponse
 from web.api.channels.notifications import NotificationResponse
 from web.api.organizations.webhooks import DeliveryResponse
-from web.event_type_fields import EventTypePattern
 from web.fields import Integer, Line, ListOf, Text, Uuid
+from web.filter_fields import EventTypePattern
 from web.request.parsing import Body
 
 RESET = "reset"

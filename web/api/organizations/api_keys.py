@@ -18,8 +18,7 @@ from web.errors import require_found
 from web.fields import Boolean, Line
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list, find_owned
+from web.paging import Listing, PageQuery, answer_list, find_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

@@ -23,8 +23,7 @@ from web.errors import PermissionDenied, require_found
 from web.fields import Boolean, Choice, Line, Money, Region
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list
+from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

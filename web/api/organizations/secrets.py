@@ -17,8 +17,7 @@ from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list, find_owned
+from web.paging import Listing, PageQuery, answer_list, find_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretName, SecretValue

@@ -16,17 +16,16 @@ from storage.events.catalogue import EventType
 from storage.ids import new_id
 from storage.model import Purpose
 from web.access.auth import Caller
-from web.access.body_references import load_named, single_organization
 from web.access.path_access import load_owned, require_owned
+from web.access.references import load_named, single_organization
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import make_signing_secret
 from web.errors import Conflict, NotFound, PermissionDenied, require_found
-from web.event_type_fields import EventTypePattern
 from web.fields import Boolean, Choice, Line, ListOf, Text, Url, Uuid
+from web.filter_fields import EventTypePattern
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list, find_owned
+from web.paging import Listing, PageQuery, answer_list, find_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

@@ -15,9 +15,9 @@ from supervisors.engine.effects import after_owned_fields
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.engine.snapshot import Present
 from supervisors.preview import Event, Preview, preview
-from web.access.agent_references import resolve
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn
+from web.access.references import resolve
 from web.app_keys import STATUS, STORAGE
 from web.errors import Invalid
 from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Uuid

@@ -20,8 +20,7 @@ from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import MAX_SIDE_TEXT, Choice, JsonObject, JsonValue, Line, Text, Url, Uuid, unknown_id
 from web.idempotency import read_body_once, receipt_of, receipt_without
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list, find_owned
+from web.paging import Listing, PageQuery, answer_list, find_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretHeaders

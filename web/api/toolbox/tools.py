@@ -12,16 +12,15 @@ from storage.toolbox.adapters import Adapter
 from storage.toolbox.tools import Tool
 from supervisors.tools.adapter_tools import may_take_arguments
 from web.access.auth import Caller
-from web.access.body_references import load_named
 from web.access.path_access import load, may_see, require_adapter, require_visible
+from web.access.references import load_named
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
 from web.fields import MAX_SIDE_TEXT, JsonValue, Line, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.page_reader import Listing
-from web.paging import PageQuery, answer_list
+from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

@@ -17,8 +17,8 @@ from storage.history.waterfalls import SpanColumns
 from storage.ids import new_id
 from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
-from web.access.body_references import load_named
 from web.access.path_access import load, load_of_agent, require_agent, require_owned
+from web.access.references import load_named
 from web.api.tracing.spans import SpanResponse, ending_of, serialize_span
 from web.app_keys import CLOCK, ROOM, STORAGE
 from web.errors import Invalid, require_found
@@ -38,8 +38,7 @@ from web.fields import (
 from web.filter_fields import UtcDatetime
 from web.idempotency import read_body_once, receipt_of
 from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
-from web.page_reader import Listing, PageReader
-from web.paging import next_link, period, send_page
+from web.paging import Listing, PageReader, next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes

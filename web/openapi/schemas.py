@@ -1,4 +1,4 @@
-"""The description of responses, from their types."""
+"""The schemas of a document, each defined once and referred to elsewhere, and those of answers by type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -9,9 +9,47 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
 
-from web.openapi.components import Components, Json, nullable
-from web.openapi.docstrings import attribute_docstrings, description_of
-from web.openapi.value_meanings import describe_values
+from web.openapi.docstrings import attribute_docstrings, describe_values, description_of
+
+Json = dict[str, Any]
+
+
+class Components:
+    """Named schemas, each built at its first use."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Json] = {}
+        self._sources: dict[str, object] = {}
+
+    def refer(self, name: str, source: object, build: Callable[[], Json]) -> Json:
+        """Return a reference to the schema of this name. Raise ValueError if another source has the name."""
+        if self._sources.setdefault(name, source) != source:
+            raise ValueError(f"two different schemas have the name {name}: rename one of their types")
+        if name not in self.schemas:
+            self.schemas[name] = {}  # a placeholder, so that a schema can refer to itself
+            self.schemas[name] = build()
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def source(self, reference: str) -> object:
+        """Return the source of the schema behind a reference."""
+        return self._sources[reference.rpartition("/")[2]]
+
+    def referred(self, reference: Json) -> Json:
+        """Return the schema behind a reference; any other schema as it is."""
+        name = reference.get("$ref", "").rpartition("/")[2]
+        return self.schemas[name] if name else reference
+
+
+def nullable(schema: Json) -> Json:
+    """Return the schema with null as a further value."""
+    if not schema:
+        return schema
+    kind = schema.get("type")
+    if isinstance(kind, str) and not {"enum", "const", "format", "pattern"} & schema.keys():
+        return {**schema, "type": [kind, "null"]}
+    alternatives = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+    return {"anyOf": [*alternatives, {"type": "null"}]}
+
 
 PLAIN: dict[Any, Json] = {
     Any: {},
@@ -46,7 +84,7 @@ def answer_schema(kind: Any, components: Components) -> Json:
         return enum_reference(kind, components)
     if is_typeddict(kind) or is_dataclass(kind):
         return _refer(kind, components, lambda: _object(kind, components))
-    raise TypeError(f"the API document cannot describe the type {kind}: add it to web/openapi/responses.py")
+    raise TypeError(f"the API document cannot describe the type {kind}: add it to web/openapi/schemas.py")
 
 
 def enum_reference(kind: type[StrEnum], components: Components) -> Json:

@@ -10,8 +10,8 @@ import pytest
 
 from storage.agents.sorted_agents import AgentSort, Position, Value
 from tests.storage.factories import NOW
+from web.api.supervision.supervisors import read_position, write_position
 from web.errors import Invalid
-from web.list_positions import read_position, write_position
 
 VALUES: list[tuple[AgentSort, Value | None]] = [
     (AgentSort.NEWEST, None),
