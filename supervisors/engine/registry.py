@@ -13,12 +13,13 @@ The path of a notification, from its commit to the sleep of its agent:
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import Context
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from random import Random
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from uuid import UUID
 
 import aiojobs
@@ -27,14 +28,18 @@ import structlog
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
-from supervisors.engine.drain import CANCEL_SECONDS, DrainResult, drain_runs
-from supervisors.engine.inspection import Statistics, StatusReader
-from supervisors.engine.mailbox import AnyPendingRequest, PendingRequest
-from supervisors.engine.message_log import append_message
-from supervisors.engine.messages import DeferredReply, Reply, Request, Signal
-from supervisors.engine.pause_log import PauseLog
+from supervisors.engine.inspection import Statistics, StatusReader, append_message
+from supervisors.engine.lifecycle import PauseLog
+from supervisors.engine.messages import (
+    AnyPendingRequest,
+    DeferredReply,
+    PendingRequest,
+    Reply,
+    Request,
+    Signal,
+)
 from supervisors.engine.requests import answer
-from supervisors.engine.run import ActiveRun, Harness
+from supervisors.engine.run import CANCEL_SECONDS, ActiveRun, DrainResult, Harness, drain_runs
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.engine.timer_queue import TimerQueue
@@ -359,3 +364,40 @@ class Registry:
 
 def _log_failed_job(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
     log.error("job of a run failed", job=repr(context.get("job")), exc_info=context.get("exception"))
+
+
+PAGE_SIZE = 1000
+
+
+class Teller(Protocol):
+    """The part of the registry that a broadcast needs."""
+
+    def tell(self, agent_id: UUID, signal: Signal) -> None: ...
+
+    def tell_organization(self, organization_id: UUID, signal: Signal) -> None: ...
+
+
+async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Teller) -> None:
+    """Tell the organization's agents that are affected by a pause, its end or a new cap.
+
+    All live supervisors are told as well, because their phase changes.
+    """
+    await tell_pages(partial(store.list_non_idle_of_organization, organization_id), registry)
+    registry.tell_organization(organization_id, Signal.RELOAD)
+
+
+async def tell_agents_of_template(template_id: UUID, store: StateStore, registry: Teller) -> None:
+    """Tell the template's agents that are affected by a new cap."""
+    await tell_pages(partial(store.list_non_idle_of_template, template_id), registry)
+
+
+async def tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:
+    """Tell all agents that `fetch(last, limit)` lists, in the order of their ids."""
+    last: UUID | None = None
+    while True:
+        agent_ids = await fetch(last, PAGE_SIZE)
+        for agent_id in agent_ids:
+            registry.tell(agent_id, Signal.RELOAD)
+        if len(agent_ids) < PAGE_SIZE:
+            return
+        last = agent_ids[-1]

@@ -25,8 +25,7 @@ from supervisors.engine.messages import (
     StopRequest,
     Unset,
 )
-from supervisors.engine.run import ActiveRun
-from supervisors.engine.run_journal import journal_of
+from supervisors.engine.run import ActiveRun, journal_of
 from supervisors.engine.supervisor import Supervisor
 from supervisors.errors import NoStarts, RunIsOver
 from supervisors.policy import transitions

@@ -9,8 +9,8 @@ RunError                the run failed; the message is recorded in its trace
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -21,12 +21,16 @@ import structlog
 
 from storage.agent_facts import AgentFacts, AgentState, RunStart
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
+from storage.history.journals import MAX_SEARCHED, MAX_TOOLS, JournalFacts, ToolUse
 from storage.model import AgentStatus, Outcome
-from supervisors.clock import Clock, Timer
+from storage.postgres.json_values import to_json
+from supervisors.clock import Clock, Timer, first_of
 from supervisors.engine.messages import Reply, Request
-from supervisors.engine.run_log import RunLog
 from supervisors.errors import AgentGone, log_failure
 from supervisors.policy.decisions import active_count
+from supervisors.policy.journal import entries_of
+from supervisors.ports import StateStore
+from supervisors.text import excerpt
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
@@ -261,3 +265,117 @@ class Harness(Protocol):
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Work until the agent sleeps or has nothing more to do; raise RunError if that fails."""
         ...
+
+
+MAX_NAME = 100  # characters
+MAX_ERROR = 200
+OTHERS = "(other tools)"  # a model may call tools that do not exist, by any number of names
+
+
+@dataclass(slots=True)
+class _Calls:
+    count: int = 0
+    errors: int = 0
+    last_error: str = ""
+
+
+class RunLog:
+    """The tool calls of one run, and the notifications that it cleared."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, _Calls] = {}
+        self._cleared: dict[UUID, None] = {}
+
+    def record_call(self, tool: str, error: str = "") -> None:
+        """Count a call of the tool. `error` is blank if the call succeeded."""
+        name = excerpt(tool, MAX_NAME)
+        if name not in self._tools and len(self._tools) >= MAX_TOOLS - 1:
+            name = OTHERS
+        calls = self._tools.setdefault(name, _Calls())
+        calls.count += 1
+        if error:
+            calls.errors += 1
+            calls.last_error = excerpt(error, MAX_ERROR)
+
+    def record_cleared(self, notification_id: UUID) -> None:
+        """Note that the run cleared this notification; clearing it again counts once."""
+        if len(self._cleared) < MAX_SEARCHED:
+            self._cleared[notification_id] = None
+
+    def facts(self, cost_usd: Decimal) -> JournalFacts:
+        """Return what the run did so far, the most used tools first."""
+        by_use = sorted(self._tools.items(), key=lambda item: -item[1].count)
+        tools = (ToolUse(name, calls.count, calls.errors, calls.last_error) for name, calls in by_use)
+        return JournalFacts(tuple(tools), tuple(self._cleared), cost_usd)
+
+
+async def journal_of(store: StateStore, run_id: UUID, run: ActiveRun | None) -> str:
+    """Return the journal as JSON, to be stored with the end of the run.
+
+    A run of a process that is gone, and one of a process harness, left its traces only in the database.
+    """
+    if run is not None and run.log is not None:
+        facts = run.log.facts(run.cost_usd)
+    else:
+        facts = await store.get_journal_facts(run_id)
+    return to_json(entries_of(facts)).decode()
+
+
+CANCEL_SECONDS = 5.0
+REPORT_SECONDS = 2.0  # at least, between two lines about the runs that are left
+MAX_REPORT_SECONDS = 10.0  # until the next line, even if no run has ended
+
+
+@dataclass(frozen=True, slots=True)
+class DrainResult:
+    """How many runs ended, and how many were interrupted, which go on at the next start."""
+
+    ended: int
+    interrupted: int
+
+
+async def drain_runs(
+    runs: Collection[ActiveRun], seconds: float, clock: Clock, hurried: asyncio.Event
+) -> DrainResult:
+    """Give the runs `seconds` to end at a turn boundary, then cancel the rest. Their ends are stored.
+
+    `hurried` cancels them at once.
+    """
+    for run in runs:
+        run.drain()
+    await _wait_for_runs(runs, seconds, clock, hurried)
+    for run in runs:
+        run.cancel()
+    await wait_until_settled(runs, CANCEL_SECONDS)
+    ended = sum(run.result is not None and run.result.outcome is not Outcome.INTERRUPTED for run in runs)
+    return DrainResult(ended, len(runs) - ended)
+
+
+async def _wait_for_runs(
+    runs: Collection[ActiveRun], seconds: float, clock: Clock, hurried: asyncio.Event
+) -> None:
+    """Wait until the runs are settled, the time is up, or hurry is requested; log how many are left."""
+    reported_at = clock.monotonic()
+    ends_at, reported = reported_at + seconds, len(runs)
+    while True:
+        now = clock.monotonic()
+        remaining = sum(not run.settled.is_set() for run in runs)
+        if not remaining or now >= ends_at or hurried.is_set():
+            return
+        if now - reported_at >= (REPORT_SECONDS if remaining < reported else MAX_REPORT_SECONDS):
+            log.info("waiting for runs", runs=remaining, seconds_left=round(ends_at - now, 1))
+            reported_at, reported = now, remaining
+        pause = clock.sleep(min(REPORT_SECONDS, ends_at - now))
+        await first_of(_settled(runs), hurried.wait(), pause)
+
+
+async def wait_until_settled(runs: Collection[ActiveRun], seconds: float) -> None:
+    """Wait until all runs are settled, but at most `seconds`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await _settled(runs)
+
+
+async def _settled(runs: Collection[ActiveRun]) -> None:
+    for run in runs:
+        await run.settled.wait()

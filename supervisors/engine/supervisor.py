@@ -12,10 +12,8 @@ from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
-from supervisors.engine.mailbox import Mailbox
-from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
-from supervisors.engine.run import ActiveRun, begun_run, unknown_end
-from supervisors.engine.run_journal import journal_of
+from supervisors.engine.messages import Mailbox, ReceiptOf, RunAnswer, RunReply
+from supervisors.engine.run import ActiveRun, begun_run, journal_of, unknown_end
 from supervisors.engine.update_plans import (
     Change,
     Transition,

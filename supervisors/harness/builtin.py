@@ -11,8 +11,7 @@ from storage.model import Agent, CarryOver, Outcome, Reply
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
 from supervisors.clock import Clock
-from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
-from supervisors.engine.run_log import RunLog
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunLog, RunResult
 from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from storage.history.span_usage import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
 from storage.model import Agent, ReasoningEffort, Template
-from supervisors.engine.run import ActiveRun, Ask
-from supervisors.engine.run_log import RunLog
+from supervisors.engine.run import ActiveRun, Ask, RunLog
 from supervisors.harness.inbox import FinalAnswers, InboxUpdates
 from supervisors.harness.live_text import LiveText
 from supervisors.harness.spending import UsageRecorder

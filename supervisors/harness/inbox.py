@@ -9,8 +9,7 @@ from storage.model import Agent, Notification, Outcome, Priority, Reply
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotification, RecentNotifications
 from supervisors.clock import Clock
-from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
-from supervisors.engine.run_log import RunLog
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunLog, RunResult
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
 from supervisors.llm.port import ModelResponse
 from supervisors.policy.replies import WaitingContact, waiting_contacts

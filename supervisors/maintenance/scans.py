@@ -14,10 +14,9 @@ from uuid import UUID
 import structlog
 
 from supervisors.clock import Clock
-from supervisors.engine.broadcast import Teller, tell_agents_of, tell_pages
+from supervisors.engine.lifecycle import PauseLog
 from supervisors.engine.messages import Signal
-from supervisors.engine.pause_log import PauseLog
-from supervisors.engine.registry import Registry
+from supervisors.engine.registry import Registry, Teller, tell_agents_of, tell_pages
 from supervisors.engine.timer_queue import HORIZON
 from supervisors.policy.budgets import renewed_at
 from supervisors.ports import OrganizationStore, StateStore

@@ -13,7 +13,6 @@ from uuid import UUID
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import (
     OwnedFieldsRequest,
     Reply,
@@ -24,6 +23,7 @@ from supervisors.engine.messages import (
     StopReply,
     StopRequest,
 )
+from supervisors.engine.registry import tell_agents_of, tell_agents_of_template
 from supervisors.errors import SupervisorError
 from tests.simulation.history import History
 from tests.simulation.ids import Ids

@@ -18,7 +18,7 @@ from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.scans import BudgetRenewal
-from supervisors.policy import debounce, decisions, record, transitions
+from supervisors.policy import decisions, record, transitions
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
@@ -72,14 +72,14 @@ PLANTED = (
     SLEEP_WITHOUT_WAKE_SEQ,
     PlantedBug(
         "a new message does not extend a hold",
-        debounce.hold_length,
+        decisions.hold_length,
         "lasted + timedelta(seconds=window_seconds)",
         "timedelta(seconds=window_seconds)",
         2,
     ),
     PlantedBug(
         "a hold has no maximum length",
-        debounce.hold_length,
+        decisions.hold_length,
         "timedelta(seconds=window_seconds), longest",
         "timedelta(seconds=window_seconds), lasted + longest",
         0,

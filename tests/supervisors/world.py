@@ -22,9 +22,8 @@ from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import Reply, Request, RunRequest, Signal
-from supervisors.engine.registry import Registry
+from supervisors.engine.registry import Registry, tell_agents_of, tell_agents_of_template
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
 from supervisors.harness.builtin import BuiltinHarness

@@ -10,7 +10,6 @@ import pytest
 from hostsvc.llm.price_list import PriceList
 from storage.model import Agent, AgentStatus, Notification, Outcome, Source
 from storage.postgres.pool import Pool
-from supervisors.engine.broadcast import tell_agents_of
 from supervisors.engine.messages import (
     OwnedFieldsRequest,
     RunAnswer,
@@ -19,6 +18,7 @@ from supervisors.engine.messages import (
     StopReply,
     StopRequest,
 )
+from supervisors.engine.registry import tell_agents_of
 from supervisors.engine.run import ActiveRun, RunBudgetReached
 from supervisors.harness.spending import BudgetGuard
 from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall

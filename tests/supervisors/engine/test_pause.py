@@ -8,8 +8,8 @@ from storage.errors import DatabaseUnavailable
 from storage.identity.organizations import Organizations
 from storage.model import Agent, Outcome, Source
 from storage.postgres.pool import Pool
-from supervisors.engine.broadcast import tell_agents_of
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.registry import tell_agents_of
 from supervisors.maintenance.scans import PauseSync
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import RiggedStates, World, open_world

@@ -2,19 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import pytest
 import uvloop
+from structlog.testing import capture_logs
 
 from storage.agent_facts import RunStart
 from storage.errors import SecretUnreadable
+from storage.history.journals import MAX_SEARCHED, MAX_TOOLS, JournalFacts, ToolUse
+from storage.ids import new_id
 from storage.model import Outcome
 from supervisors.clock import SystemClock
 from supervisors.engine.messages import Reply, Request
-from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
+from supervisors.engine.run import OTHERS, ActiveRun, Ask, DrainResult, RunError, RunLog, RunResult
 from tests.storage.factories import NOW
+from tests.supervisors.world import World
 
 
 async def nobody_answers(agent_id: UUID, request: Request[Reply]) -> Reply:
@@ -160,3 +165,80 @@ async def test_work_that_ignores_a_stop_is_cancelled_after_grace() -> None:
             await asyncio.Event().wait()
 
     assert await outcome_of(work, lambda run: run.stop(0.05)) is Outcome.STOPPED
+
+
+def test_log_counts_calls_and_keeps_last_error() -> None:
+    log, cleared = RunLog(), new_id()
+    log.record_call("sleep", "first")
+    log.record_call("memory")
+    log.record_call("sleep", "second")
+    log.record_cleared(cleared)
+    log.record_cleared(cleared)
+    assert log.facts(Decimal(1)) == JournalFacts(
+        (ToolUse("sleep", 2, 2, "second"), ToolUse("memory", 1, 0, "")), (cleared,), Decimal(1)
+    )
+
+
+def test_invented_tool_names_are_counted_together() -> None:
+    log = RunLog()
+    for number in range(1000):
+        log.record_call(f"tool {number}", "unknown")
+    tools = log.facts(Decimal(0)).tools
+    assert len(tools) == MAX_TOOLS
+    assert tools[0] == ToolUse(OTHERS, 1000 - MAX_TOOLS + 1, 1000 - MAX_TOOLS + 1, "unknown")
+
+
+def test_names_and_errors_are_cut() -> None:
+    log = RunLog()
+    log.record_call("x" * 10_000, "y" * 10_000)
+    [tool] = log.facts(Decimal(0)).tools
+    assert (len(tool.name), len(tool.last_error)) == (101, 201)
+
+
+def test_cleared_notifications_are_bounded() -> None:
+    log = RunLog()
+    for _ in range(MAX_SEARCHED + 1):
+        log.record_cleared(new_id())
+    assert len(log.facts(Decimal(0)).cleared) == MAX_SEARCHED
+
+
+async def test_drain_counts_runs_that_ended_and_that_were_interrupted(world: World) -> None:
+    first, second = await world.start(await world.agent()), await world.start(await world.agent())
+    drain = asyncio.create_task(world.registry.drain(60))
+    await asyncio.sleep(0)
+    await first.sleeps()
+    await second.reach_a_turn_boundary()
+    assert await drain == DrainResult(ended=1, interrupted=1)
+
+
+async def test_drain_reports_each_change_and_every_ten_seconds(world: World) -> None:
+    runs = [await world.start(await world.agent()) for _ in range(3)]
+    with capture_logs() as logged:
+        drain = asyncio.create_task(world.registry.drain(60))
+        await _go_on(world, 11)
+        await runs[0].end()
+        await _go_on(world, 5)
+        for run in runs[1:]:
+            await run.end()
+        await drain
+    waits = [line for line in logged if line["event"] == "waiting for runs"]
+    assert [(line["runs"], line["seconds_left"]) for line in waits] == [(3, 50.0), (2, 48.0)]
+
+
+async def _go_on(world: World, seconds: int) -> None:
+    """Let time pass, second by second, so that the drain acts at its own moments."""
+    for _ in range(seconds):
+        await world.advance(1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_hurried_drain_interrupts_runs_at_once(world: World) -> None:
+    await world.start(await world.agent())
+    hurried = asyncio.Event()
+    drain = asyncio.create_task(world.registry.drain(3600, hurried))
+    await asyncio.sleep(0)
+    assert not drain.done()
+    hurried.set()
+    async with asyncio.timeout(5):
+        assert await drain == DrainResult(ended=0, interrupted=1)

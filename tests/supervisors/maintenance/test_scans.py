@@ -9,8 +9,8 @@ import pytest
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
+from supervisors.engine.lifecycle import PauseLog
 from supervisors.engine.messages import Signal
-from supervisors.engine.pause_log import PauseLog
 from supervisors.engine.registry import Registry
 from supervisors.engine.timer_queue import HORIZON
 from supervisors.maintenance.scans import (

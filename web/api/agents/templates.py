@@ -11,8 +11,8 @@ from aiohttp import web
 
 from storage.ids import new_id
 from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
-from supervisors.engine.broadcast import tell_agents_of_template
 from supervisors.engine.messages import Signal
+from supervisors.engine.registry import tell_agents_of_template
 from supervisors.settings import MAX_CONTEXT_TOKENS
 from web.access.auth import Caller, requested_organization
 from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default, warn_of_refused_models

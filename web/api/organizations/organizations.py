@@ -12,7 +12,7 @@ from aiohttp import web
 
 from storage.ids import new_id
 from storage.model import Organization, Unpriced
-from supervisors.engine.broadcast import tell_agents_of
+from supervisors.engine.registry import tell_agents_of
 from web.access.auth import Caller, requested_organization
 from web.access.login_attempts import count_signup
 from web.access.model_checks import warn_of_refused_models
