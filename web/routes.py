@@ -68,7 +68,7 @@ class Route(ABC):
     def known_names(self) -> KnownNames:
         """Return the names that requests may contain; all others are named in the answer."""
         ignored_headers = () if self.idempotent else (IDEMPOTENCY_HEADER,)
-        return KnownNames(self.query, self.body, self.answer, ignored_headers)
+        return KnownNames.of(self.query, self.body, self.answer, *ignored_headers)
 
     def limit_body(self, request: web.Request) -> None:
         """Note the maximum size of the body, if this route has one of its own."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 from aiohttp import web
@@ -48,7 +49,7 @@ class Body(Schema):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._expected = tuple(_Expected.of(name, field) for name, field in self.load_fields.items())
-        self.known = KnownFields(self)
+        self.known = KnownFields.of(self)
         files = (name for name, field in self.load_fields.items() if isinstance(field, Files))
         self.file_field = next(files, "")
 
@@ -98,12 +99,9 @@ async def read_converted(
     request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
 ) -> Result:
     """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
-    form_bytes, unknown = max_bytes(request) - request.get(FILE_BYTES, 0), request[UNKNOWN_NAMES]
-
-    def parse(raw: bytes, content_type: str) -> Result:
-        return unknown.convert(schema.known, parse_body(raw, content_type, schema, form_bytes), convert)
-
-    return await _read(request, parse)
+    form_bytes = max_bytes(request) - request.get(FILE_BYTES, 0)
+    parse = partial(parse_body, schema=schema, max_bytes=form_bytes)
+    return await _read(request, schema, parse, convert)
 
 
 async def read_items(
@@ -118,18 +116,13 @@ async def read_items(
     `look_at` is called with the values of the whole body, and `prepare` may refuse or change each item; both
     are called in a thread if the body is long.
     """
-    form_bytes, unknown = max_bytes(request), request[UNKNOWN_NAMES]
 
     def convert(value: Any) -> tuple[list[dict[str, Any]], bool]:
         look_at(value)
         return check_items(value, schema, max_items, prepare)
 
-    def parse(raw: bytes, content_type: str) -> tuple[list[dict[str, Any]], bool]:
-        return unknown.convert(
-            schema.known, parse_items(raw, content_type, schema, max_items, form_bytes), convert
-        )
-
-    return await _read(request, parse)
+    parse = partial(parse_items, schema=schema, max_items=max_items, max_bytes=max_bytes(request))
+    return await _read(request, schema, parse, convert)
 
 
 async def note_fields(request: web.Request) -> None:
@@ -152,22 +145,31 @@ def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
     return schema.checked(form_values(request.query.items(), schema, blank_is_null=False))
 
 
-async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> Result:
-    """Parse a request's body by its content type, a long one in a thread.
+async def _read(
+    request: web.Request,
+    schema: Body,
+    parse: Callable[[bytes, str], Any],
+    convert: Callable[[Any], Result],
+) -> Result:
+    """Parse a request's body by its content type and convert its values, a long one in a thread.
 
     Long bodies take turns, by organization, because many threads at once would hold up the event loop as
     well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
     """
-    content_type = request.headers.get("Content-Type", "")
+
+    def read(raw: bytes) -> Result:
+        values = parse(raw, request.headers.get("Content-Type", ""))
+        return request[UNKNOWN_NAMES].convert(schema.known, values, convert)
+
     expected = expected_bytes(request)
     if expected <= OFF_LOOP_BYTES:  # the number of connections limits their memory
-        return parse(await read_raw(request), content_type)
+        return read(await read_raw(request))
     with request[PLACE].more(body_units(expected)):
         raw = await read_raw(request)
         if len(raw) <= OFF_LOOP_BYTES:
-            return parse(raw, content_type)
+            return read(raw)
         async with request[PLACE].parsing():
-            return await asyncio.to_thread(parse, raw, content_type)
+            return await asyncio.to_thread(read, raw)
 
 
 def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES) -> dict[str, Any]:

@@ -7,8 +7,9 @@ fields and parameters are refused instead.
 import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from types import UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from aiohttp import web
@@ -19,6 +20,7 @@ from web.fields import ListOf, ObjectOf, printable
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+Unknown = dict[str, Collection[str]]  # the paths of unknown names, with the names that are known there
 
 IGNORED_HEADER = "X-Ignored"
 PREFER_HEADER = "Prefer"
@@ -35,75 +37,52 @@ PREFERENCE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*")+')
 CUT_ESCAPE = re.compile(r"%[0-9A-F]?$")
 
 
-class _Unknown(NamedTuple):
-    """An unknown name, and those that are known in its place."""
-
-    name: str
-    known: Collection[str]
-
-
-class KnownFields:
+class KnownFields(NamedTuple):
     """The names of the fields that a body may have, also of the objects inside it."""
 
-    __slots__ = ("_inside", "_takes_all", "names")
+    names: frozenset[str]
+    inside: Mapping[str, "KnownFields"]
+    takes_all: bool
 
-    def __init__(self, schema: Schema) -> None:
+    @classmethod
+    def of(cls, schema: Schema) -> Self:
         known = {field.data_key or name: field for name, field in schema.load_fields.items()}
         inner = {name: field.inner if isinstance(field, ListOf) else field for name, field in known.items()}
-        self.names = frozenset(known)
-        self._takes_all = schema.unknown == INCLUDE
-        self._inside = {
-            name: KnownFields(field.schema) for name, field in inner.items() if isinstance(field, ObjectOf)
-        }
+        inside = {name: cls.of(field.schema) for name, field in inner.items() if isinstance(field, ObjectOf)}
+        return cls(frozenset(known), inside, schema.unknown == INCLUDE)
 
-    def are_all(self, value: Any) -> bool:
-        """Return quickly whether a body has only known names; False if that takes a closer look."""
-        return not self._inside and type(value) is dict and value.keys() <= self.names
-
-    def find_unknown(self, value: Any, shown: Collection[str]) -> dict[str, _Unknown]:
+    def unknown_in(self, value: Any, shown: Collection[str] = (), path: str = "") -> Unknown:
         """Return the first unknown names in a body, or in a list of bodies; those in `shown` do not count.
 
         A name in an object inside a body has a path without indexes, such as `attachments.colour`.
         """
-        found: dict[str, _Unknown] = {}
-        if not self._takes_all:
-            self._collect(value, shown, "", found)
-        return found
-
-    def _collect(self, value: Any, shown: Collection[str], path: str, found: dict[str, _Unknown]) -> None:
+        found: Unknown = {}
         for values in value if isinstance(value, list) else (value,):
-            if len(found) >= MAX_NAMES:
-                return
+            if self.takes_all or len(found) >= MAX_NAMES:
+                break
             if not isinstance(values, dict):
                 continue
             if not values.keys() <= self.names:
-                self._collect_names(values, shown, path, found)
-            for name, inside in self._inside.items():
+                new = (name for name in values if name not in self.names and name not in shown)
+                found |= {path + name: self.names for name in islice(new, MAX_NAMES)}
+            for name, inside in self.inside.items():
                 if name in values:
-                    inside._collect(values[name], (), f"{path}{name}.", found)
-
-    def _collect_names(
-        self, names: Collection[str], shown: Collection[str], path: str, found: dict[str, _Unknown]
-    ) -> None:
-        for name in names:
-            if len(found) >= MAX_NAMES:
-                return
-            if name not in self.names and name not in shown:
-                found.setdefault(path + name, _Unknown(name, self.names))
+                    found |= inside.unknown_in(values[name], (), f"{path}{name}.")
+        return found
 
 
-class KnownNames:
-    """The names that a route knows: parameters of its query, and fields that its answers show."""
+class KnownNames(NamedTuple):
+    """The names that a route knows."""
 
-    __slots__ = ("ignored_headers", "parameters", "shown")
+    parameters: Collection[str]  # of its query
+    shown: Collection[str]  # fields that its answers show, and so may be sent back
+    ignored_headers: Collection[str]  # that it does not read; requests are told if they have one
 
-    def __init__(
-        self, query: Schema | None, body: Schema | None, answer: Any, ignored_headers: Collection[str]
-    ) -> None:
-        """The route does not read the `ignored_headers`; requests are told if they have one of them."""
-        self.parameters = KnownFields(query).names if query else frozenset[str]()
-        self.shown = _shown_fields(answer, KnownFields(body).names) if body else frozenset[str]()
-        self.ignored_headers = ignored_headers
+    @classmethod
+    def of(cls, query: Schema | None, body: Schema | None, answer: Any, *ignored_headers: str) -> Self:
+        parameters = KnownFields.of(query).names if query else ()
+        shown = _shown_fields(answer, KnownFields.of(body).names) if body else ()
+        return cls(parameters, shown, ignored_headers)
 
 
 class UnknownNames:
@@ -117,31 +96,20 @@ class UnknownNames:
         self.is_strict = PREFER_HEADER in headers and _is_strict(headers.getall(PREFER_HEADER))
         self._shown = known.shown
         self._fields: Collection[str] = ()
-        self._others: Collection[str] = ()
-        if request.rel_url.raw_query_string:
-            self._look_at_query(request, known.parameters)
-        for name in known.ignored_headers:
-            if name in headers:
-                self._others = [*self._others, name]
-
-    def _look_at_query(self, request: web.Request, known: Collection[str]) -> None:
-        unknown = {name: _Unknown(name, known) for name in request.query if name not in known}
+        unknown = {name: known.parameters for name in request.query if name not in known.parameters}
         if unknown and self.is_strict:
             raise Invalid(_messages("query parameter", unknown))
-        self._others = list(unknown)[:MAX_NAMES]
+        unread = (name for name in known.ignored_headers if name in headers)
+        self._others = [*islice(unknown, MAX_NAMES), *unread]
 
     def convert(self, known: KnownFields, value: Value, convert: Callable[[Value], Result]) -> Result:
-        """Return what `convert` makes of a body, or of a list of bodies, with these known fields.
+        """Return what `convert` makes of a body, or of a list of bodies, and collect its unknown fields.
 
-        Raise Invalid for an unknown field of a strict request, together with what else is wrong.
+        Raise Invalid for those of a strict request, together with what else is wrong.
         """
-        if known.are_all(value):
-            return convert(value)
-        unknown = known.find_unknown(value, self._shown)
-        if not unknown:
-            return convert(value)
-        if not self.is_strict:
-            self._fields = unknown.keys()
+        unknown = known.unknown_in(value, self._shown)
+        if not (unknown and self.is_strict):
+            self._fields = unknown
             return convert(value)
         messages = _messages("field", unknown)
         try:
@@ -181,11 +149,11 @@ def _is_strict(headers: Collection[str]) -> bool:
     return False
 
 
-def _messages(kind: str, unknown: Mapping[str, _Unknown]) -> dict[str, Any]:
+def _messages(kind: str, unknown: Unknown) -> dict[str, Any]:
     """Return the messages about the first unknown names, with the most similar known names."""
     messages: dict[str, Any] = {}
-    for path, (name, known) in list(unknown.items())[:MAX_NAMES]:
-        message = f"Unknown {kind}."
+    for path, known in islice(unknown.items(), MAX_NAMES):
+        message, name = f"Unknown {kind}.", path.rpartition(".")[2]
         if len(messages) < MAX_GUESSES and len(name) <= MAX_GUESSED_CHARACTERS:
             similar = get_close_matches(name.lower(), known, n=1, cutoff=SIMILARITY)
             message += "".join(f' Did you mean "{each}"?' for each in similar)

@@ -46,7 +46,7 @@ class FreeBody(Body):
 
 
 BODY = ParcelBody()
-KNOWN = KnownNames(ParcelQuery(), BODY, ParcelResponse, ["Idempotency-Key"])
+KNOWN = KnownNames.of(ParcelQuery(), BODY, ParcelResponse, "Idempotency-Key")
 
 
 def looked_at(
@@ -93,9 +93,9 @@ def test_names_inside_objects_have_paths_without_indexes() -> None:
 
 def test_names_of_resource_not_shown_are_named() -> None:
     """An answer of another kind than the body does not make its fields read-only."""
-    names = KnownNames(None, FreeBody(), ParcelResponse, ())
-    assert names.shown == frozenset()
-    assert KnownNames(None, BODY, ParcelResponse | list[ParcelResponse], ()).shown == {"id", "priority"}
+    names = KnownNames.of(None, FreeBody(), ParcelResponse)
+    assert not names.shown
+    assert KnownNames.of(None, BODY, ParcelResponse | list[ParcelResponse]).shown == {"id", "priority"}
 
 
 @pytest.mark.parametrize(
