@@ -15,9 +15,9 @@ from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.identity.encryption_keys import EncryptionKeys
 from storage.identity.instance import Instance
 from storage.postgres.connections import connect
-from storage.postgres.failure_reasons import NO_ANSWER
 from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
 from storage.postgres.pool import Connection, Pool, open_pool
+from storage.postgres.translation import NO_ANSWER
 from supervisors.clock import Clock, SystemClock, wait_for_event
 
 PAUSE_SECONDS = 0.5  # between two attempts

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from storage.agents.actions import AgentSelections
 from storage.agents.agents import Agents
+from storage.agents.lists import SortedAgents
 from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
-from storage.agents.sorted_agents import SortedAgents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
@@ -25,12 +25,11 @@ from storage.delivery.webhooks import Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.events import Events
-from storage.events.marks import MarkEvents
-from storage.events.phases import PhaseEvents
+from storage.events.timeline import MarkEvents, PhaseEvents
 from storage.history.daily_usage import UsageByDay
 from storage.history.journals import Journals
 from storage.history.runs import Runs
-from storage.history.shared_contents import SharedContents
+from storage.history.span_content import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
@@ -45,7 +44,7 @@ from storage.identity.memberships import Memberships
 from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
-from storage.notifications.since import RecentNotifications
+from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool

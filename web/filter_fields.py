@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from storage.events.patterns import nearest_pattern, patterns_of
+from storage.events.catalogue import nearest_pattern, patterns_of
 from web.fields import Datetime, Email, Line, printable, to_utc, wording
 
 NOT_DIGITS = re.compile("[^0-9]")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import LiteralString
 from uuid import UUID
 
-from storage.agents.agent_filters import AgentFilters, add_filters
+from storage.agents.lists import AgentFilters, add_filters
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions, fill_in
 from storage.postgres.rows import fetch_all

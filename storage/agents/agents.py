@@ -10,17 +10,17 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.agents.agent_filters import AgentFilters, page_conditions
+from storage.agents.lists import AgentFilters, page_conditions
 from storage.agents.tags import TagChange, add_tags, remove_tags
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ParentCycle, TooManyTags
 from storage.events.catalogue import EventType
-from storage.events.inserts import insert_events
+from storage.events.events import insert_events
 from storage.events.model import BY_SERVICE, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.advisory_locks import PARENTS
+from storage.postgres.connections import PARENTS
 from storage.postgres.json_values import to_json
 from storage.postgres.page_conditions import fetch_rows
 from storage.postgres.paging import Chunk, Page

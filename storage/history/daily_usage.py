@@ -10,8 +10,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.history.usage import ModelUsage
-from storage.history.usage_sums import DAY, HOUR, divide
+from storage.history.usage import DAY, HOUR, ModelUsage, divide
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions, fill_in
 from storage.postgres.rows import fetch_all, from_row

@@ -12,8 +12,7 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_once
 from storage.history.span_content import full_metadata
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
-from storage.history.span_usage import usage_of
-from storage.history.trace_model import NewSpan, Span, SpanSummary, Trace
+from storage.history.trace_model import NewSpan, Span, SpanSummary, Trace, usage_of
 from storage.history.waterfalls import SpanColumns, read_columns
 from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page

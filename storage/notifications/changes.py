@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from storage.events.catalogue import EventType
-from storage.events.inserts import format_moment
+from storage.events.events import format_moment
 from storage.model import Notification
-from storage.notifications.activation import activation
+from storage.notifications.inserts import activation
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Connection
 from storage.postgres.rows import from_row

@@ -12,9 +12,28 @@ from storage.delivery.receipts import RECEIPT
 from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
 from storage.events.model import BY_SERVICE
 from storage.model import Priority, Receipt, Source
-from storage.notifications.activation import activation
 from storage.postgres.pool import Connection, Fetch, Pool
 from storage.postgres.statement import Columns, Statement, arrays_of
+
+
+def activation(
+    priority: Priority,
+    scheduled_for: datetime | None,
+    now: datetime,
+    *,
+    cleared: bool = False,
+    since: datetime | None = None,
+) -> datetime | None:
+    """Return the time at which a notification became or becomes active; None if it is low or cleared.
+
+    `since` is its present activation; None if it has none, or if `scheduled_for` has just been changed.
+    """
+    if priority is not Priority.HIGH or cleared:
+        return None
+    if since is not None:
+        return since
+    return now if scheduled_for is None else max(scheduled_for, now)
+
 
 GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
 

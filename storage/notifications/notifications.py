@@ -15,15 +15,17 @@ from asyncpg import Record
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.events.model import BY_SERVICE
 from storage.model import Notification, Priority, Receipt, Source
-from storage.notifications.bulk_clears import (
+from storage.notifications.changes import update_locked
+from storage.notifications.clears import (
     LIST_STATES,
     ClearedNotification,
+    ClearItem,
     NotificationState,
     clear_active,
+    clear_many,
+    clear_together,
     unclear,
 )
-from storage.notifications.changes import update_locked
-from storage.notifications.clears import ClearItem, clear_many, clear_together
 from storage.notifications.inserts import (
     InsertItem,
     NewNotification,

@@ -17,18 +17,23 @@ import asyncpg.pool
 from asyncpg.connect_utils import SessionAttribute
 
 from storage.errors import (
-    DatabaseFull,
-    DatabaseReadOnly,
     DatabaseRefused,
     DatabaseUnavailable,
     LeadershipLost,
-    NoAnswer,
-    RowLocked,
 )
-from storage.postgres.advisory_locks import LEADER, MEMBER
-from storage.postgres.constraints import constraint_error
-from storage.postgres.failure_reasons import CLOSED, failure_reason
 from storage.postgres.json_values import from_json, to_json
+from storage.postgres.translation import CLOSED, failure_reason, translated
+
+_SERVICE = 0x68737663  # "hsvc": keeps our locks apart from those of other programs in the same database
+
+LEADER = (_SERVICE, 1)  # held by the leader's own connection
+MIGRATION = (_SERVICE, 2)  # held while migrations are applied
+PARENTS = (_SERVICE, 3)  # held while an agent's parent changes
+
+# Shared, with the epoch as the second integer: held by each pool connection of that epoch's instance.
+# Never taken exclusively: a waiting exclusive lock would block every new connection of the active instance.
+MEMBER = _SERVICE + 1
+
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -56,52 +61,11 @@ WRITABLE = (
 CONNECT_TIMEOUT_SECONDS = 10.0
 HOST_TIMEOUT_SECONDS = 2.0  # for each of several hosts: a request waits while they are tried
 
-_READ_ONLY = (
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.TargetServerAttributeNotMatched,
-)
-_UNAVAILABLE = (
-    OSError,  # TimeoutError among them
-    asyncpg.PostgresConnectionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.PostgresSystemError,  # the server cannot read or write its files
-)
-_UNUSABLE = (
-    asyncpg.ProtocolViolationError,  # the answer of a proxy that allows only some server settings
-    asyncpg.InsufficientPrivilegeError,
-)
 _SERVER_CLOSING = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.InternalClientError,  # raised if the server closed the connection while it was idle
 )
-
-
-@contextmanager
-def translated(address: str = "the server") -> Iterator[None]:
-    """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
-    try:
-        yield
-    except asyncpg.IntegrityConstraintViolationError as error:
-        error.detail = None  # it quotes the row, with its secrets, and may be logged
-        if known_error := constraint_error(error.constraint_name or ""):
-            raise known_error from error
-        raise
-    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
-        raise RowLocked(str(error)) from error
-    except _UNUSABLE as error:
-        raise DatabaseRefused(f"the database cannot be used: {failure_reason(error)}") from error
-    except _READ_ONLY as error:
-        raise DatabaseReadOnly(f"the database cannot be written to: {failure_reason(error)}") from error
-    except asyncpg.DiskFullError as error:
-        raise DatabaseFull(f"the disk of the database is full: {failure_reason(error)}") from error
-    except TimeoutError as error:
-        raise NoAnswer(failure_reason(error)) from error
-    except _UNAVAILABLE as error:
-        raise DatabaseUnavailable(failure_reason(error, address)) from error
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from psycopg2.extensions import parse_dsn
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, StorageError
 from storage.postgres.connections import WRITABLE, connect_to_first_host, host_of
-from storage.postgres.failure_reasons import failure_reason
 from storage.postgres.leadership import Report, Sleep
+from storage.postgres.translation import failure_reason
 
 LISTEN = "LISTEN hostsvc_doorbell"
 RING = "SELECT pg_notify('hostsvc_doorbell', %s)"

@@ -19,8 +19,7 @@ import structlog
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
-from storage.postgres.advisory_locks import LEADER, MEMBER
-from storage.postgres.connections import LEADER_EXISTS, Connection, Epoch, connect, read_epoch
+from storage.postgres.connections import LEADER, LEADER_EXISTS, MEMBER, Connection, Epoch, connect, read_epoch
 
 POLL_SECONDS = 0.25
 FENCE_POLL_SECONDS = 0.02

@@ -9,8 +9,7 @@ from importlib.resources import files
 import asyncpg
 
 from storage.errors import DatabaseRefused, SchemaMismatch
-from storage.postgres.advisory_locks import MIGRATION
-from storage.postgres.connections import SERVER_SETTINGS, Connection, connect
+from storage.postgres.connections import MIGRATION, SERVER_SETTINGS, Connection, connect
 
 MIN_SERVER_VERSION = 150000
 ANSWER_SECONDS = 10.0  # for what changes nothing; a migration may take as long as it needs

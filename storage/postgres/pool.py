@@ -21,9 +21,9 @@ from storage.postgres.connections import (
     keep_session,
     open_connection,
     prepare,
-    translated,
 )
 from storage.postgres.connections import Connection as Connection  # the modules above import it from here
+from storage.postgres.translation import translated
 
 LentConnection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 InnerPool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"

@@ -5,11 +5,11 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from storage.history.shared_contents import SharedContents
+from storage.history.span_content import SharedContents
 from storage.history.transcripts import Transcripts
 from storage.model import Agent, CarryOver, Outcome, Reply
 from storage.notifications.notifications import Notifications
-from storage.notifications.since import RecentNotifications
+from storage.notifications.queues import RecentNotifications
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunLog, RunResult
 from supervisors.harness.carried_transcript import carry_in

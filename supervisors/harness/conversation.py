@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from storage.history.span_usage import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
+from storage.history.trace_model import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
 from storage.model import Agent, ReasoningEffort, Template
 from supervisors.engine.run import ActiveRun, Ask, RunLog
 from supervisors.harness.inbox import FinalAnswers, InboxUpdates

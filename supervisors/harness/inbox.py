@@ -7,7 +7,7 @@ from uuid import UUID
 from storage.events.model import by_run
 from storage.model import Agent, Notification, Outcome, Priority, Reply
 from storage.notifications.notifications import Notifications
-from storage.notifications.since import RecentNotification, RecentNotifications
+from storage.notifications.queues import RecentNotification, RecentNotifications
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunLog, RunResult
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder

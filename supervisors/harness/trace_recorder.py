@@ -16,9 +16,8 @@ import orjson
 import structlog
 
 from storage.errors import NotUnique, StorageError, TraceFull
-from storage.history.shared_contents import SharedContents
-from storage.history.span_usage import usage_of
-from storage.history.trace_model import NewSpan, Span, SpanContent
+from storage.history.span_content import SharedContents
+from storage.history.trace_model import NewSpan, Span, SpanContent, usage_of
 from storage.ids import new_id
 from storage.model import Agent, Content, Template
 from storage.postgres.json_values import to_json

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from storage.events.catalogue import EventType
 from storage.events.model import Event
-from storage.events.phases import PhaseChange
+from storage.events.timeline import PhaseChange
 from supervisors.policy.explanations import (
     WHY_BOTH_PAUSED,
     WHY_PAUSED,

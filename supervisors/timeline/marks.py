@@ -9,8 +9,8 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts
 from storage.events.catalogue import EventType
-from storage.events.marks import NotificationTimes
 from storage.events.model import Event
+from storage.events.timeline import NotificationTimes
 from storage.model import AgentStatus, Priority
 from supervisors.policy import explanations
 from supervisors.policy.budgets import renewed_at

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.events.marks import MarkEvents, NotificationTimes
-from storage.events.phases import Origin, PhaseChange, PhaseEvents
+from storage.events.timeline import MarkEvents, NotificationTimes, Origin, PhaseChange, PhaseEvents
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
 from supervisors.policy.explanations import WHY_ASLEEP, when

@@ -5,8 +5,7 @@ import re
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from storage.events.catalogue import EventType
-from storage.events.patterns import patterns_of
+from storage.events.catalogue import EventType, patterns_of
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.console.accessibility import violations

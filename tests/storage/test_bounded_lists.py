@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from storage.agents.agent_filters import AgentFilters
+from storage.agents.lists import AgentFilters, AgentSort, SortedPage
 from storage.agents.secrets import Secret, SecretFilters
-from storage.agents.sorted_agents import AgentSort, SortedPage
 from storage.channels.contacts import ContactFilters
 from storage.channels.documents import Document, DocumentFilters
 from storage.channels.messages import MessageFilters

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.agents.agent_filters import AgentFilters
+from storage.agents.lists import AgentFilters
 from storage.errors import ConstraintError, NotUnique, ParentCycle, ReferenceMissing
 from storage.model import Agent, Template
 from storage.storage import Storage

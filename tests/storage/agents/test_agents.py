@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agent_filters import AgentFilters
 from storage.agents.agents import Agents, RetainedAgent
+from storage.agents.lists import AgentFilters
 from storage.agents.tags import MAX_TAGS_BYTES
 from storage.agents.templates import Templates
 from storage.delivery.outbox import Outbox, OutboxSize

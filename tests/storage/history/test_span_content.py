@@ -1,17 +1,19 @@
 """The content of spans: stored apart from the metadata, and read as a part of it."""
 
+from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from storage.history.shared_contents import SharedContents
+from storage.history.span_content import SharedContents
 from storage.history.trace_model import SpanContent, Trace
 from storage.history.traces import Ending, Traces
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.json_values import MAX_DECODED_BYTES, EncodedJson, decoded, to_json
 from storage.postgres.pool import Pool
-from tests.storage.factories import NOW, SECOND, new_span, stored_agent
+from tests.storage.factories import HOUR, NOW, SECOND, new_span, stored_agent, stored_organization
 from tests.storage.postgres.explaining_pool import ExplainingPool
 
 pytestmark = pytest.mark.own_database
@@ -150,3 +152,33 @@ async def test_error_on_a_page_is_cut(traces: Traces, pool: Pool) -> None:
     [expanded] = await traces.list_expanded_spans(trace, None, 10, 2**20)
 
     assert expanded.error == "e" * 1000
+
+
+DAY = timedelta(days=1)
+
+
+async def test_text_is_stored_once_for_an_organization(pool: Pool) -> None:
+    one, other = [(await stored_organization(pool)).id for _ in range(2)]
+    first, second = SharedContents(pool), SharedContents(pool)
+
+    digests = [await contents.store(one, b'["a"]', NOW) for contents in (first, second, first)]
+    await first.store(other, b'["a"]', NOW)
+    await first.store(one, b'["b"]', NOW)
+
+    assert digests == [sha256(b'["a"]').digest()] * 3
+    rows = await pool.fetch("SELECT organization_id, digest, content FROM shared_content")
+    assert {(row["organization_id"], row["digest"], str(row["content"])) for row in rows} == {
+        (one, digests[0], "['a']"),
+        (other, digests[0], "['a']"),
+        (one, sha256(b'["b"]').digest(), "['b']"),
+    }
+
+
+async def test_use_is_noted_once_a_day(pool: Pool) -> None:
+    organization, contents = (await stored_organization(pool)).id, SharedContents(pool)
+    used = []
+    for now in (NOW, NOW + HOUR, NOW + DAY, NOW):
+        await contents.store(organization, b'["a"]', now)
+        used.append(await pool.fetchval("SELECT used_at FROM shared_content"))
+
+    assert used == [NOW, NOW, NOW + DAY, NOW + DAY]

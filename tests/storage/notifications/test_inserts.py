@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from storage.agents.agents import Agents
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Priority
-from storage.notifications.inserts import NewNotification
+from storage.notifications.inserts import NewNotification, activation
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
 from tests.storage.factories import (
@@ -274,3 +275,21 @@ async def test_archived_agent_accepts_notifications(queue: Notifications, pool: 
     archived = await stored_agent(pool, status=AgentStatus.ARCHIVED)
 
     assert (await stored_notification(queue, archived)).activated_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("scheduled_for", "expected"), [(None, NOW), (NOW - HOUR, NOW), (NOW + HOUR, NOW + HOUR)]
+)
+def test_high_notification_is_active_now_or_when_scheduled(
+    scheduled_for: datetime | None, expected: datetime
+) -> None:
+    assert activation(Priority.HIGH, scheduled_for, NOW) == expected
+
+
+@pytest.mark.parametrize(("priority", "is_cleared"), [(Priority.LOW, False), (Priority.HIGH, True)])
+def test_low_or_cleared_notification_is_never_active(priority: Priority, is_cleared: bool) -> None:
+    assert activation(priority, NOW, NOW, cleared=is_cleared, since=NOW) is None
+
+
+def test_active_notification_keeps_its_activation() -> None:
+    assert activation(Priority.HIGH, None, NOW, since=NOW - HOUR) == NOW - HOUR

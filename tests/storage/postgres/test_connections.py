@@ -15,8 +15,9 @@ from storage.errors import (
     NoAnswer,
     RowLocked,
 )
-from storage.postgres.connections import connect, host_urls, translated
+from storage.postgres.connections import LEADER, MEMBER, MIGRATION, PARENTS, connect, host_urls
 from storage.postgres.doorbell import Doorbell
+from storage.postgres.translation import translated
 from supervisors.clock import SystemClock
 from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.read_only import read_only_database
@@ -124,3 +125,18 @@ def test_full_disk_is_told_in_one_line() -> None:
     assert str(raised.value) == (
         "the disk of the database is full: could not extend file: No space left on device"
     )
+
+
+# Until the transaction's end: a session's locks outlive the closing of its connection for a moment.
+TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1, $2)"
+
+
+async def test_locks_are_independent_of_each_other(empty_database_url: str) -> None:
+    locks = (LEADER, MIGRATION, PARENTS, (MEMBER, LEADER[1]))
+    async with connect(empty_database_url) as holder:
+        for held in locks:
+            await holder.execute("SELECT pg_advisory_lock($1, $2)", *held)
+            async with connect(empty_database_url) as other:
+                free = [lock for lock in locks if await other.fetchval(TRY_LOCK, *lock)]
+            assert free == [lock for lock in locks if lock != held]
+            await holder.execute("SELECT pg_advisory_unlock_all()")

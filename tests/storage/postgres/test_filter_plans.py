@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from storage.agents.actions import AgentAction, AgentSelections, Selection
-from storage.agents.agent_filters import AgentFilters
 from storage.agents.agents import Agents
+from storage.agents.lists import AgentFilters, AgentSort, SortedAgents, SortedPage
 from storage.agents.secrets import SecretFilters, Secrets
-from storage.agents.sorted_agents import AgentSort, SortedAgents, SortedPage
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.channels import document_search

@@ -17,8 +17,7 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.postgres.advisory_locks import LEADER
-from storage.postgres.connections import Epoch, connect
+from storage.postgres.connections import LEADER, Epoch, connect
 from storage.postgres.pool import (
     CLOSE_TIMEOUT_SECONDS,
     Connection,

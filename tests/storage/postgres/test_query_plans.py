@@ -16,7 +16,7 @@ from storage.agents.state import AgentStates
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus
 from storage.notifications.notifications import NotificationFilters, Notifications
-from storage.notifications.since import RecentNotifications
+from storage.notifications.queues import RecentNotifications
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, new_notification, stored_agent

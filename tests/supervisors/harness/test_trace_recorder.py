@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from storage.errors import DatabaseUnavailable, NoAnswer
-from storage.history.shared_contents import SharedContents
+from storage.history.span_content import SharedContents
 from storage.history.trace_model import NewSpan
 from storage.history.traces import Traces
 from storage.ids import new_id

@@ -9,7 +9,7 @@ import pytest
 
 from storage.agents.agents import Agents
 from storage.agents.templates import Templates
-from storage.history.shared_contents import SharedContents
+from storage.history.span_content import SharedContents
 from storage.history.trace_model import SpanContent, Trace
 from storage.history.traces import Traces
 from storage.history.usage import Usage

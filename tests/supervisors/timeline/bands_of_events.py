@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from storage.events.model import Event
-from storage.events.phases import PhaseChange
+from storage.events.timeline import PhaseChange
 from supervisors.timeline.bands import Band, Fallback, onsets_of, pause_changes, tile
 
 

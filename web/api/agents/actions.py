@@ -13,10 +13,10 @@ from marshmallow.fields import Field
 
 from storage import ids
 from storage.agents.actions import AgentAction, Candidate, Selection
-from storage.agents.agent_filters import AgentFilters
+from storage.agents.lists import AgentFilters
 from storage.agents.tags import MAX_TAGS_BYTES
 from storage.model import AgentStatus
-from storage.notifications.bulk_clears import NotificationState
+from storage.notifications.clears import NotificationState
 from supervisors.bulk_requests import ask_each
 from supervisors.engine.messages import (
     OwnedFieldsRequest,

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from aiohttp import web
 
+from storage.events.catalogue import selected_types
 from storage.events.model import Interest
-from storage.events.patterns import selected_types
 from web.access.auth import NO_ORGANIZATION, Caller, RunAccess
 from web.access.path_access import path_id
 from web.api.events.answers import EventStream, SelectedEvents, Selection, list_events, stream_response

@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 import orjson
 from aiohttp import web
 
-from storage.agents.agent_filters import AgentFilters
-from storage.agents.sorted_agents import AgentRow, AgentSort, Position, SortedPage, Value
+from storage.agents.lists import AgentFilters, AgentRow, AgentSort, Position, SortedPage, Value
 from storage.model import AgentStatus, Purpose
 from supervisors.engine.snapshot import AgentSummary, NextWake, Snapshot
 from supervisors.organization_overview import (

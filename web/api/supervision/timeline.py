@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.events.catalogue import EventType
-from storage.events.marks import NotificationTimes
+from storage.events.timeline import NotificationTimes
 from storage.model import Agent, Priority
 from supervisors.text import format_timestamp
 from supervisors.timeline.bands import Band, BandPhase

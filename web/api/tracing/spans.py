@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique, TraceFull
-from storage.history.span_usage import usage_of
-from storage.history.trace_model import NewSpan, Span, SpanSummary
+from storage.history.trace_model import NewSpan, Span, SpanSummary, usage_of
 from storage.history.traces import Ending, SpanOwner, SpanWithMetadata, TraceOwner, Traces
 from storage.ids import new_id
 from web.access.auth import Caller, RunAccess

@@ -8,7 +8,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from storage.agents.sorted_agents import AgentSort, Position, Value
+from storage.agents.lists import AgentSort, Position, Value
 from tests.storage.factories import NOW
 from web.api.supervision.supervisors import read_position, write_position
 from web.errors import Invalid

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from storage.history.span_usage import NO_USAGE, usage_of
+from storage.history.trace_model import NO_USAGE, usage_of
 from storage.history.traces import Ending, Traces
 from storage.ids import new_id
 from storage.postgres.pool import Pool

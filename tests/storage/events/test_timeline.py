@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from storage.events.marks import MarkEvents
-from storage.events.phases import PhaseEvents
+from storage.events.timeline import MarkEvents, PhaseEvents
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.storage.postgres.explaining_pool import ExplainingPool

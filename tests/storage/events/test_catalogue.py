@@ -2,8 +2,7 @@
 
 import pytest
 
-from storage.events.catalogue import EventType
-from storage.events.patterns import nearest_pattern, patterns_of, selected_types
+from storage.events.catalogue import EventType, nearest_pattern, patterns_of, selected_types
 
 TYPES = tuple(EventType)
 

@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agent_filters import AgentFilters
-from storage.agents.sorted_agents import AgentRow, AgentSort, Position, SortedAgents, SortedPage
+from storage.agents.lists import AgentFilters, AgentRow, AgentSort, Position, SortedAgents, SortedPage
 from storage.model import Agent, AgentStatus, Priority
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
