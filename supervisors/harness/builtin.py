@@ -107,7 +107,7 @@ class BuiltinHarness:
         provider_name, model = self._model_of(agent)
         recorder.content_policy = policy = content_policy(template, self.tracing, self.max_content_bytes)
         run.log = log = RunLog()
-        reply = template.reply if template else Reply.TOOL
+        sends_text = template is not None and template.reply is Reply.TEXT
         carries_over = template is not None and template.carry_over is CarryOver.TRANSCRIPT
         return Conversation(
             run=run,
@@ -130,7 +130,16 @@ class BuiltinHarness:
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
             final_answers=FinalAnswers(
-                run, ask, agent, reply, self.notifications, self.toolbox, recorder, root, log, self.clock
+                run,
+                ask,
+                agent,
+                sends_text,
+                self.notifications,
+                self.toolbox,
+                recorder,
+                root,
+                log,
+                self.clock,
             ),
             messages=[
                 ChatMessage(ChatRole.SYSTEM, system_message(context.facts)),
@@ -172,7 +181,8 @@ class BuiltinHarness:
         if limit is not None and run.turns >= limit:
             return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
         await self.budget_guard.check(run, conversation.qualified_model)
-        await final_answers.note_turn()
+        if final_answers.are_sent:
+            await final_answers.note_turn()
         if run.turns or final_answers.are_sent:
             text = await run.interruptible(conversation.inbox_updates.fetch())
             if text:

@@ -9,7 +9,13 @@ from supervisors.engine.run import ActiveRun, Ask, RunLog
 from supervisors.harness.inbox import FinalAnswers, InboxUpdates
 from supervisors.harness.live_text import LiveText
 from supervisors.harness.spending import UsageRecorder
-from supervisors.harness.trace_recorder import CallContent, OpenSpan, SpanRecorder
+from supervisors.harness.trace_recorder import (
+    OUTPUT_MESSAGES,
+    CallContent,
+    OpenSpan,
+    SpanRecorder,
+    output_messages,
+)
 from supervisors.harness.transcript import TranscriptRecorder
 from supervisors.llm.port import ChatMessage, Model, ModelCallFailed, ModelRequest, ModelResponse
 from supervisors.tools.toolkit import ToolDefinition
@@ -120,8 +126,8 @@ async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
             answer = await conversation.provider.complete(request)
     except ModelCallFailed as error:
         if content is not None and error.partial is not None:
-            content.record_answer(span, error.partial)
+            span.content[OUTPUT_MESSAGES] = output_messages(error.partial)
         raise
     if content is not None:
-        content.record_answer(span, answer)
+        span.content[OUTPUT_MESSAGES] = output_messages(answer)
     return answer

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from storage.events.model import by_run
-from storage.model import Agent, Notification, Outcome, Priority, Reply
+from storage.model import Agent, Notification, Outcome, Priority
 from storage.notifications.notifications import Notifications
 from storage.notifications.queues import RecentNotification, RecentNotifications
 from supervisors.clock import Clock
@@ -78,15 +78,15 @@ def _message(arrived: list[RecentNotification]) -> str:
 class FinalAnswers:
     """The final answers of one run: answers that call no tool, or that call sleep.
 
-    If a high-priority notification is still uncleared then, the model is told once what is open. With
-    `Reply.TEXT` a text goes to the contact that waits for an answer, the latest first, and clears its
+    If a high-priority notification is still uncleared then, the model is told once what is open. If
+    texts `are_sent`, a text goes to the contact that waits for an answer, the latest first, and clears its
     notifications; as long as other contacts wait, the model is asked for further answers.
     """
 
     run: ActiveRun
     ask: Ask
     agent: Agent
-    reply: Reply
+    are_sent: bool
     queue: Notifications
     toolbox: Toolbox
     recorder: SpanRecorder
@@ -98,16 +98,10 @@ class FinalAnswers:
     _remarks: list[str] = field(default_factory=list)  # about sent texts, for the model
     _unsent: dict[str, str] = field(default_factory=dict)  # errors by contact
 
-    @property
-    def are_sent(self) -> bool:
-        """Return whether the texts of final answers go to contacts."""
-        return self.reply is Reply.TEXT
-
     async def note_turn(self) -> None:
         """Note what is open before the model is asked: what comes later is not answered by what it says."""
-        if self.are_sent:
-            waiting = await self.run.interruptible(self._list_open())
-            self._seen = frozenset(notification.id for notification in waiting)
+        waiting = await self.run.interruptible(self._list_open())
+        self._seen = frozenset(notification.id for notification in waiting)
 
     async def take(self, answer: ModelResponse) -> None:
         """Keep the text of a final answer as the run's output, and send it if texts are sent."""

@@ -225,7 +225,7 @@ class SpanRecorder:
 
 @dataclass(slots=True)
 class CallContent:
-    """Records what a run's model is told and answers in the spans of its calls.
+    """Records what a run's model is told in the spans of its calls.
 
     The first call has the system instructions and the tool definitions; a later one only if they differ. Its
     messages are those that are new since the call before.
@@ -250,17 +250,8 @@ class CallContent:
         self._sent = messages
         span.content[INPUT_MESSAGES] = input_messages(new)
         span.content[EARLIER_MESSAGES] = earlier
-        await self._record_shared(span, request, new)
-
-    def record_answer(self, span: OpenSpan, answer: ModelResponse) -> None:
-        """Record what the model answered, or the part of it that arrived."""
-        span.content[OUTPUT_MESSAGES] = output_messages(answer)
-
-    async def _record_shared(
-        self, span: OpenSpan, request: ModelRequest, new: tuple[ChatMessage, ...]
-    ) -> None:
         if any(message.role is ChatRole.SYSTEM for message in new):
-            instructions = instructions_json(request.messages, self.max_bytes)
+            instructions = instructions_json(messages, self.max_bytes)
             if instructions != self._instructions:
                 self._instructions = instructions
                 span.instructions = await self._digest(instructions)

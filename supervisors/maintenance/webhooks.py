@@ -204,7 +204,7 @@ class WebhookSender:
         if not is_complete:
             self._outbox.stored.set()  # the next scan lists the other receivers
         waiting = [delivery for delivery in due if delivery.id not in started_ids]
-        for delivery in choose(waiting, self._in_progress.values()):
+        for delivery in choose(waiting, self._in_progress.values()) if waiting else ():
             task = asyncio.create_task(self._deliver(delivery), name=f"webhook {delivery.id}")
             self._in_progress[task] = delivery
             task.add_done_callback(self._on_done)

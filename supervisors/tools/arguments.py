@@ -4,6 +4,7 @@ Scalars may be written in the ways that `supervisors.client_values` accepts, as 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
@@ -37,19 +38,14 @@ class ToolError(Exception):
         return {"code": self.code, "message": self.message, **self.details}
 
 
+@dataclass(frozen=True, slots=True)
 class Arguments:
-    """Typed access to the arguments of a model or a harness.
+    """Typed access to the arguments of a model or a harness, which are unchecked in `given`.
 
     None counts as left out. Each method raises ToolError for a value that it does not accept.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = given
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """All arguments, unchecked."""
-        return self._given
+    given: Mapping[str, Any]
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a text; it is required unless there is a default."""
@@ -142,7 +138,7 @@ class Arguments:
 
     def _parsed(self, name: str, parse: Callable[[Any], Parsed | None], takes: str) -> Parsed | None:
         """Return the parsed argument, or None if it is left out; refuse it if `parse` fails or gives None."""
-        value = self._given.get(name)
+        value = self.given.get(name)
         if value is None:
             return None
         try:

@@ -6,7 +6,7 @@ document or name of a contact.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from storage.agents.wakes import WakeFacts
@@ -58,6 +58,7 @@ PLACEHOLDERS = (
     "organization.name",
     "template.name",
 )
+LAST_RUNS = "Your last runs, the latest at the end (list_runs shows earlier ones):"
 MAX_PLACEHOLDERS = 100  # in one prompt; further ones stay as they are
 _PLACEHOLDER = re.compile(r"\{\{\s*(" + "|".join(map(re.escape, PLACEHOLDERS)) + r")\s*\}\}")
 
@@ -97,10 +98,11 @@ def _values(facts: WakeFacts) -> dict[str, str]:
 
 def first_message(context: WakeContext) -> str:
     """Return the text that a run starts with. Each line that begins with `{` is data."""
-    parts = [_head(context), _notifications(context), *map(_conversation, context.conversations)]
+    parts: list[Iterable[str]] = [_head(context), _notifications(context)]
+    parts += map(_conversation, context.conversations)
     parts.append(_core_memory(context))
     if context.journal:
-        parts.append(_journal(context))
+        parts.append((LAST_RUNS, *(line.text for line in context.journal)))
     return "\n\n".join("\n".join(part) for part in parts)
 
 
@@ -158,8 +160,3 @@ def _core_memory(context: WakeContext) -> Iterator[str]:
         return
     yield f"Your core memory, {CORE}:"
     yield context.core_memory.text if context.core_memory else "It is too long to be shown here."
-
-
-def _journal(context: WakeContext) -> Iterator[str]:
-    yield "Your last runs, the latest at the end (list_runs shows earlier ones):"
-    yield from (line.text for line in context.journal)

@@ -81,7 +81,7 @@ async def test_many_notifications_are_cleared_page_by_page(world: World) -> None
     agent = await world.agent(debounce_window_seconds=60)
     for _ in range(101):
         await world.sms(agent)
-    await world.go_to(60)
+    await world.go_to(61)  # each became active a microsecond after the one before
 
     run = await only_run(world, agent)
     assert (run.outcome, run.turns) == (Outcome.SLEPT, 5)

@@ -73,7 +73,7 @@ async def test_clear_calls_of_a_turn_share_a_commit(pool: Pool) -> None:
         texts = [await world.sms(agent) for _ in range(20)]
         clears = [("clear_notification", f'{{"notification_id": "{text.id}"}}') for text in texts]
         script.say(clears, [SLEEP])
-        await world.go_to(60)
+        await world.go_to(61)  # each became active a microsecond after the one before
 
         assert (await only_run(world, agent)).outcome is Outcome.SLEPT
         commits = await pool.fetchval("SELECT count(DISTINCT xmin::text) FROM notification")
