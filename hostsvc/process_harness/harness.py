@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -80,22 +80,12 @@ class Workspace:
         remaining = sum(process.is_overdue for process in self.processes)
         return HarnessStatus("process", self.containment.kind, self.containment.network, remaining)
 
-    def keep(self, process: RunProcess) -> None:
-        """Count the process until nothing is left of it."""
-        self.processes.add(process)
-        process.when_gone(self.processes.discard)
 
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Inputs:
+class Inputs(NamedTuple):
     """The context of a run, which its process reads, and the secrets in its environment."""
 
     context: str
     secrets: Mapping[str, str]
-
-    def hide_in(self, output: str) -> str:
-        """Return the output without the secrets."""
-        return hide(output.encode(), self.secrets.values()).decode() if self.secrets else output
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
@@ -201,12 +191,13 @@ class ProcessHarness:
             self._folder(run.id) as folder,
             open_process(self._spec(run, checkout, folder, token, inputs)) as process,
         ):
-            self.workspace.keep(process)
+            process.stay_in(self.workspace.processes)
             try:
                 await self._wait_until_ended(run, process)
             finally:
                 end = await process.kill()
-                end = replace(end, output=inputs.hide_in(end.output.replace(token, HIDDEN)))
+                output = hide(end.output.replace(token, HIDDEN).encode(), inputs.secrets.values()).decode()
+                end = replace(end, output=output)
                 span.metadata |= {"process.exit.code": end.code, "output": end.output}
                 if process.is_overdue:  # also if it was stopped: something of it is left
                     raise RunError(end.error)

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from subprocess import Popen
@@ -37,8 +37,8 @@ KILL_AGAIN_SECONDS = 0.05
 MEASURE_SECONDS = 5.0
 MEASURE_SHARE = 20  # a measurement takes at most this part of the time
 OUTPUT_BYTES = 65_536
-READ_PAUSE_SECONDS = 0.005  # after each piece: a flood of output waits in its pipe
-LAST_PIECES = 16
+OUTPUT_SECONDS = 1.0  # after the end of a process: without a sandbox, somebody else may have its output open
+READ_PAUSE_SECONDS = 0.005
 LAST_LINE_CHARACTERS = 300
 SIGNALED = range(129, 193)  # exit codes of bwrap: 128 and the signal that killed the command
 
@@ -117,10 +117,11 @@ class RunProcess:
         self.is_overdue = False  # it was killed, but the kernel does not let go of all its processes
         self._spec = started.spec
         self._started = started.process
-        self._output = Output(started.output)
+        self._output = b""
         self._owned = started.owned
         self._group = started.group
         self._error = self._exceeded = ""
+        self._reading = asyncio.create_task(self._read_output(started.output), name="output of a run")
         self._life = asyncio.create_task(self._live(), name="process of a run")
         self._life.add_done_callback(self._end)
 
@@ -143,9 +144,10 @@ class RunProcess:
             log.error("processes of a run cannot be killed", home=str(self._spec.home))
         return ProcessEnd(None, NOT_KILLED)
 
-    def when_gone(self, notify: Callable[["RunProcess"], None]) -> None:
-        """Call `notify` when nothing is left of it."""
-        self._life.add_done_callback(lambda _: notify(self))
+    def stay_in(self, alive: set["RunProcess"]) -> None:
+        """Be in this set until nothing is left."""
+        alive.add(self)
+        self._life.add_done_callback(lambda _: alive.discard(self))
 
     async def abandon(self) -> None:
         """Stop waiting for what the kernel does not let go of, because the service ends."""
@@ -171,15 +173,31 @@ class RunProcess:
                 code = await self._wait_until_gone()
                 if self._group is not None and self._group.has_run_out_of_memory():
                     self._exceeded = f"harness.limits.memory_mb ({self._spec.limits.memory_mb})"
-                return ProcessEnd(code, self._error, self._exceeded, self._output.close())
+                await asyncio.wait({self._reading}, timeout=OUTPUT_SECONDS)
+                output = self._output.decode(errors="replace")
+                return ProcessEnd(code, self._error, self._exceeded, output)
         finally:
             watch.cancel()
+            self._reading.cancel()
 
     async def _wait_until_gone(self) -> int:
         """Wait until the command has ended and nothing else of it is found, and return its exit code."""
         code = await _exit_code(self._started)
         await kill_all(str(self._spec.home))
         return code
+
+    async def _read_output(self, pipe: int) -> None:
+        """Keep the end of the output. Pause after each piece, so that a flood of it waits in its pipe."""
+        reader, loop = asyncio.StreamReader(OUTPUT_BYTES), asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(pipe), "rb", buffering=0)
+        )
+        try:
+            while piece := await reader.read(OUTPUT_BYTES):
+                self._output = (self._output + piece)[-OUTPUT_BYTES:]
+                await asyncio.sleep(READ_PAUSE_SECONDS)
+        finally:
+            transport.close()
 
     async def _watch_folder(self) -> None:
         limit, pause = self._spec.limits.home_mb, MEASURE_SECONDS
@@ -273,43 +291,6 @@ class SandboxedProcess(RunProcess):
             self._kill()
         with suppress(BrokenPipeError):
             os.write(self._go, b".")
-
-
-class Output:
-    """The end of what a process writes, read from a pipe."""
-
-    def __init__(self, pipe: int) -> None:
-        os.set_blocking(pipe, False)
-        self._pipe = pipe
-        self._end = b""
-        self._loop = asyncio.get_running_loop()
-        self._resuming = self._loop.call_soon(self._resume)
-
-    def close(self) -> str:
-        """Stop reading, and return the end of what was written until now."""
-        self._resuming.cancel()
-        self._loop.remove_reader(self._pipe)
-        for _ in range(LAST_PIECES):  # at most: somebody else may still have the pipe and write
-            if not self._read_piece():
-                break
-        return self._end.decode(errors="replace")
-
-    def _resume(self) -> None:
-        self._loop.add_reader(self._pipe, self._read)
-
-    def _read(self) -> None:
-        self._loop.remove_reader(self._pipe)
-        if self._read_piece():
-            self._resuming = self._loop.call_later(READ_PAUSE_SECONDS, self._resume)
-
-    def _read_piece(self) -> bool:
-        """Return whether there may be more."""
-        try:
-            piece = os.read(self._pipe, OUTPUT_BYTES)
-        except BlockingIOError:
-            return False
-        self._end = (self._end + piece)[-OUTPUT_BYTES:]
-        return bool(piece)
 
 
 @asynccontextmanager
