@@ -172,29 +172,6 @@ WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
   AND EXISTS (SELECT FROM notification n WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL)
 """
 
-CHANGEABLE = frozenset(
-    {
-        "template_id",
-        "parent_id",
-        "name",
-        "model",
-        "timezone",
-        "system_prompt",
-        "email_alias",
-        "tags",
-        "max_turns",
-        "max_sleep_hours",
-        "harness_git_ref",
-        "reasoning_effort",
-        "debounce_window_seconds",
-        "call_voice_id",
-        "purpose",
-        "max_cost_usd_per_day",
-        "language",
-        "unpriced",
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class RetainedAgent:
@@ -376,7 +353,7 @@ async def _update(
         return None
     before = await fetch_one(connection, Agent, GET, [agent_id])
     if columns:
-        update = assign(UPDATE, columns, CHANGEABLE, after=1)
+        update = assign(UPDATE, columns, Agent, after=1)
         await connection.execute(update, agent_id, *columns.values())
     if "adapters" in changes:
         await connection.execute(DELETE_ADAPTERS, agent_id)

@@ -12,7 +12,8 @@ from uuid import UUID
 from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, value_of_secret
 from storage.model import Receipt
-from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.owned_tables import OwnedTable
+from storage.postgres.page_conditions import OrganizationsPage, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_one, from_row, to_row
@@ -21,22 +22,6 @@ from storage.postgres.shared_reads import SharedReads
 INSERT = """
 INSERT INTO secret (id, organization_id, template_id, name, value, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
-"""
-
-GET = """
-SELECT id, organization_id, template_id, name, created_at, updated_at
-FROM secret WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
-"""
-
-# Read a page of each organization along its index, then take the newest of all.
-PAGE = """
-SELECT s.* FROM unnest($1::uuid[]) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT s.id, s.organization_id, s.template_id, s.name, s.created_at, s.updated_at
-    FROM secret s WHERE s.organization_id = o.id /* and */
-    ORDER BY s.created_at DESC, s.id DESC LIMIT $2::bigint + $3::bigint
-) s
-ORDER BY s.created_at DESC, s.id DESC LIMIT $2 OFFSET $3
 """
 
 UPDATE = """
@@ -66,6 +51,9 @@ class Secret:
     updated_at: datetime
 
 
+TABLE = OwnedTable("secret", "s", Secret)
+
+
 @dataclass(frozen=True, slots=True)
 class SecretFilters:
     """Which secrets to list: those of a template, or without one those of the organizations themselves."""
@@ -80,7 +68,7 @@ class Secrets:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
-        self.get = SharedReads("secrets", pool, GET, partial(from_row, Secret))
+        self.get = SharedReads("secrets", pool, TABLE.get, partial(from_row, Secret))
 
     async def insert(self, secret: Secret, value: str, receipt: Receipt | None = None) -> None:
         """Store the secret.
@@ -94,11 +82,11 @@ class Secrets:
 
     async def list_page(self, filters: SecretFilters, page: Page) -> Chunk[Secret]:
         """List one page of the secrets, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "s.created_at, s.id")
+        conditions = OrganizationsPage(filters.organization_ids, page, TABLE.order)
         if filters.template_id is None:
             conditions.add("s.template_id IS NULL")
         conditions.add_optional("s.template_id = $", filters.template_id)
-        return await fetch_page(self._pool, Secret, PAGE, conditions)
+        return await fetch_page(self._pool, Secret, TABLE.page, conditions)
 
     async def update(self, secret_id: UUID, value: str, now: datetime) -> Secret | None:
         """Replace the value and return the secret; None if there is no such secret."""

@@ -13,12 +13,15 @@ from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Template
-from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.owned_tables import OwnedTable
+from storage.postgres.page_conditions import OrganizationsPage, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import from_row, to_row
 from storage.postgres.shared_reads import SharedReads
+
+TABLE = OwnedTable("template", "t", Template)
 
 INSERT = """
 INSERT INTO template (
@@ -30,19 +33,7 @@ VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 """
 
-GET = "SELECT * FROM template WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
-
 UPDATE = "UPDATE template SET /* set */ WHERE id = $1 RETURNING *"
-
-# Read a page of each organization along its index, then take the newest of all.
-PAGE = """
-SELECT t.* FROM unnest($1::uuid[]) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT t.* FROM template t WHERE t.organization_id = o.id /* and */
-    ORDER BY t.created_at DESC, t.id DESC LIMIT $2::bigint + $3::bigint
-) t
-ORDER BY t.created_at DESC, t.id DESC LIMIT $2 OFFSET $3
-"""
 
 # Deleted agents do not count as users: their rows, which still name the template, are released.
 DELETE_UNUSED = """
@@ -80,30 +71,6 @@ WITH detached AS (
 DELETE FROM template WHERE id = $1
 """
 
-CHANGEABLE = frozenset(
-    {
-        "name",
-        "description",
-        "system_prompt",
-        "default_model",
-        "default_reasoning_effort",
-        "thinking_max_tokens",
-        "max_turns",
-        "debounce_window_seconds",
-        "harness_git_ref",
-        "agent_created_webhook_url",
-        "tool_call_secret",
-        "max_cost_usd_per_day",
-        "context_tokens",
-        "carry_over",
-        "reply",
-        "content",
-        "content_days",
-        "environment_secrets",
-        "unpriced",
-    }
-)
-
 
 class Templates:
     """The table `template`."""
@@ -114,7 +81,7 @@ class Templates:
         self.get = SharedReads(
             "templates",
             pool,
-            GET,
+            TABLE.get,
             self._template,
             texts=("description", "system_prompt"),
             documents=("environment_secrets",),
@@ -134,14 +101,14 @@ class Templates:
             place = tool_call_secret_of(template_id)
             secret = self._cipher.encrypt(changes["tool_call_secret"], place)
             changes = {**changes, "tool_call_secret": secret}
-        statement = assign(UPDATE, changes, CHANGEABLE, after=1)
+        statement = assign(UPDATE, changes, Template, after=1)
         row = await self._pool.fetchrow(statement, template_id, *changes.values())
         return None if row is None else self._template(row)
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Template]:
         """List one page of the organizations' templates, newest first."""
-        conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
-        return await fetch_page(self._pool, Template, PAGE, conditions, self._template)
+        conditions = OrganizationsPage(organization_ids, page, TABLE.order)
+        return await fetch_page(self._pool, Template, TABLE.page, conditions, self._template)
 
     async def delete_unused(self, template_id: UUID) -> int:
         """Delete the template and its adapter configs unless agents use it; return their number."""

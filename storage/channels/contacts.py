@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, LiteralString
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
@@ -18,7 +18,8 @@ from storage.channels.contact_addresses import (
 )
 from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page, fetch_rows
+from storage.postgres.owned_tables import OfAgents, OwnedTable
+from storage.postgres.page_conditions import PageConditions, fetch_page, fetch_rows
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
@@ -29,12 +30,6 @@ INSERT = """
 INSERT INTO contact (
     id, organization_id, agent_id, name, email, phone, metadata, created_at, other_addresses)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-"""
-
-GET = """
-SELECT c.* FROM contact c
-WHERE c.id = ANY((SELECT $1::uuid[])::uuid[])
-  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
 """
 
 FIND = """
@@ -66,43 +61,11 @@ UNION ALL (
     LIMIT $3)
 """
 
-# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
-# subquery: for a join the planner expects few rows, and would sort all contacts for each page.
-PAGE = """
-SELECT c.* FROM unnest(/* organizations */) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT c.* FROM contact c
-    WHERE c.organization_id = o.id
-      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
-    ORDER BY c.created_at DESC, c.id DESC LIMIT /* rows */
-) c
-ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
-"""
-
-# What one agent sees: its own, and those for all agents of its organization. To find one by its address, the
-# index on addresses of the organization is faster.
-PAGE_FOR_AGENT = """
-SELECT c.* FROM (
-    (SELECT c.* FROM contact c
-     WHERE c.agent_id = $1 /* and */
-     ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint)
-    UNION ALL
-    (SELECT c.* FROM contact c
-     WHERE c.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
-       AND c.agent_id IS NULL /* and */
-     ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint)
-) c
-ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
-"""
-
-ORDER = "c.created_at, c.id"
-
 UPDATE = "UPDATE contact SET /* set */ WHERE id = $1"
 
 DELETE = "DELETE FROM contact WHERE id = $1 RETURNING id"
 
 MAX_FOUND = 1000  # contacts of one address, of which earlier versions stored any number
-CHANGEABLE = frozenset({"agent_id", "name", "metadata"}) | ADDRESS_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +84,9 @@ class Contact:
     metadata: Any
     created_at: datetime
     other_addresses: tuple[str, ...] = ()
+
+
+TABLE = OwnedTable("contact", "c", Contact, OfAgents.SOME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +111,7 @@ class Contacts:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         documents = ("c.metadata", "c.other_addresses")
-        self.get = SharedReads("contacts", pool, GET, partial(from_row, Contact), documents=documents)
+        self.get = SharedReads("contacts", pool, TABLE.get, partial(from_row, Contact), documents=documents)
 
     async def normalized(self, contact: Contact) -> Contact:
         """Return the contact with its addresses in their stored form. Raise BadAddress."""
@@ -195,10 +161,10 @@ class Contacts:
         if changes.keys() & ADDRESS_FIELDS:
             region = await self._region_for(contact.organization_id, changes)
             changes = normalized(changes, region)
-        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        sql = assign(UPDATE, changes, Contact, after=1)
         async with self._pool.transaction() as connection:
             await connection.execute(sql, contact_id, *changes.values())
-            changed = await fetch_one(connection, Contact, GET, [contact_id])
+            changed = await fetch_one(connection, Contact, TABLE.get, [contact_id])
             if changed is not None and changes.keys() & ADDRESS_FIELDS:
                 await _move_addresses(connection, changed, changes)
         return changed
@@ -207,14 +173,14 @@ class Contacts:
         """Delete the contact; False if there is no such contact. Its messages stay, without a contact."""
         return await self._pool.fetchval(DELETE, contact_id) is not None
 
-    async def _listing(self, filters: ContactFilters, page: Page) -> tuple[LiteralString, PageConditions]:
+    async def _listing(self, filters: ContactFilters, page: Page) -> tuple[str, PageConditions]:
         """Return the statement that lists the page, with its conditions."""
-        conditions: PageConditions
-        if filters.visible_to is None or filters.email or filters.phone:
-            conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
+        # To find one by its address, the index on addresses of the organization is faster.
+        is_by_address = bool(filters.email or filters.phone)
+        agent_id = None if is_by_address else filters.visible_to
+        statement, conditions = TABLE.listing(filters.organization_ids, agent_id, page)
+        if is_by_address:
             conditions.add_optional("(c.agent_id = $ OR c.agent_id IS NULL)", filters.visible_to)
-        else:
-            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
         conditions.add_optional("c.agent_id = $", filters.agent_id)
         if filters.email is not None:
             conditions.add("c.id = ANY($::uuid[])", await self._list_of_email(filters))

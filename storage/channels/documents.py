@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, LiteralString, Self
+from typing import Any, Self
 from uuid import UUID
 
 from asyncpg import Record
@@ -14,7 +14,8 @@ from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_rows
+from storage.postgres.owned_tables import OfAgents, OwnedTable
+from storage.postgres.page_conditions import PageConditions, fetch_rows
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
@@ -30,50 +31,6 @@ INSERT INTO document (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
         coalesce((SELECT language FROM agent WHERE id = $3), ''))
 """
-
-GET = """
-SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type, d.created_at,
-       d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
-FROM document d
-WHERE d.id = ANY((SELECT $1::uuid[])::uuid[])
-  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
-"""
-
-# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
-# subquery: for a join the planner expects few rows, and would sort all documents for each page.
-PAGE = """
-SELECT d.* FROM unnest(/* organizations */) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
-           d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
-    FROM document d
-    WHERE d.organization_id = o.id
-      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
-    ORDER BY d.created_at DESC, d.id DESC LIMIT /* rows */
-) d
-ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
-"""
-
-# What one agent sees: its own, and those for all agents of its organization.
-PAGE_FOR_AGENT = """
-SELECT d.* FROM (
-    (SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
-            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
-     FROM document d
-     WHERE d.agent_id = $1 /* and */
-     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
-    UNION ALL
-    (SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
-            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
-     FROM document d
-     WHERE d.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
-       AND d.agent_id IS NULL /* and */
-     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
-) d
-ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
-"""
-
-ORDER = "d.created_at, d.id"
 
 UPDATE = """
 UPDATE document d
@@ -105,7 +62,6 @@ RETURNING d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content,
 DELETE = "DELETE FROM document WHERE id = $1 RETURNING id"
 
 WRITTEN = frozenset({"title", "content", "content_type"})  # a change of them makes a new version
-CHANGEABLE = WRITTEN | {"agent_id", "project_id", "path", "deleted_at"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +100,9 @@ class Document:
     deleted_at: datetime | None = None
 
 
+TABLE = OwnedTable("document", "d", Document, OfAgents.SOME)
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
     """The documents that a list shows: those of organizations, or those that one agent sees.
@@ -167,7 +126,9 @@ class Documents:
         """Keep to `limits`; without them, organizations may store as much as they like."""
         self._pool = pool
         self._limit = (limits or OrganizationLimits(pool)).document_bytes
-        self.get = SharedReads("documents", pool, GET, partial(from_row, Document), texts=("d.content",))
+        self.get = SharedReads(
+            "documents", pool, TABLE.get, partial(from_row, Document), texts=("d.content",)
+        )
 
     async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
         """Store the document, in the language of its agent.
@@ -202,10 +163,10 @@ class Documents:
         agent_id = changes.get("agent_id", document.agent_id)
         given: list[object] = [document.id, now, agent_id]
         if WRITTEN.isdisjoint(changes):
-            sql = assign(UPDATE, changes, CHANGEABLE, after=len(given))
+            sql = assign(UPDATE, changes, Document, after=len(given))
             return await fetch_one(self._pool, Document, sql, *given, *changes.values())
         given += writer.author, writer.run_id, expected_version, MAX_VERSIONS
-        sql = assign(WRITE, changes, CHANGEABLE, after=len(given))
+        sql = assign(WRITE, changes, Document, after=len(given))
         async with self._limit.reserved(document.organization_id, _bytes_of(replace(document, **changes))):
             return await fetch_one(self._pool, Document, sql, *given, *changes.values())
 
@@ -243,13 +204,9 @@ def _row(document: Document) -> tuple[Any, ...]:
     )
 
 
-def _listing(filters: DocumentFilters, page: Page) -> tuple[LiteralString, PageConditions]:
+def _listing(filters: DocumentFilters, page: Page) -> tuple[str, PageConditions]:
     """Return the statement that lists the page, with its conditions."""
-    conditions: PageConditions
-    if filters.visible_to is None:
-        conditions, statement = OrganizationsPage(filters.organization_ids, page, ORDER), PAGE
-    else:
-        conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
+    statement, conditions = TABLE.listing(filters.organization_ids, filters.visible_to, page)
     conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
     conditions.add_optional("d.agent_id = $", filters.agent_id)
     conditions.add_optional("d.project_id = $", filters.project_id)

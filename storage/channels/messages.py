@@ -17,6 +17,7 @@ from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification, lock_state
 from storage.notifications.notifications import Notifications
 from storage.postgres.json_values import decoded
+from storage.postgres.owned_tables import OfAgents, OwnedTable
 from storage.postgres.page_conditions import OrganizationsPage, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
@@ -39,25 +40,6 @@ SELECT created_at, CASE direction WHEN 'inbound' THEN 'message.received' ELSE 'm
        organization_id, agent_id, event_run_id($2), id, $2,
        json_strip_nulls(json_build_object('contact', contact_id, 'channel', channel))
 FROM message WHERE id = $1 AND (direction = 'inbound' OR status IN ('sent', 'failed'))
-"""
-
-GET = """
-SELECT m.* FROM message m
-WHERE m.id = ANY((SELECT $1::uuid[])::uuid[])
-  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
-"""
-
-# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
-# subquery: for a join the planner expects few rows, and would sort all messages for each page.
-PAGE = """
-SELECT m.* FROM unnest(/* organizations */) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT m.* FROM message m
-    WHERE m.organization_id = o.id
-      AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
-    ORDER BY m.created_at DESC, m.id DESC LIMIT /* rows */
-) m
-ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
 """
 
 GET_LAST_ORIGIN = """
@@ -100,8 +82,6 @@ SELECT coalesce(updated.status, locked.status) AS status FROM locked LEFT JOIN u
 REQUEUE = "UPDATE message SET status = 'queued' WHERE id = $1 AND status = 'failed'"
 
 DELETE = "DELETE FROM message WHERE id = $1 RETURNING id"
-
-CHANGEABLE = frozenset({"contact_id", "subject", "body", "attachments", "status"})
 
 
 class Channel(StrEnum):
@@ -172,6 +152,9 @@ class Message:
     address: str = ""  # of the contact, in the form of storage.channels.addresses; "" if it is not known
 
 
+TABLE = OwnedTable("message", "m", Message, OfAgents.ALL)
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The channel that a message came by, and the address that it came from, "" if that is not known."""
@@ -199,7 +182,12 @@ class Messages:
         self._pool = pool
         self._notifications = notifications
         self.get = SharedReads(
-            "messages", pool, GET, message_of, texts=("m.subject", "m.body"), documents=("m.attachments",)
+            "messages",
+            pool,
+            TABLE.get,
+            message_of,
+            texts=("m.subject", "m.body"),
+            documents=("m.attachments",),
         )
 
     async def insert(
@@ -254,7 +242,7 @@ class Messages:
 
     async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
-        return await fetch_page(self._pool, Message, PAGE, _conditions(filters, page), message_of)
+        return await fetch_page(self._pool, Message, TABLE.page, _conditions(filters, page), message_of)
 
     async def get_last_origin(self, agent_id: UUID, contact_id: UUID) -> Origin | None:
         """Return where the contact's last message to the agent came from; None if there is none."""
@@ -278,7 +266,7 @@ class Messages:
             await connection.execute(sql, message_id, now, actor, *columns.values())
 
         if changes:
-            sql = assign(UPDATE, changes, CHANGEABLE, after=3)
+            sql = assign(UPDATE, changes, Message, after=3)
             await self._pool.write(write, f"update of message {message_id}")
         return await self.get(message_id)
 
@@ -323,7 +311,7 @@ def attachments_of(value: Any) -> tuple[Attachment, ...]:
 
 
 def _conditions(filters: MessageFilters, page: Page) -> OrganizationsPage:
-    conditions = OrganizationsPage(filters.organization_ids, page, "m.created_at, m.id")
+    conditions = OrganizationsPage(filters.organization_ids, page, TABLE.order)
     conditions.add_optional("m.agent_id = $", filters.agent_id)
     conditions.add_optional("m.contact_id = $", filters.contact_id)
     conditions.add_optional("m.channel = $", filters.channel)

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
-from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.owned_tables import OfAgents, OwnedTable
+from storage.postgres.page_conditions import fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
@@ -22,47 +23,9 @@ INSERT INTO project (id, organization_id, agent_id, name, description, status, c
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
-GET = """
-SELECT p.* FROM project p
-WHERE p.id = ANY((SELECT $1::uuid[])::uuid[])
-  AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = p.agent_id), true) /* and */
-"""
-
-# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
-# subquery: for a join the planner expects few rows, and would sort all projects for each page.
-PAGE = """
-SELECT p.* FROM unnest($1::uuid[]) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT p.* FROM project p
-    WHERE p.organization_id = o.id
-      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = p.agent_id), true) /* and */
-    ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint
-) p
-ORDER BY p.created_at DESC, p.id DESC LIMIT $2 OFFSET $3
-"""
-
-# What one agent sees: its own, and those for all agents of its organization.
-PAGE_FOR_AGENT = """
-SELECT p.* FROM (
-    (SELECT p.* FROM project p
-     WHERE p.agent_id = $1 /* and */
-     ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint)
-    UNION ALL
-    (SELECT p.* FROM project p
-     WHERE p.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
-       AND p.agent_id IS NULL /* and */
-     ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint)
-) p
-ORDER BY p.created_at DESC, p.id DESC LIMIT $2 OFFSET $3
-"""
-
-ORDER = "p.created_at, p.id"
-
 UPDATE = "UPDATE project SET /* set */ WHERE id = $1"
 
 DELETE = "DELETE FROM project WHERE id = $1 RETURNING id"
-
-CHANGEABLE = frozenset({"agent_id", "name", "description", "status", "updated_at"})
 
 
 class ProjectStatus(StrEnum):
@@ -90,6 +53,9 @@ class Project:
     updated_at: datetime
 
 
+TABLE = OwnedTable("project", "p", Project, OfAgents.SOME)
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectFilters:
     """The projects that a list shows: those of organizations, or those that one agent sees."""
@@ -106,7 +72,9 @@ class Projects:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self.get = SharedReads("projects", pool, GET, partial(from_row, Project), texts=("p.description",))
+        self.get = SharedReads(
+            "projects", pool, TABLE.get, partial(from_row, Project), texts=("p.description",)
+        )
 
     async def insert(self, project: Project, receipt: Receipt | None = None) -> None:
         """Store the project.
@@ -118,10 +86,7 @@ class Projects:
 
     async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]:
         """List one page of the projects, newest first."""
-        if filters.visible_to is None:
-            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
-        else:
-            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
+        statement, conditions = TABLE.listing(filters.organization_ids, filters.visible_to, page)
         conditions.add_optional("p.agent_id = $", filters.agent_id)
         conditions.add_optional("p.status = $", filters.status)
         conditions.add_period("p.created_at", filters.created)
@@ -131,7 +96,7 @@ class Projects:
         """Set the columns in `changes` and return the project; None if there is no such project."""
         if changes:
             changes = {**changes, "updated_at": now}
-            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+            sql = assign(UPDATE, changes, Project, after=1)
             await self._pool.execute(sql, project_id, *changes.values())
         return await self.get(project_id)
 

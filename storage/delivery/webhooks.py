@@ -12,7 +12,8 @@ from storage.delivery.receipts import insert_receipt
 from storage.encryption import NO_ENCRYPTION, SecretCipher, value_of_webhook_secret
 from storage.ids import new_id
 from storage.model import Receipt
-from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.owned_tables import OwnedTable
+from storage.postgres.page_conditions import OrganizationsPage, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
@@ -31,18 +32,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, (SELECT coalesce(max(id), 
 """
 
 INSERT_SECRET = "INSERT INTO webhook_secret (id, webhook_id, value) VALUES ($1, $2, $3)"  # noqa: S105
-
-GET = "SELECT * FROM webhook WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
-
-# Read a page of each organization along its index, then take the newest of all.
-PAGE = """
-SELECT w.* FROM unnest($1::uuid[]) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT w.* FROM webhook w WHERE w.organization_id = o.id /* and */
-    ORDER BY w.created_at DESC, w.id DESC LIMIT $2::bigint + $3::bigint
-) w
-ORDER BY w.created_at DESC, w.id DESC LIMIT $2 OFFSET $3
-"""
 
 # A webhook that was off does not get the events of that time.
 UPDATE = """
@@ -65,21 +54,6 @@ SELECT count(*) FROM webhook_secret WHERE webhook_id = $1 AND valid_until IS NOT
 EXPIRE_OLD = """
 UPDATE webhook_secret SET valid_until = $2 WHERE webhook_id = $1 AND valid_until IS NULL
 """
-
-CHANGEABLE = frozenset(
-    {
-        "url",
-        "description",
-        "types",
-        "agent_id",
-        "template_id",
-        "tag",
-        "is_active",
-        "failing_since",
-        "disabled_at",
-        "disabled_reason",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +80,9 @@ class Webhook:
     disabled_reason: str = ""
 
 
+TABLE = OwnedTable("webhook", "w", Webhook)
+
+
 class Webhooks:
     """The tables `webhook` and `webhook_secret`. `changed` is set after each change of a webhook."""
 
@@ -113,7 +90,7 @@ class Webhooks:
         self.changed = asyncio.Event()
         self._pool = pool
         self._cipher = cipher
-        self.get = SharedReads("webhooks", pool, GET, partial(from_row, Webhook))
+        self.get = SharedReads("webhooks", pool, TABLE.get, partial(from_row, Webhook))
 
     async def insert(self, webhook: Webhook, secret: str, receipt: Receipt | None = None) -> None:
         """Store the webhook, which gets events from now on. Raise AnsweredBefore if the receipt exists."""
@@ -137,8 +114,8 @@ class Webhooks:
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Webhook]:
         """List one page of the organizations' webhooks, newest first."""
-        conditions = PageConditions(organization_ids, page, "w.created_at, w.id")
-        return await fetch_page(self._pool, Webhook, PAGE, conditions)
+        conditions = OrganizationsPage(organization_ids, page, TABLE.order)
+        return await fetch_page(self._pool, Webhook, TABLE.page, conditions)
 
     async def update(self, webhook_id: UUID, changes: Mapping[str, Any], now: datetime) -> Webhook | None:
         """Set the columns in `changes` and return the webhook; None if there is no such webhook.
@@ -151,7 +128,7 @@ class Webhooks:
             changes = {**changes, "failing_since": None}
         if changes.get("is_active"):
             changes = {**changes, "disabled_at": None, "disabled_reason": ""}
-        sql = assign(UPDATE, changes, CHANGEABLE, after=2)
+        sql = assign(UPDATE, changes, Webhook, after=2)
         webhook = await fetch_one(self._pool, Webhook, sql, webhook_id, now, *changes.values())
         self.changed.set()
         return webhook

@@ -9,7 +9,8 @@ from uuid import UUID
 from storage.delivery.receipts import insert_once
 from storage.model import ApiKey, Receipt
 from storage.postgres.group_commit import GroupCommit
-from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.owned_tables import OwnedTable
+from storage.postgres.page_conditions import OrganizationsPage, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
@@ -17,14 +18,14 @@ from storage.postgres.rows import fetch_one, from_row, to_row
 from storage.postgres.shared_reads import SharedReads
 from storage.postgres.ttl_cache import TtlCache
 
+TABLE = OwnedTable("api_key", "k", ApiKey)
+
 LAST_USED_INTERVAL = timedelta(minutes=1)
 
 INSERT = """
 INSERT INTO api_key (id, organization_id, name, prefix, key_hash, is_active, last_used_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
-
-GET = "SELECT * FROM api_key WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
 
 UPDATE = "UPDATE api_key SET /* set */ WHERE id = $1 RETURNING *"
 
@@ -34,18 +35,6 @@ LIST_BY_PREFIX = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
 
 SET_LAST_USED = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WHERE id = $1"
 
-# Read a page of each organization along its index, then take the newest of all.
-PAGE = """
-SELECT k.* FROM unnest($1::uuid[]) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT k.* FROM api_key k WHERE k.organization_id = o.id /* and */
-    ORDER BY k.created_at DESC, k.id DESC LIMIT $2::bigint + $3::bigint
-) k
-ORDER BY k.created_at DESC, k.id DESC LIMIT $2 OFFSET $3
-"""
-
-CHANGEABLE = frozenset({"name", "is_active"})
-
 
 class ApiKeys:
     """The table `api_key`."""
@@ -53,7 +42,7 @@ class ApiKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._reads = GroupCommit("API keys", self._get_many)
-        self.get = SharedReads("API keys by id", pool, GET, partial(from_row, ApiKey))
+        self.get = SharedReads("API keys by id", pool, TABLE.get, partial(from_row, ApiKey))
         self._cache = TtlCache(self._reads.add)
         self._last_used_at: dict[UUID, datetime] = {}
 
@@ -75,7 +64,7 @@ class ApiKeys:
         """
         if not changes:
             return await self.get(key_id)
-        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        sql = assign(UPDATE, changes, ApiKey, after=1)
         with self._cache.invalidating():
             return await fetch_one(self._pool, ApiKey, sql, key_id, *changes.values())
 
@@ -103,5 +92,5 @@ class ApiKeys:
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[ApiKey]:
         """List one page of the organizations' keys, newest first."""
-        conditions = PageConditions(organization_ids, page, "k.created_at, k.id")
-        return await fetch_page(self._pool, ApiKey, PAGE, conditions)
+        conditions = OrganizationsPage(organization_ids, page, TABLE.order)
+        return await fetch_page(self._pool, ApiKey, TABLE.page, conditions)

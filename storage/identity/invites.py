@@ -11,7 +11,8 @@ from storage.identity.accounts import insert_user
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
 from storage.model import Receipt, Role, User
-from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.owned_tables import OwnedTable
+from storage.postgres.page_conditions import OrganizationsPage, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row, to_row
@@ -20,14 +21,6 @@ from storage.postgres.shared_reads import SharedReads
 INSERT = """
 INSERT INTO invite (id, organization_id, email, role, code_hash, expires_at, accepted_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
-
-GET = "SELECT * FROM invite WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
-
-PAGE = """
-SELECT * FROM invite
-WHERE organization_id = ANY($1::uuid[])/* and */
-ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
 """
 
 DELETE = "DELETE FROM invite WHERE id = $1 RETURNING id"
@@ -63,13 +56,16 @@ class Invite:
         return self.accepted_at is None and self.expires_at > now
 
 
+TABLE = OwnedTable("invite", "i", Invite)
+
+
 class Invites:
     """The table `invite`."""
 
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
         self._token_holders = token_holders
-        self.get = SharedReads("invites", pool, GET, partial(from_row, Invite))
+        self.get = SharedReads("invites", pool, TABLE.get, partial(from_row, Invite))
 
     async def insert(self, invite: Invite, receipt: Receipt | None = None) -> None:
         """Store the invitation. Raise AnsweredBefore if the receipt exists already."""
@@ -78,8 +74,8 @@ class Invites:
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[Invite]:
         """List one page of the organizations' invitations, newest first."""
-        conditions = PageConditions(organization_ids, page, "created_at, id")
-        return await fetch_page(self._pool, Invite, PAGE, conditions)
+        conditions = OrganizationsPage(organization_ids, page, TABLE.order)
+        return await fetch_page(self._pool, Invite, TABLE.page, conditions)
 
     async def delete(self, invite_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, invite_id) is not None

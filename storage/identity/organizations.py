@@ -41,8 +41,6 @@ SELECT * FROM updated
 
 LIST_PAUSED = "SELECT id FROM organization WHERE paused"
 
-CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day", "unpriced", "phone_region"})
-
 
 class Organizations:
     """The table `organization`; `Accounts` inserts the rows, each with its first owner."""
@@ -66,7 +64,7 @@ class Organizations:
         """Set the columns in `changes` and return the organization; None if there is none."""
         if not changes:
             return await self.get(organization_id)
-        sql = assign(UPDATE, changes, CHANGEABLE, after=3)
+        sql = assign(UPDATE, changes, Organization, after=3)
         rows = await self._pool.change(sql, organization_id, now, actor, *changes.values())
         return from_row(Organization, rows[0]) if rows else None
 

@@ -38,6 +38,7 @@ from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
+from storage.postgres.owned_tables import OfAgents, OwnedTable
 from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_rows
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
@@ -45,24 +46,7 @@ from storage.postgres.query import ALWAYS, Period, require_changeable
 from storage.postgres.rows import fetch_all, from_row
 from storage.postgres.shared_reads import SharedReads
 
-GET = """
-SELECT n.* FROM notification n
-WHERE n.id = ANY((SELECT $1::uuid[])::uuid[])
-  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
-"""
-
-# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
-# subquery: for a join the planner expects few rows, and would sort all notifications for each page.
-PAGE = """
-SELECT n.* FROM unnest(/* organizations */) AS o (id)
-CROSS JOIN LATERAL (
-    SELECT n.* FROM notification n
-    WHERE n.organization_id = o.id
-      AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
-    ORDER BY n.created_at DESC, n.id DESC LIMIT /* rows */
-) n
-ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
-"""
+TABLE = OwnedTable("notification", "n", Notification, OfAgents.ALL)
 
 LIST_OWNERS = """
 SELECT n.id, n.organization_id, n.agent_id
@@ -85,8 +69,6 @@ SELECT agent_id, activated_at FROM deleted
 
 CLEAR_TIMEOUT_SECONDS = 30.0  # limits the wait for a notification that another transaction holds
 CLEAR_POLL_SECONDS = 0.05
-
-CHANGEABLE = frozenset({"title", "body", "priority", "scheduled_for", "cleared"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +120,7 @@ class Notifications:
         self.get = SharedReads(
             "notifications",
             pool,
-            GET,
+            TABLE.get,
             partial(from_row, Notification),
             texts=("n.source_id", "n.title", "n.body"),
         )
@@ -197,7 +179,7 @@ class Notifications:
 
         The rows have the columns of `Notification`.
         """
-        return await fetch_rows(self._pool, Notification, PAGE, _conditions(filters, page))
+        return await fetch_rows(self._pool, Notification, TABLE.page, _conditions(filters, page))
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
@@ -215,7 +197,7 @@ class Notifications:
 
         Raise ValueError for a column that must not be changed.
         """
-        require_changeable(changes, CHANGEABLE)
+        require_changeable(changes, Notification)
 
         def report(written: tuple[Notification, Notification] | None) -> None:
             if written is None or written[0].activated_at == written[1].activated_at:
@@ -350,7 +332,7 @@ class Notifications:
 
 
 def _conditions(filters: NotificationFilters, page: Page) -> PageConditions:
-    conditions = OrganizationsPage(filters.organization_ids, page, "n.created_at, n.id")
+    conditions = OrganizationsPage(filters.organization_ids, page, TABLE.order)
     conditions.add_optional("n.agent_id = $", filters.agent_id)
     conditions.add_optional("n.cleared = $", filters.cleared)
     conditions.add_optional("n.priority = $", filters.priority)

@@ -3,11 +3,16 @@
 Each piece of SQL text is a constant in the code. Values from a caller are always numbered parameters.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import count
-from typing import LiteralString
+from typing import TYPE_CHECKING, LiteralString
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+UNCHANGING = frozenset({"id", "organization_id", "created_at"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +58,26 @@ class Conditions:
         return fill_in(statement, "/* and */", "".join(self._conditions))
 
 
-def assign(statement: LiteralString, changes: Mapping[str, object], columns: Set[str], *, after: int) -> str:
+def assign(
+    statement: LiteralString, changes: Mapping[str, object], model: type["DataclassInstance"], *, after: int
+) -> str:
     """Return the UPDATE with `column = $n` for each change at its `/* set */`; `after` is its own last `$n`.
 
-    The values follow in the order of `changes`. Raise ValueError for a name that is not among `columns`.
+    The values follow in the order of `changes`. Raise the error of `require_changeable`.
     """
-    require_changeable(changes, columns)
+    require_changeable(changes, model)
     numbers = count(after + 1)
     assignments = ", ".join(f"{column} = ${next(numbers)}" for column in changes)
     return fill_in(statement, "/* set */", assignments)
 
 
-def require_changeable(changes: Mapping[str, object], columns: Set[str]) -> None:
-    """Raise ValueError for a name that is not among `columns`."""
-    if unknown := changes.keys() - columns:
+def require_changeable(changes: Mapping[str, object], model: type["DataclassInstance"]) -> None:
+    """Raise ValueError for a name that is no field of the model, or one that never changes.
+
+    Which of the others a client may change is said by the body that is read from its request.
+    """
+    changeable = {field.name for field in fields(model)} - UNCHANGING
+    if unknown := changes.keys() - changeable:
         raise ValueError(f"these columns must not be changed: {', '.join(sorted(unknown))}")
 
 

@@ -41,8 +41,6 @@ FROM template t WHERE c.id = $1 AND t.id = c.template_id RETURNING c.*, t.organi
 
 DELETE = "DELETE FROM adapter_config WHERE id = $1 RETURNING id"
 
-CHANGEABLE = frozenset({"config", "secret_headers"})
-
 
 @dataclass(frozen=True, slots=True)
 class AdapterConfig:
@@ -103,7 +101,7 @@ class AdapterConfigs:
         if "config" in changes:
             stored = self._cipher.encrypt_json(changes["config"], config_of(config_id))
             changes = {**changes, "config": stored}
-        statement = assign(UPDATE, changes, CHANGEABLE, after=2)
+        statement = assign(UPDATE, changes, AdapterConfig, after=2)
         return self._found(await self._pool.fetchrow(statement, config_id, now, *changes.values()))
 
     async def delete(self, config_id: UUID) -> bool:

@@ -49,8 +49,6 @@ PUBLISH = "UPDATE adapter SET visibility = 'public' WHERE id = $1 RETURNING *"
 # The foreign keys delete its tools and its configs, and detach it from its agents.
 DELETE = "DELETE FROM adapter WHERE id = $1 RETURNING id"
 
-CHANGEABLE = frozenset({"name", "description", "detail_url", "config_schema"})
-
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
@@ -100,7 +98,7 @@ class Adapters:
         """Set the columns in `changes` and return the adapter; None if there is no such adapter."""
         if not changes:
             return await self.get(adapter_id)
-        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        sql = assign(UPDATE, changes, Adapter, after=1)
         return await fetch_one(self._pool, Adapter, sql, adapter_id, *changes.values())
 
     async def publish(self, adapter_id: UUID) -> Adapter | None:

@@ -40,8 +40,6 @@ UPDATE = "UPDATE tool SET /* set */ WHERE id = $1 RETURNING *"
 
 DELETE = "DELETE FROM tool WHERE id = $1 RETURNING id"
 
-CHANGEABLE = frozenset({"name", "description", "parameters", "is_enforced", "url", "handler", "detail_url"})
-
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -103,7 +101,7 @@ class Tools:
         """
         if not changes:
             return await self.get(tool_id)
-        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        sql = assign(UPDATE, changes, Tool, after=1)
         return await fetch_one(self._pool, Tool, sql, tool_id, *changes.values())
 
     async def delete(self, tool_id: UUID) -> bool:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from storage.model import Agent
 from storage.postgres.query import Conditions, assign
 
 PAGE = "SELECT * FROM agent WHERE organization_id = $1 /* and */ LIMIT $2"
@@ -52,14 +53,14 @@ def test_statement_without_a_mark_is_refused() -> None:
     with pytest.raises(ValueError, match=r"has no /\* and \*/: SELECT 1"):
         Conditions().into("SELECT 1")
     with pytest.raises(ValueError, match=r"has no /\* set \*/"):
-        assign(PAGE, {"name": "Scout"}, {"name"}, after=1)
+        assign(PAGE, {"name": "Scout"}, Agent, after=1)
 
 
 def test_assign_numbers_the_changes_in_their_order() -> None:
-    statement = assign(UPDATE, {"tags": [], "name": "Scout"}, {"name", "tags", "model"}, after=1)
+    statement = assign(UPDATE, {"tags": [], "name": "Scout"}, Agent, after=1)
     assert statement == "UPDATE agent SET tags = $2, name = $3 WHERE id = $1"
 
 
 def test_assign_refuses_columns_that_must_not_be_changed() -> None:
     with pytest.raises(ValueError, match="must not be changed: created_at, id"):
-        assign(UPDATE, {"id": 1, "name": "Scout", "created_at": 2}, {"name"}, after=1)
+        assign(UPDATE, {"id": 1, "name": "Scout", "created_at": 2}, Agent, after=1)
