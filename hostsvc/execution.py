@@ -20,7 +20,7 @@ from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
 from supervisors.outbound import Outbound
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 from supervisors.wake.context import WakeContexts
 from web.credentials.formats import RunTokens
 from web.ports import HarnessStatus
@@ -32,7 +32,7 @@ RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the grace periods after the maximum time
 class Execution:
     """The parts that execute runs."""
 
-    toolbox: Toolbox
+    toolset: Toolset
     wakes: WakeContexts
     schema_checker: SchemaChecker
     prices: Prices
@@ -55,12 +55,12 @@ async def open_execution(
         open_schema_checker(clock) as checker,
         _open_models(config) as models,
     ):
-        toolbox, prices = Toolbox(storage, clock, outbound, checker), price_list(config)
+        toolset, prices = Toolset(storage, clock, outbound, checker), price_list(config)
         wakes = WakeContexts(storage.wakes, clock, config.runs.context_tokens)
-        builtin = _builtin_harness(config, storage, live_output, toolbox, wakes, models, prices, clock)
+        builtin = _builtin_harness(config, storage, live_output, toolset, wakes, models, prices, clock)
         async with _open_harness(config, storage, builtin, clock, credentials) as (harness, harness_status):
             catalog = _catalog(config, prices)
-            yield Execution(toolbox, wakes, checker, prices, catalog, harness, harness_status)
+            yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status)
 
 
 def price_list(config: Config) -> PriceList:
@@ -126,7 +126,7 @@ def _builtin_harness(
     config: Config,
     storage: Storage,
     live_output: LiveOutput,
-    toolbox: Toolbox,
+    toolset: Toolset,
     wakes: WakeContexts,
     models: Mapping[str, Model],
     prices: Prices,
@@ -142,7 +142,7 @@ def _builtin_harness(
         usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, prices, clock),
         prices=prices,
-        toolbox=toolbox,
+        toolset=toolset,
         providers={PROVIDER: InboxModel(), **models},
         live_output=live_output,
         clock=clock,

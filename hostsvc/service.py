@@ -379,7 +379,7 @@ def build_application(
         timelines=Timelines(
             storage.phase_events, storage.mark_events, registry.status, clock, config.retention.events
         ),
-        toolbox=execution.toolbox,
+        toolset=execution.toolset,
         wakes=execution.wakes,
         clock=clock,
         prices=execution.prices,

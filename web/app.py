@@ -13,7 +13,7 @@ from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 from supervisors.wake.context import WakeContexts
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
@@ -90,7 +90,7 @@ def build_app(
     feed: EventFeed,
     status_reader: StatusReader,
     timelines: Timelines,
-    toolbox: Toolbox,
+    toolset: Toolset,
     wakes: WakeContexts,
     clock: Clock,
     prices: Prices,
@@ -108,7 +108,7 @@ def build_app(
     app[app_keys.STATUS] = status_reader
     app[app_keys.TIMELINES] = timelines
     app[app_keys.EVENT_FEED] = feed
-    app[app_keys.TOOLBOX] = toolbox
+    app[app_keys.TOOLSET] = toolset
     app[app_keys.WAKES] = wakes
     app[app_keys.CLOCK] = clock
     app[app_keys.PRICES] = prices

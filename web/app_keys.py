@@ -13,7 +13,7 @@ from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 from supervisors.wake.context import WakeContexts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.login_guard import LoginGuard
@@ -31,7 +31,7 @@ REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")
 WAKES: web.AppKey[WakeContexts] = web.AppKey("wakes")
 TIMELINES: web.AppKey[Timelines] = web.AppKey("timelines")
-TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
+TOOLSET: web.AppKey[Toolset] = web.AppKey("toolset")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 # None: the agents' own code calls the models, so any may be named.
 MODELS: web.AppKey[ModelCatalog | None] = web.AppKey("models")

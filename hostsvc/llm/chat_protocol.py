@@ -14,7 +14,7 @@ from hostsvc.llm.providers import ThinkingField
 from storage.ids import new_id
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
 from supervisors.text import excerpt, storable
-from supervisors.tools.toolkit import ToolDefinition
+from supervisors.tools.tool import ToolDefinition
 
 Json = dict[str, Any]
 

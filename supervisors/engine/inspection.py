@@ -23,12 +23,12 @@ from supervisors.engine.snapshot import (
     MailboxesResponse,
     MailboxResponse,
     NextWake,
-    Overview,
     Present,
     QuarantinedAgent,
     RecentMessage,
     RunsResponse,
     RunTotals,
+    ServiceNumbers,
     Snapshot,
     SnapshotFilters,
     Spread,
@@ -51,7 +51,7 @@ NO_COUNTS = Counts(0, 0, 0, frozenset(), 0, None, None)
 
 @dataclass(slots=True)
 class Statistics:
-    """The numbers that the registry and the maintenance services keep for the overview."""
+    """The numbers that the registry and the maintenance services keep for the status of the service."""
 
     counts: Counts = NO_COUNTS  # as last read from the database
     quarantined: Sequence[AgentFacts] = ()  # some of those that were counted
@@ -149,7 +149,7 @@ class StatusReader:
             return await store.list_ids(filters.organization_id, after, PAGE_SIZE)
         return await store.list_ids_of_name(filters.name, filters.organization_id, after, PAGE_SIZE)
 
-    def overview(self) -> Overview:
+    def numbers(self) -> ServiceNumbers:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
         supervisors, context, statistics = self._supervisors, self._context, self._statistics
         counts, slots, now = statistics.counts, context.slots, context.clock.now()
@@ -158,7 +158,7 @@ class StatusReader:
         sleeping = max(0, counts.running + counts.sleeping - slots.taken)
         lateness = _milliseconds(context.timer_queue.lateness_seconds)
         oldest = counts.oldest_active_at
-        return Overview(
+        return ServiceNumbers(
             supervisors=SupervisorsResponse(
                 active=len(supervisors),
                 by_phase=dict(phases),

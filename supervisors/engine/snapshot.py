@@ -263,7 +263,7 @@ class TimersResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class ServiceNumbers:
     """All agents in numbers, counted at most one scan interval ago."""
 
     supervisors: SupervisorsResponse

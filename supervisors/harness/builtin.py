@@ -38,7 +38,7 @@ from supervisors.ports import (
     UsageStore,
 )
 from supervisors.settings import RunSettings, TracingSettings
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 from supervisors.wake.context import WakeContext, WakeContexts
 from supervisors.wake.prompts import first_message, system_message
 
@@ -64,7 +64,7 @@ class BuiltinHarness:
     usage: UsageStore
     budget_guard: BudgetGuard
     prices: Prices
-    toolbox: Toolbox
+    toolset: Toolset
     providers: Mapping[str, Model]
     live_output: LiveOutput
     clock: Clock
@@ -117,7 +117,7 @@ class BuiltinHarness:
             provider=self.providers[provider_name],
             provider_name=provider_name,
             model=model,
-            tools=tuple(await self.toolbox.definitions(agent)),
+            tools=tuple(await self.toolset.definitions(agent)),
             max_turns=effective_max_turns(agent, template, self.settings.max_turns),
             reasoning_effort=effective_reasoning_effort(agent, template),
             thinking_max_tokens=template.thinking_max_tokens if template else 0,
@@ -135,7 +135,7 @@ class BuiltinHarness:
                 agent,
                 sends_text,
                 self.notifications,
-                self.toolbox,
+                self.toolset,
                 recorder,
                 root,
                 log,
@@ -199,7 +199,7 @@ class BuiltinHarness:
             raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
         await final_answers.take(answer)
         if answer.tool_calls:
-            if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
+            if await execute_tool_calls(self.toolset, conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
             follow_up = final_answers.remarks()
         else:

@@ -18,7 +18,7 @@ from supervisors.harness.trace_recorder import (
 )
 from supervisors.harness.transcript import TranscriptRecorder
 from supervisors.llm.port import ChatMessage, Model, ModelCallFailed, ModelRequest, ModelResponse
-from supervisors.tools.toolkit import ToolDefinition
+from supervisors.tools.tool import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from supervisors.text import cut, quoted, storable
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.messages import SEND_MESSAGE
 from supervisors.tools.builtin.runs import SLEEP
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 
 MAX_FETCHED = 100  # the latest ones
 FETCH_INTERVAL_SECONDS = 30.0  # for what sends no signal: due reminders and low-priority notifications
@@ -88,7 +88,7 @@ class FinalAnswers:
     agent: Agent
     are_sent: bool
     queue: Notifications
-    toolbox: Toolbox
+    toolset: Toolset
     recorder: SpanRecorder
     root: OpenSpan
     log: RunLog
@@ -144,7 +144,7 @@ class FinalAnswers:
             span.metadata["gen_ai.operation.name"] = "execute_tool"
             span.metadata["gen_ai.tool.name"] = SEND_MESSAGE.name
             try:
-                span.metadata["gen_ai.tool.call.result"] = await self.toolbox.send_reply(
+                span.metadata["gen_ai.tool.call.result"] = await self.toolset.send_reply(
                     self.agent, self.run.id, self.ask, contact, storable(text), span.id
                 )
             except ToolError as error:

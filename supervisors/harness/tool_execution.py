@@ -20,8 +20,8 @@ from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.memory import MEMORY
 from supervisors.tools.builtin.notifications import CLEAR_NOTIFICATION
 from supervisors.tools.builtin.runs import SLEEP
-from supervisors.tools.toolbox import Toolbox
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
+from supervisors.tools.toolset import Toolset
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ ToolOutcome = dict[str, Any]  # as the model sees it: {"result": ...} or {"error
 
 
 async def execute_tool_calls(
-    toolbox: Toolbox, conversation: Conversation, tool_calls: Sequence[ToolCall]
+    toolset: Toolset, conversation: Conversation, tool_calls: Sequence[ToolCall]
 ) -> bool:
     """Add the result of each call to the conversation; return whether the agent sleeps.
 
@@ -48,12 +48,12 @@ async def execute_tool_calls(
     room = MAX_CONVERSATION_CHARACTERS - sum(len(message.text) for message in conversation.messages)
     for start in range(0, len(others), MAX_CONCURRENT_CALLS):
         batch = others[start : start + MAX_CONCURRENT_CALLS]
-        outcomes = await conversation.run.interruptible(_call_all(toolbox, conversation, batch))
+        outcomes = await conversation.run.interruptible(_call_all(toolset, conversation, batch))
         for tool_call, outcome in zip(batch, outcomes, strict=True):
             room -= _add_outcome(conversation, tool_call, outcome, room)
     for tool_call in tool_calls:
         if tool_call.name == SLEEP.name:
-            outcome = await _call(toolbox, conversation, tool_call)
+            outcome = await _call(toolset, conversation, tool_call)
             room -= _add_outcome(conversation, tool_call, outcome, room)
             if "result" in outcome:
                 return True
@@ -61,17 +61,17 @@ async def execute_tool_calls(
 
 
 async def _call_all(
-    toolbox: Toolbox, conversation: Conversation, tool_calls: Sequence[ToolCall]
+    toolset: Toolset, conversation: Conversation, tool_calls: Sequence[ToolCall]
 ) -> Sequence[ToolOutcome]:
     if len(tool_calls) == 1:  # needs no task of its own
-        return [await _call(toolbox, conversation, tool_calls[0])]
+        return [await _call(toolset, conversation, tool_calls[0])]
     memory_turn = asyncio.Lock()  # fair, so that these calls keep their order
 
     async def call(tool_call: ToolCall) -> ToolOutcome:
         if tool_call.name != MEMORY.name:
-            return await _call(toolbox, conversation, tool_call)
+            return await _call(toolset, conversation, tool_call)
         async with memory_turn:
-            return await _call(toolbox, conversation, tool_call)
+            return await _call(toolset, conversation, tool_call)
 
     outcomes = await asyncio.gather(*map(call, tool_calls), return_exceptions=True)
     for outcome in outcomes:
@@ -80,7 +80,7 @@ async def _call_all(
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
-async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCall) -> ToolOutcome:
+async def _call(toolset: Toolset, conversation: Conversation, tool_call: ToolCall) -> ToolOutcome:
     """Call one tool, as a span of the trace, and return its outcome. Raise only what ends the run."""
     name = excerpt(tool_call.name, 255)
     with conversation.recorder.span(f"execute_tool {name}", "tool", conversation.root) as span:
@@ -95,9 +95,9 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
         try:
             agent, run_id, ask = conversation.agent, conversation.run.id, conversation.ask
             arguments = _parsed(tool_call.arguments)
-            tool = await toolbox.find(agent, tool_call.name)
+            tool = await toolset.find(agent, tool_call.name)
             with conversation.run.waiting_for(f"tool {name}"):
-                result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
+                result = await toolset.use(tool, agent, run_id, ask, arguments, span.id)
             partial = result if isinstance(result, PartialResult) else PartialResult(result, "")
             cut_result, note = shorten(partial.value, MAX_RESULT_BYTES)
             left_out = f"{note} {partial.left_out}".strip()

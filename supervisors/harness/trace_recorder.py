@@ -27,7 +27,7 @@ from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelRespo
 from supervisors.ports import SpanStore
 from supervisors.settings import TracingSettings
 from supervisors.text import shorten, storable
-from supervisors.tools.toolkit import ToolDefinition
+from supervisors.tools.tool import ToolDefinition
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from supervisors.engine.run import RunError
-from supervisors.tools.toolkit import ToolDefinition
+from supervisors.tools.tool import ToolDefinition
 
 
 class ChatRole(StrEnum):

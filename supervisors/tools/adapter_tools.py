@@ -36,7 +36,7 @@ from supervisors.outbound import (
 )
 from supervisors.text import excerpt, format_timestamp, hide
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
-from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
+from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,8 @@ import orjson
 
 from storage.model import Agent
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
-from supervisors.tools.toolbox import Toolbox
-from supervisors.tools.toolkit import AgentTool, ToolDefinition
+from supervisors.tools.tool import AgentTool, ToolDefinition
+from supervisors.tools.toolset import Toolset
 
 Turn = Sequence[tuple[str, str]] | ModelResponse  # tool calls as (name, arguments), or a whole response
 
@@ -56,8 +56,8 @@ class Script:
         return [orjson.loads(text) for text in self.tool_answers()]
 
 
-class RiggedToolbox(Toolbox):
-    """The real toolbox, in which the test replaces tools by name."""
+class RiggedToolset(Toolset):
+    """The real toolset, in which the test replaces tools by name."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

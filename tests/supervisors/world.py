@@ -46,7 +46,7 @@ from tests.storage.factories import (
 from tests.storage.listed import listed_page
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.live_log import LiveLog
-from tests.supervisors.scripted_model import RiggedToolbox
+from tests.supervisors.scripted_model import RiggedToolset
 
 # Within the horizon of the timer queue, and at no time that a test uses.
 SCAN_SECONDS = 97.0
@@ -134,8 +134,8 @@ class Puppet:
     async def call(self, tool: str, **arguments: Any) -> Any:
         """Call a tool; raise ToolError if it refuses."""
         agent = await self._world.agent_now(self.run.agent_id)
-        toolbox = self._world.toolbox
-        return await toolbox.use(await toolbox.find(agent, tool), agent, self.run.id, self._ask, arguments)
+        toolset = self._world.toolset
+        return await toolset.use(await toolset.find(agent, tool), agent, self.run.id, self._ask, arguments)
 
     async def lists(self) -> list[str]:
         """Return the ids of the notifications that the agent's tool lists."""
@@ -195,7 +195,7 @@ class World:
             pool, on_commit=self._tell, on_clear=self._tell_of_clearings, sleep=SystemClock().sleep
         )
         self.live_output = LiveLog()
-        self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)
+        self.toolset = RiggedToolset(self.storage, self.clock, outbound, checker)
         self.puppets: dict[UUID, Puppet] = {}  # by agent, while their runs are active
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
@@ -259,7 +259,7 @@ class World:
             while True:
                 await self.registry.wait_until_idle()
                 at_rest = sum(not puppet.is_ending for puppet in self.puppets.values())
-                under_way = self.registry.status.overview().runs.running - at_rest
+                under_way = self.registry.status.numbers().runs.running - at_rest
                 if under_way:
                     await asyncio.sleep(0)
                 elif any(moment <= self.clock.monotonic() for moment in self.clock.timers()):
@@ -445,7 +445,7 @@ class World:
             usage=self.storage.usage,
             budget_guard=BudgetGuard(self.storage.spending, PriceList(), self.clock),
             prices=PriceList(),
-            toolbox=self.toolbox,
+            toolset=self.toolset,
             providers={self._provider: model},
             live_output=self.live_output,
             clock=self.clock,

@@ -32,7 +32,7 @@ from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.loop import repeat
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 from supervisors.wake.context import WakeContexts
 from tests.leaks import Overheard, contents_by
 from web.app import ROUTES, build_app
@@ -248,7 +248,7 @@ async def serving(
                 feed=feed,
                 status_reader=registry.status,
                 timelines=Timelines(storage.phase_events, storage.mark_events, registry.status, clock, 30),
-                toolbox=Toolbox(storage, clock, outbound, checker),
+                toolset=Toolset(storage, clock, outbound, checker),
                 wakes=WakeContexts(storage.wakes, clock, 4000),
                 clock=clock,
                 prices=PriceList(),

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import Overview, Spread
+from supervisors.engine.snapshot import ServiceNumbers, Spread
 from supervisors.policy.phases import Phase
 from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
@@ -29,7 +29,7 @@ class Scrape(Collector):
 
     version: str
     readiness: Readiness
-    overview: Overview
+    numbers: ServiceNumbers
     database: PoolSize
     requests: Mapping[Answered, Sequence[float]]
     notifications: Mapping[Source, int]
@@ -43,8 +43,8 @@ class Scrape(Collector):
             Gauges("hostsvc_state", "1 for the state that the service is in.", labels=("state",)),
             [(state, state is self.readiness.state) for state in ServiceState],
         )
-        yield from _of_supervisors(self.overview)
-        yield from _of_runs(self.overview)
+        yield from _of_supervisors(self.numbers)
+        yield from _of_runs(self.numbers)
         yield _filled(
             Counters(
                 "hostsvc_notifications_created",
@@ -68,14 +68,14 @@ class Scrape(Collector):
         yield from _of_database(self.database)
         yield _filled(
             Gauges("hostsvc_loop_lag_seconds", "How late the event loop was.", labels=("quantile",)),
-            _quantiles(self.overview.loop_lag_ms),
+            _quantiles(self.numbers.loop_lag_ms),
         )
         yield Gauges("hostsvc_tasks", "Unfinished tasks of the event loop.", self.tasks)
         yield from ProcessCollector(registry=None).collect()
 
 
-def _of_supervisors(overview: Overview) -> Iterator[Metric]:
-    supervisors, agents, timers = overview.supervisors, overview.agents, overview.timers
+def _of_supervisors(numbers: ServiceNumbers) -> Iterator[Metric]:
+    supervisors, agents, timers = numbers.supervisors, numbers.agents, numbers.timers
     yield _filled(
         Gauges("hostsvc_supervisors", "Supervisors in memory.", labels=("phase",)),
         [(phase, supervisors.by_phase.get(phase, 0)) for phase in Phase],
@@ -91,7 +91,7 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
         supervisors.quarantined,
     )
     yield Counters(
-        "hostsvc_quarantines", "Quarantines of agents that began in this process.", overview.quarantines
+        "hostsvc_quarantines", "Quarantines of agents that began in this process.", numbers.quarantines
     )
     mailbox = supervisors.mailbox
     yield Gauges("hostsvc_mailbox_depth", "Messages that wait for all supervisors.", mailbox.depth)
@@ -108,12 +108,12 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
     yield Gauges(
         "hostsvc_oldest_uncleared_high_seconds",
         "Age of the oldest active notification; 0 while there is none.",
-        overview.oldest_uncleared_high_seconds or 0,
+        numbers.oldest_uncleared_high_seconds or 0,
     )
 
 
-def _of_runs(overview: Overview) -> Iterator[Metric]:
-    runs, totals = overview.runs, overview.run_totals
+def _of_runs(numbers: ServiceNumbers) -> Iterator[Metric]:
+    runs, totals = numbers.runs, numbers.run_totals
     yield _filled(
         Gauges("hostsvc_runs", "Active runs and queued starts.", labels=("state",)),
         [("running", runs.running), ("queued", runs.queued)],

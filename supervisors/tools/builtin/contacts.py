@@ -16,7 +16,7 @@ from supervisors.tools.builtin.listing import (
     reaches,
     read_page,
 )
-from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LENGTHS = {"name": 255, "email": 254, "phone": 64}
 NOT_DIGITS = re.compile("[^0-9]")

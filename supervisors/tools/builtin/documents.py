@@ -21,7 +21,7 @@ from supervisors.tools.builtin.listing import (
     named_resource,
     read_page,
 )
-from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 DEFAULT_HITS = 10
 MAX_HITS = 50

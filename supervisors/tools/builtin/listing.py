@@ -10,7 +10,7 @@ from storage.model import Agent
 from storage.postgres.json_values import to_json
 from storage.postgres.paging import Chunk, Cursor, Page
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.toolkit import PartialResult, ToolInvocation
+from supervisors.tools.tool import PartialResult, ToolInvocation
 
 Item = TypeVar("Item")
 DEFAULT_LIMIT = 20

@@ -25,7 +25,7 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
-from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_LINES = 999_999
 MAX_SHOWN_BYTES = 100_000  # of a file that is viewed; a longer result would be cut within a line

@@ -35,7 +35,7 @@ from supervisors.tools.builtin.listing import (
     reaches,
     read_page,
 )
-from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 CONTACT_ID = {
     "type": "string",

@@ -7,7 +7,7 @@ from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.text import format_timestamp
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 DEFAULT_LIST_LIMIT = 50
 MAX_LIST_LIMIT = 100

@@ -13,7 +13,7 @@ from supervisors.errors import RunIsOver
 from supervisors.text import cut, format_local, format_timestamp
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.listing import AFTER, LIMIT, named_cursor, read_page
-from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_HOURS = 87_600
 SLEEP = ToolDefinition(

@@ -16,7 +16,7 @@ from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
 from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelCallFailed, ModelRequest, ToolCall
-from supervisors.tools.toolkit import ToolDefinition, schema
+from supervisors.tools.tool import ToolDefinition, schema
 from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
 
 KEY = "sk-the-key-of-this-test"

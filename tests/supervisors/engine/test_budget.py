@@ -201,7 +201,7 @@ async def test_queued_start_over_budget_leaves_the_queue(pool: Pool) -> None:
 
         assert await world.phase(queued) is Phase.ASLEEP
         assert await world.phase(last) is Phase.RUNNING
-        assert world.registry.status.overview().runs.queued == 0
+        assert world.registry.status.numbers().runs.queued == 0
 
 
 async def raise_its_own(world: World, agent: Agent, cap: Decimal | None) -> None:

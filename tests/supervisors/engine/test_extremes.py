@@ -185,7 +185,7 @@ async def test_run_of_a_deleted_agent_can_do_nothing(world: World) -> None:
     await world.restart()
 
     assert await world.pool.fetchval("SELECT count(*) FROM agent_state") == 0
-    assert world.registry.status.overview().supervisors.active == 0
+    assert world.registry.status.numbers().supervisors.active == 0
 
 
 async def test_archive_ends_a_hold_and_restore_wakes_at_once(world: World) -> None:

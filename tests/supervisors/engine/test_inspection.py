@@ -1,4 +1,4 @@
-"""Snapshots and the overview: what they show, and since when."""
+"""Snapshots and the numbers: what they show, and since when."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -70,7 +70,7 @@ async def test_snapshot_without_a_supervisor_comes_from_the_database(world: Worl
 
     seen = await world.see(agent)
 
-    assert world.registry.status.overview().supervisors.active == 0
+    assert world.registry.status.numbers().supervisors.active == 0
     assert seen.next_wake is not None
     assert (seen.next_wake.at, seen.next_wake.because) == (world.at(600), "The sleep it was given ends.")
     assert (seen.recent, seen.mailbox.depth, seen.mailbox.limit) == ((), 0, 256)
@@ -99,7 +99,7 @@ async def test_overview_shows_the_loop_lag(world: World) -> None:
     world.clock.advance(0.085)
     await measuring
 
-    assert world.registry.status.overview().loop_lag_ms == Spread(35.0, 35.0, 35.0)
+    assert world.registry.status.numbers().loop_lag_ms == Spread(35.0, 35.0, 35.0)
 
 
 async def test_overview_corrects_the_last_counts(world: World) -> None:
@@ -107,7 +107,7 @@ async def test_overview_corrects_the_last_counts(world: World) -> None:
     await AgentCounter(world.states, world.registry.statistics, world.clock).run_once()
     await world.start(agent)
 
-    agents = world.registry.status.overview().agents
+    agents = world.registry.status.numbers().agents
 
     assert (agents.running, agents.sleeping) == (1, 1)
 
@@ -117,7 +117,7 @@ async def test_overview_counts_quarantined_agents(world: World) -> None:
     counting = AgentCounter(world.states, world.registry.statistics, world.clock)
 
     async def quarantined() -> int:
-        return world.registry.status.overview().supervisors.quarantined
+        return world.registry.status.numbers().supervisors.quarantined
 
     for agent in (stopped, deleted):
         await world.pool.execute(QUARANTINE, agent.id, world.at(900))
@@ -141,7 +141,7 @@ async def test_overview_lists_quarantined_agents_with_their_errors(world: World)
         await world.pool.execute("UPDATE agent_state SET last_error = $1", "no\nmodel " * 100)
     await counting.run_once()
 
-    listed = world.registry.status.overview().quarantined
+    listed = world.registry.status.numbers().quarantined
     assert [(each.agent, each.name, each.organization) for each in listed] == [
         (agent.id, agent.name, agent.organization_id) for agent in (first, second)
     ]
@@ -150,7 +150,7 @@ async def test_overview_lists_quarantined_agents_with_their_errors(world: World)
     assert all(len(each.last_error) == 201 for each in listed)
 
     await world.ask(first, StopRequest())
-    assert [each.agent for each in world.registry.status.overview().quarantined] == [second.id]
+    assert [each.agent for each in world.registry.status.numbers().quarantined] == [second.id]
 
 
 async def test_quarantines_are_counted_when_they_begin(world: World) -> None:
@@ -158,7 +158,7 @@ async def test_quarantines_are_counted_when_they_begin(world: World) -> None:
     await world.pool.execute("UPDATE agent_state SET failures = 4")
     run = await world.start(agent)
     await run.fail("There is no model.")
-    assert world.registry.status.overview().quarantines == 1
+    assert world.registry.status.numbers().quarantines == 1
 
 
 async def test_overview_counts_everything(pool: Pool) -> None:
@@ -176,13 +176,13 @@ async def test_overview_counts_everything(pool: Pool) -> None:
         await world.go_to(10)
         await AgentCounter(world.states, world.registry.statistics, world.clock).run_once()
 
-        overview = world.registry.status.overview()
+        numbers = world.registry.status.numbers()
 
-        assert overview.supervisors.by_phase == {"running": 1, "queued": 1, "holding": 1, "archived": 1}
-        assert (overview.agents.running, overview.agents.sleeping, overview.agents.archived) == (1, 2, 1)
-        assert (overview.runs.running, overview.runs.queued, overview.runs.limit) == (1, 1, 1)
-        assert (overview.timers.pending, overview.timers.next_due_at) == (1, world.at(60))
-        assert overview.oldest_uncleared_high_seconds == 10
+        assert numbers.supervisors.by_phase == {"running": 1, "queued": 1, "holding": 1, "archived": 1}
+        assert (numbers.agents.running, numbers.agents.sleeping, numbers.agents.archived) == (1, 2, 1)
+        assert (numbers.runs.running, numbers.runs.queued, numbers.runs.limit) == (1, 1, 1)
+        assert (numbers.timers.pending, numbers.timers.next_due_at) == (1, world.at(60))
+        assert numbers.oldest_uncleared_high_seconds == 10
 
 
 async def test_pause_since_is_when_its_begin_was_seen(world: World) -> None:

@@ -406,8 +406,8 @@ async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> 
 
 
 async def phases(world: World) -> dict[str, int]:
-    """Return the number of supervisors in each phase, as the overview shows it."""
-    return world.registry.status.overview().supervisors.by_phase
+    """Return the number of supervisors in each phase, as the numbers shows it."""
+    return world.registry.status.numbers().supervisors.by_phase
 
 
 @pytest.mark.parametrize("by_pause_sync", [True, False])

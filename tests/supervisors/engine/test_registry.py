@@ -43,7 +43,7 @@ async def test_crashed_supervisor_is_retried_and_counted(world: World) -> None:
 
     seen = await world.see(agent)
     assert (seen.failures.consecutive, seen.failures.last_error) == (1, "RuntimeError in the supervisor")
-    assert world.registry.status.overview().supervisors.restarts == 1
+    assert world.registry.status.numbers().supervisors.restarts == 1
     await world.notify(other)
     assert await world.phase(other) is Phase.RUNNING
 
@@ -183,7 +183,7 @@ async def test_idle_supervisor_is_dropped_and_its_agent_still_wakes(world: World
     assert world.registry.drop_idle() == 0
     await world.go_to(61)
     assert world.registry.drop_idle() == 1
-    assert world.registry.status.overview().supervisors.active == 2
+    assert world.registry.status.numbers().supervisors.active == 2
 
     await world.go_to(100)
     assert await world.wakes(sleeper) == [(100, "reminder")]
@@ -194,15 +194,15 @@ async def test_supervisor_of_a_deleted_agent_is_dropped_at_once(world: World) ->
     await world.notify(idle)
     await world.puppets[idle.id].end()
     run = await world.start(runner)
-    assert world.registry.status.overview().supervisors.by_phase == {"backing_off": 1, "running": 1}
+    assert world.registry.status.numbers().supervisors.by_phase == {"backing_off": 1, "running": 1}
 
     await world.delete(idle)
-    assert world.registry.status.overview().supervisors.by_phase == {"running": 1}
+    assert world.registry.status.numbers().supervisors.by_phase == {"running": 1}
     await world.delete(runner)
     await run.gone()
 
-    overview = world.registry.status.overview()
-    assert (overview.supervisors.by_phase, overview.runs.running) == ({}, 0)
+    numbers = world.registry.status.numbers()
+    assert (numbers.supervisors.by_phase, numbers.runs.running) == ({}, 0)
 
 
 async def test_scan_finds_a_notification_of_another_program(world: World, database_url: str) -> None:

@@ -82,4 +82,4 @@ async def test_requests_to_a_missing_agent_raise_agent_gone(world: World) -> Non
         await world.ask(agent, StopRequest())
     with pytest.raises(AgentGone):
         await world.ask(agent, ARCHIVE)
-    assert world.registry.status.overview().supervisors.active == 0
+    assert world.registry.status.numbers().supervisors.active == 0

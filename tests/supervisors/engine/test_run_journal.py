@@ -85,7 +85,7 @@ async def test_journal_names_a_contact_without_a_name_by_its_address(pool: Pool)
 
 async def test_failed_run_tells_what_it_did_before(pool: Pool) -> None:
     async with running(pool, [("look", "{}")]) as (world, agent, script):
-        world.toolbox.rigged["look"] = answers("a bird")
+        world.toolset.rigged["look"] = answers("a bird")
 
         async def fail_second_turn() -> None:
             if len(script.requests) == 2:
@@ -104,7 +104,7 @@ async def test_stopped_run_tells_of_the_tool_cut_short(pool: Pool) -> None:
         async def never() -> None:
             await world.registry.ask(agent.id, StopRequest())
 
-        world.toolbox.rigged["look"] = never
+        world.toolset.rigged["look"] = never
         await start_once(world, agent)
         run = await only_run(world, agent)
         assert run.outcome is Outcome.STOPPED

@@ -358,8 +358,8 @@ async def test_deleted_agent_has_no_hold_queue_or_run(pool: Pool) -> None:
         await run.gone()
         await world.go_to(600)
 
-        overview = world.registry.status.overview()
-        assert (overview.runs.running, overview.runs.queued) == (0, 0)
+        numbers = world.registry.status.numbers()
+        assert (numbers.runs.running, numbers.runs.queued) == (0, 0)
         assert world.puppets == {}
 
 

@@ -46,7 +46,7 @@ async def test_start_without_a_free_slot_is_queued(pool: Pool) -> None:
         seen, state = await world.see(agent), await world.state(agent)
         assert (seen.phase, seen.since, seen.next_wake) == (Phase.QUEUED, world.at(5), None)
         assert (state.queued_at, state.next_due_at) == (world.at(5), None)
-        assert world.registry.status.overview().runs.queued == 1
+        assert world.registry.status.numbers().runs.queued == 1
 
         await world.go_to(9)
         await run.end()
@@ -289,7 +289,7 @@ async def test_start_that_cannot_be_prepared_takes_no_slot(pool: Pool) -> None:
         with pytest.raises(TypeError):
             await world.registry.ask(broken.id, RunRequest())
 
-        assert world.registry.status.overview().runs.running == 0
+        assert world.registry.status.numbers().runs.running == 0
         assert (await world.ask(other, RunRequest())).status is RunAnswer.STARTED
 
 
@@ -320,7 +320,7 @@ async def test_start_with_lost_answer_is_recovered(pool: Pool) -> None:
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
         error = (await world.ledger(agent))[0].error
         assert error == "interrupted: the service ended, or never learned of the run"
-        assert world.registry.status.overview().runs.running == 1
+        assert world.registry.status.numbers().runs.running == 1
 
 
 async def test_sleep_with_lost_answer_was_granted(world: World) -> None:

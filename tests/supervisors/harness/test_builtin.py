@@ -172,8 +172,8 @@ async def test_run_of_a_deleted_agent_ends_without_an_error_log(pool: Pool) -> N
             await world.ask(agent, RunRequest())
 
         assert {line["log_level"] for line in logged} == {"info"}
-        overview = world.registry.status.overview()
-        assert (overview.runs.running, overview.supervisors.active) == (0, 0)
+        numbers = world.registry.status.numbers()
+        assert (numbers.runs.running, numbers.supervisors.active) == (0, 0)
 
 
 async def test_timed_out_run_has_a_complete_trace(pool: Pool) -> None:

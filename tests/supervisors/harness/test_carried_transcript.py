@@ -33,7 +33,7 @@ async def carrying(
     script = Script()
     async with open_world(pool, model=script, runs={"transcript_tokens": tokens}) as world:
         template = await world.template(carry_over=carry_over, system_prompt="Be kind.")
-        world.toolbox.rigged["look"] = answers("a bird")
+        world.toolset.rigged["look"] = answers("a bird")
         yield world, await world.agent(template_id=template.id), script
 
 
@@ -56,7 +56,7 @@ def require_valid(messages: tuple[ChatMessage, ...]) -> None:
 
 async def has_many_turns(world: World, agent: Agent, script: Script, count: int) -> None:
     """Let the agent run once, with many turns."""
-    world.toolbox.rigged["look"] = answers("x" * 2000)
+    world.toolset.rigged["look"] = answers("x" * 2000)
     script.say(*[LOOK] * count, [SLEEP])
     await start(world, agent)
     script.requests.clear()
@@ -118,7 +118,7 @@ async def test_stopped_run_leaves_a_valid_transcript(pool: Pool) -> None:
         async def stop() -> None:
             await world.registry.ask(agent.id, StopRequest())
 
-        world.toolbox.rigged["look"] = stop
+        world.toolset.rigged["look"] = stop
         script.say([("look", "{}"), ("look", "{}")])
         await start_once(world, agent)
         world.registry.allow_starts(True)

@@ -40,7 +40,7 @@ async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> No
             if not arrived:
                 arrived.append(str((await notify(world, agent, "A fire")).id))
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         updates = [message.text for message in script.conversation if message.role is ChatRole.USER][1:]
@@ -62,7 +62,7 @@ async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> 
             await world.pool.execute("UPDATE notification SET activated_at = created_at")
             await notify(world, agent, "A fire")
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         assert '"title":"A fire"' in script.conversation[-1].text
@@ -75,7 +75,7 @@ async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) ->
             for number in range(MAX_FETCHED + 1):
                 await notify(world, agent, f"Fire {number}")
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         assert "] and at least 90 more. list_notifications" in script.conversation[-1].text
@@ -95,7 +95,7 @@ async def test_notification_of_another_program_is_shown_after_its_signal(pool: P
             )
             world._tell([agent.id])
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         assert "By psql" in script.conversation[-1].text
@@ -110,7 +110,7 @@ async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -
             raised = {"priority": Priority.HIGH}
             await world.storage.notifications.update(low.id, raised, world.clock.now())
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         assert "Smoke" in script.conversation[-1].text
@@ -123,7 +123,7 @@ async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
             for number in range(12):
                 await notify(world, agent, f"Fire {number}")
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         assert "Fire 9" in script.conversation[-1].text
@@ -145,7 +145,7 @@ async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> 
                 assert "By the way" not in str(script.conversation), "the queue is not read at every turn"
                 world.clock.advance(30)
 
-        world.toolbox.rigged = {"wait": wait}
+        world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
         assert "By the way" in script.conversation[-1].text

@@ -167,7 +167,7 @@ async def test_stopped_call_has_recorded_what_the_model_was_told(pool: Pool) -> 
 
 async def test_waiting_run_says_for_what_and_shows_its_span(pool: Pool) -> None:
     async with running(pool, [("look_up", "{}")]) as (world, agent, script):
-        world.toolbox.rigged["look_up"] = answers("tea")
+        world.toolset.rigged["look_up"] = answers("tea")
         await world.registry.ask(agent.id, RunRequest())
         await script.is_thinking.wait()
         world.clock.advance(24)

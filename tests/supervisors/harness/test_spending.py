@@ -29,7 +29,7 @@ from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolCall
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.settings import RunSettings, TracingSettings
-from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolset import Toolset
 from supervisors.wake.context import WakeContexts
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
@@ -184,7 +184,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         usage=usage,
         budget_guard=BudgetGuard(Spending(pool), PriceList(), clock),
         prices=PriceList(),
-        toolbox=Toolbox(storage, clock, NoOutbound(), SchemaChecker(clock)),
+        toolset=Toolset(storage, clock, NoOutbound(), SchemaChecker(clock)),
         providers={"openai": model, "builtin": InboxModel()},
         live_output=LiveLog(),
         clock=clock,

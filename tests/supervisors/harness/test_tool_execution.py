@@ -11,7 +11,7 @@ from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
 from supervisors.harness.tool_execution import MAX_CONVERSATION_CHARACTERS, MAX_RESULT_BYTES
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
     answers,
@@ -38,7 +38,7 @@ async def test_tool_calls_of_a_turn_run_concurrently(pool: Pool) -> None:
             second_has_started.set()
             return "two"
 
-        world.toolbox.rigged = {"first": first, "second": second}
+        world.toolset.rigged = {"first": first, "second": second}
         await start(world, agent)
 
         assert script.outcomes() == [{"result": "one"}, {"result": "two"}]
@@ -83,7 +83,7 @@ async def test_clear_calls_of_a_turn_share_a_commit(pool: Pool) -> None:
 async def test_crashed_tool_ends_neither_other_calls_nor_the_run(pool: Pool) -> None:
     turn = [("broken", '{"word": "tea"}'), ("sound", "")]
     async with running(pool, turn, [SLEEP]) as (world, agent, script):
-        world.toolbox.rigged = {"broken": fails(ZeroDivisionError("oh")), "sound": answers(7)}
+        world.toolset.rigged = {"broken": fails(ZeroDivisionError("oh")), "sound": answers(7)}
         with capture_logs() as logged:
             await start(world, agent)
 
@@ -100,7 +100,7 @@ async def test_crashed_tool_ends_neither_other_calls_nor_the_run(pool: Pool) -> 
 
 async def test_tool_without_database_lets_the_model_try_again(pool: Pool) -> None:
     async with running(pool, [("slow", "")], [SLEEP]) as (world, agent, script):
-        world.toolbox.rigged = {"slow": fails(DatabaseUnavailable("no answer in time"))}
+        world.toolset.rigged = {"slow": fails(DatabaseUnavailable("no answer in time"))}
         await start(world, agent)
 
         assert script.outcomes()[0]["error"]["code"] == "unavailable"
@@ -109,7 +109,7 @@ async def test_tool_without_database_lets_the_model_try_again(pool: Pool) -> Non
 
 async def test_lost_leadership_ends_the_run(pool: Pool) -> None:
     async with running(pool, [("one", ""), ("two", "")]) as (world, agent, _):
-        world.toolbox.rigged = {"one": fails(LeadershipLost("gone")), "two": answers(2)}
+        world.toolset.rigged = {"one": fails(LeadershipLost("gone")), "two": answers(2)}
         with capture_logs():
             await start(world, agent)
 
@@ -126,7 +126,7 @@ async def test_stop_cancels_tool_calls_and_keeps_their_spans(pool: Pool, tools: 
             is_working.set()
             await asyncio.Event().wait()
 
-        world.toolbox.rigged = {"slow": slow, "quick": answers("done")}
+        world.toolset.rigged = {"slow": slow, "quick": answers("done")}
         await world.registry.ask(agent.id, OwnedFieldsRequest(status=AgentStatus.RUNNING))
         await is_working.wait()
 
@@ -156,7 +156,7 @@ async def test_long_result_is_cut_but_keeps_shape_and_ids(pool: Pool) -> None:
 async def test_model_learns_what_a_partial_result_lacks(pool: Pool) -> None:
     async with running(pool, [("count", ""), ("recount", "")], []) as (world, agent, script):
         long = "x" * (MAX_RESULT_BYTES + 1)
-        world.toolbox.rigged = {
+        world.toolset.rigged = {
             "count": answers(PartialResult([1, 2], "There are more.")),
             "recount": answers(PartialResult([long], "There are more.")),
         }
@@ -170,7 +170,7 @@ async def test_model_learns_what_a_partial_result_lacks(pool: Pool) -> None:
 async def test_full_conversation_takes_no_further_results(pool: Pool) -> None:
     calls = MAX_CONVERSATION_CHARACTERS // MAX_RESULT_BYTES + 2
     async with running(pool, [("count", "")] * calls, []) as (world, agent, script):
-        world.toolbox.rigged = {"count": answers("x" * (MAX_RESULT_BYTES - 10))}
+        world.toolset.rigged = {"count": answers("x" * (MAX_RESULT_BYTES - 10))}
         await start(world, agent)
 
         answers_given = script.tool_answers()
@@ -181,7 +181,7 @@ async def test_full_conversation_takes_no_further_results(pool: Pool) -> None:
 
 async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:
     async with running(pool, [("count", "")], []) as (world, agent, script):
-        world.toolbox.rigged = {"count": answers(list(range(100_000)))}
+        world.toolset.rigged = {"count": answers(list(range(100_000)))}
         await start(world, agent)
 
         [outcome] = script.outcomes()

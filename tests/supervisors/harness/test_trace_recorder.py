@@ -30,7 +30,7 @@ from supervisors.harness.trace_recorder import (
 )
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
 from supervisors.settings import TracingSettings
-from supervisors.tools.toolkit import ToolDefinition
+from supervisors.tools.tool import ToolDefinition
 from tests.storage.factories import NOW, agent, stored_spans, template
 from tests.supervisors.held_clock import HeldClock
 

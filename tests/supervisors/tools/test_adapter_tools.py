@@ -223,7 +223,7 @@ async def test_tool_detached_during_the_run_is_not_called(world: World, server: 
     await world.change(agent, adapters=())
 
     with pytest.raises(ToolError) as refused:  # the run still has the agent as it was
-        await world.toolbox.find(agent, "look_up")
+        await world.toolset.find(agent, "look_up")
     assert refused.value.code == "unknown_tool"
     assert len(server.requests) == 1
 
@@ -264,11 +264,11 @@ async def test_private_address_is_called_only_if_allowed(pool: Pool, server: Rec
 
 async def test_agent_without_adapters_needs_no_database(world: World) -> None:
     agent = await world.agent()
-    definitions = world.toolbox.definitions(agent)
+    definitions = world.toolset.definitions(agent)
     with pytest.raises(StopIteration) as returned:
         definitions.send(None)
     assert "sleep" in {definition.name for definition in returned.value.value}
-    tool_named_sleep = world.toolbox.find(await agent_with(world), "sleep")
+    tool_named_sleep = world.toolset.find(await agent_with(world), "sleep")
     with pytest.raises(StopIteration):
         tool_named_sleep.send(None)
 

@@ -28,7 +28,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     scrape = Scrape(
         version=VERSION,
         readiness=await app[HEALTH].readiness(),
-        overview=app[STATUS].overview(),
+        numbers=app[STATUS].numbers(),
         database=app[STORAGE].pool.size(),
         requests=app[REQUEST_COUNTS].snapshot(),
         notifications=dict(app[STORAGE].notifications.created),

@@ -188,10 +188,10 @@ QUERY = SupervisorQuery()
 async def get_status(request: web.Request) -> web.Response:
     """Return the state of the service, and everything that it does in numbers."""
     app = request.app
-    readiness, overview = await app[HEALTH].readiness(), app[STATUS].overview()
+    readiness, numbers = await app[HEALTH].readiness(), app[STATUS].numbers()
     facts = app[STORAGE].service_facts.last
     answer: StatusResponse = {
-        "sentence": _sentence(readiness, overview.runs),
+        "sentence": _sentence(readiness, numbers.runs),
         "service": _service_response(app, readiness),
         "versions": serialize_versions(facts),
         "lead": serialize_lead(facts, is_held=readiness.leads),
@@ -200,13 +200,13 @@ async def get_status(request: web.Request) -> web.Response:
         "failing_webhooks": facts.failing_webhooks if facts else 0,
         "forgotten": [{"agent": one, "since": since} for one, since in app[HEALTH].forgotten().items()],
         "harness": app[HARNESS](),
-        "supervisors": overview.supervisors,
-        "quarantined": overview.quarantined,
-        "agents": overview.agents,
-        "runs": overview.runs,
-        "timers": overview.timers,
-        "oldest_uncleared_high_seconds": overview.oldest_uncleared_high_seconds,
-        "loop_lag_ms": overview.loop_lag_ms,
+        "supervisors": numbers.supervisors,
+        "quarantined": numbers.quarantined,
+        "agents": numbers.agents,
+        "runs": numbers.runs,
+        "timers": numbers.timers,
+        "oldest_uncleared_high_seconds": numbers.oldest_uncleared_high_seconds,
+        "loop_lag_ms": numbers.loop_lag_ms,
         "database": app[STORAGE].pool.size(),
         "outbox": app[STORAGE].outbox.last_size,
     }

@@ -9,10 +9,10 @@ from marshmallow import INCLUDE, fields
 from storage.errors import ReferenceMissing
 from storage.model import Agent
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
-from supervisors.tools.toolkit import PartialResult, ToolDefinition
+from supervisors.tools.tool import PartialResult, ToolDefinition
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_agent
-from web.app_keys import REGISTRY, TOOLBOX
+from web.app_keys import REGISTRY, TOOLSET
 from web.errors import NotFound
 from web.fields import Boolean, JsonValue, Text, printable
 from web.json import json_response
@@ -109,7 +109,7 @@ async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response
     Tools that deliver messages are left out, because only `send_message` and `send_sms` call them.
     """
     agent = await load_agent(request, caller)
-    definitions = await request.app[TOOLBOX].definitions(agent)
+    definitions = await request.app[TOOLSET].definitions(agent)
     return json_response([serialize_agent_tool(definition) for definition in definitions])
 
 
@@ -145,10 +145,10 @@ def _called(result: Any) -> ToolCalledResponse:
 
 
 async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:
-    toolbox = request.app[TOOLBOX]
-    tool = await toolbox.find(agent, printable(request.match_info["name"]))
+    toolset = request.app[TOOLSET]
+    tool = await toolset.find(agent, printable(request.match_info["name"]))
     parameters = await read_values(request, build_call_schema(tool.definition))
     run_id = caller.run.run_id if caller.run else None
-    return await toolbox.use(
+    return await toolset.use(
         tool, agent, run_id, request.app[REGISTRY].ask, parameters, caller=caller.identity
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from storage.ids import new_id
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
 from tests.storage.factories import NOW, SECOND
 from tests.supervisors.tools.builtin.resources import refusal, stored_contact
 from tests.supervisors.world import World

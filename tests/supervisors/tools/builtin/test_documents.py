@@ -11,7 +11,7 @@ from storage.channels.projects import ProjectStatus
 from storage.ids import new_id
 from storage.organization_limits import OrganizationLimits, StorageLimits
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES, MAX_READ_CHARACTERS
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
 from tests.storage.factories import NOW, SECOND
 from tests.supervisors.tools.builtin.resources import (
     deleted_document,

@@ -13,7 +13,7 @@ from storage.model import Agent
 from storage.organization_limits import OrganizationLimits, StorageLimits
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
 from supervisors.tools.builtin.memory import MAX_ENTRIES, MAX_SHOWN_BYTES
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
 from tests.supervisors.tools.builtin.resources import refusal
 from tests.supervisors.world import Puppet, World
 
@@ -296,8 +296,8 @@ async def test_ambiguous_text_is_refused_in_time(world: World) -> None:
 
 async def test_key_writes_as_the_agent_without_a_run(world: World) -> None:
     agent = await world.agent()
-    tool = await world.toolbox.find(agent, "memory")
+    tool = await world.toolset.find(agent, "memory")
     arguments = {"command": "create", "path": "/memories/f", "file_text": "x"}
-    await world.toolbox.use(tool, agent, None, world.registry.ask, arguments)
+    await world.toolset.use(tool, agent, None, world.registry.ask, arguments)
     memory = await memory_of(world, agent, "/memories/f")
     assert (memory.author, memory.run_id) == (f"agent:{agent.id}", None)

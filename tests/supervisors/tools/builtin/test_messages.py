@@ -9,7 +9,7 @@ from storage.channels.messages import Attachment, Channel, Direction, MessageSta
 from storage.ids import new_id
 from storage.model import Agent, Source
 from supervisors.tools.builtin.listing import MAX_LIST_BYTES
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
 from tests.storage.factories import NOW, SECOND
 from tests.supervisors.tools.builtin.resources import refusal, stored_contact, stored_message
 from tests.supervisors.world import World

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.toolkit import PartialResult
+from supervisors.tools.tool import PartialResult
 from tests.supervisors.tools.builtin.resources import refusal
 from tests.supervisors.world import World
 
@@ -47,7 +47,7 @@ async def test_sleep_outside_a_run_is_refused(world: World) -> None:
     agent = await world.agent()
 
     with pytest.raises(ToolError) as refused:
-        await world.toolbox.use(await world.toolbox.find(agent, "sleep"), agent, None, world.registry.ask, {})
+        await world.toolset.use(await world.toolset.find(agent, "sleep"), agent, None, world.registry.ask, {})
 
     assert refused.value.code == "not_running"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from supervisors.tools.toolkit import ToolDefinition
+from supervisors.tools.tool import ToolDefinition
 from tests.web.api.checks import ID, ID_TEXT, serve
 from web.api.toolbox.agent_tools import build_call_schema, serialize_agent_tool
 from web.request.parsing import parse_body

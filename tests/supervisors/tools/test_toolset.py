@@ -1,4 +1,4 @@
-"""The toolbox: the built-in tools and their arguments."""
+"""The toolset: the built-in tools and their arguments."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_agent_has_the_builtin_tools(world: World) -> None:
-    definitions = await world.toolbox.definitions(await world.agent())
+    definitions = await world.toolset.definitions(await world.agent())
 
     assert [definition.name for definition in definitions] == [
         "list_notifications",

@@ -1,6 +1,6 @@
 """The parts of tools: JSON Schemas of their parameters."""
 
-from supervisors.tools.toolkit import schema
+from supervisors.tools.tool import schema
 
 
 def test_schema_of_a_tool_allows_only_its_properties() -> None:

@@ -1,4 +1,4 @@
-"""The toolbox: all tools of an agent by name, and the one way to call them."""
+"""The toolset: all tools of an agent by name, and the one way to call them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -56,10 +56,10 @@ from supervisors.tools.builtin.notifications import (
     list_notifications,
 )
 from supervisors.tools.builtin.runs import GET_TIME, LIST_RUNS, SLEEP, get_time, list_runs, sleep
-from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
+from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation
 
 
-class Toolbox:
+class Toolset:
     """Finds the tools of agents, and calls them on their behalf."""
 
     def __init__(self, stores: Storage, clock: Clock, outbound: Outbound, checker: SchemaChecker) -> None:
