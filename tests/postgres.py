@@ -63,8 +63,8 @@ class ReusedDatabase:
         # As the service itself: for others, triggers record each deletion in the log.
         self._connection = psycopg2.connect(url, options="-c hostsvc.origin=service")
         self._connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
-        self._schema = self._fetch(SCHEMA)
         self._empty = self._statements()
+        self._schema = self._fetch(SCHEMA)
 
     def empty(self) -> bool:
         """Bring back the contents of the template in a few milliseconds; return whether that was possible."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import UUID
 
 import pytest
@@ -40,6 +40,7 @@ from web.credentials import passwords
 from web.credentials.formats import make_key
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
+from web.request import unknown_names
 from web.server.connection import ConnectionSettings
 from web.server.listener import serving as listening
 from web.settings import LimitSettings, WebSettings
@@ -181,6 +182,9 @@ class StatedHealth:
 StartService = Callable[..., Awaitable[Service]]
 
 
+cached_type_hints = cache(get_type_hints)
+
+
 @cache
 def api_document() -> Any:
     return build_document(ROUTES)
@@ -194,6 +198,7 @@ def cheap_start_and_passwords() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("web.openapi.document.build_document", lambda routes: api_document())
+        patch.setattr(unknown_names, "get_type_hints", cached_type_hints)
         patch.setattr(passwords, "PASSES", 1)
         patch.setattr(passwords, "MEMORY_KIB", 8)
         cost = f"m={passwords.MEMORY_KIB},t={passwords.PASSES},p={passwords.LANES}"
