@@ -31,8 +31,7 @@ from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.login_guard import LoginGuard
 from web.credentials.passwords import Passwords
-from web.credentials.rate_limits import RateLimits
-from web.credentials.token_buckets import TokenBuckets
+from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import errors_as_json
 from web.observability.line_limit import LineLimit
 from web.observability.requests import HEADERS, RequestCounts, around_requests
@@ -185,6 +184,7 @@ async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None
 
 
 async def _passwords(app: web.Application) -> AsyncIterator[None]:
-    with Passwords() as passwords:
+    guard, clock = app[app_keys.LOGIN_GUARD], app[app_keys.CLOCK]
+    with Passwords(lambda network: guard.has_guessed(network, clock.monotonic())) as passwords:
         app[app_keys.PASSWORDS] = passwords
         yield

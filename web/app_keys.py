@@ -18,8 +18,7 @@ from supervisors.wake.context import WakeContexts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.login_guard import LoginGuard
 from web.credentials.passwords import Passwords
-from web.credentials.rate_limits import RateLimits
-from web.credentials.token_buckets import TokenBuckets
+from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.ports import HarnessStatus, Health, Registry

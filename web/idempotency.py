@@ -21,7 +21,7 @@ from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused, PermissionDenied
 from web.json import JSON_TYPE, json_response
-from web.request.file_parts import encode_for_hash
+from web.request.files import encode_for_hash
 from web.request.parsing import Body, read_body, read_converted, read_items
 
 HEADER = "Idempotency-Key"

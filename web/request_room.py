@@ -14,6 +14,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
+from dataclasses import dataclass
 from uuid import UUID
 
 from aiohttp import web
@@ -53,14 +54,16 @@ class RequestRoom:
         """Return the place of a request. Raise Unavailable if there is no room for it."""
         if self._taken[organization_id]:
             self._require(self._taken[organization_id] + units <= self._free - units)
-        self._take(organization_id, units)
+        self._free -= units
+        self._taken[organization_id] += units
         return Place(self, organization_id, units)
 
     @contextmanager
     def more(self, organization_id: UUID, units: int) -> Iterator[None]:
         """Hold further units for something long. Raise Unavailable if too few are left."""
         self._require(2 * (self._taken[organization_id] + units) <= self._free - units)
-        self._take(organization_id, units)
+        self._free -= units
+        self._taken[organization_id] += units
         try:
             yield
         finally:
@@ -81,24 +84,18 @@ class RequestRoom:
         """Wait for a turn to parse a long body, and keep it for the block. Raise Unavailable, too."""
         return _turn(self._parses, organization_id)
 
-    def _take(self, organization_id: UUID, units: int) -> None:
-        self._free -= units
-        self._taken[organization_id] += units
-
     def _require(self, has_room: bool) -> None:
         if not has_room:
             raise Unavailable(BUSY, BUSY_RETRY_SECONDS)
 
 
+@dataclass(slots=True)
 class Place:
     """The place of one request in the room."""
 
-    __slots__ = ("_organization_id", "_room", "_units")
-
-    def __init__(self, room: RequestRoom, organization_id: UUID, units: int) -> None:
-        self._room = room
-        self._organization_id = organization_id
-        self._units = units
+    _room: RequestRoom
+    _organization_id: UUID
+    _units: int
 
     def more(self, units: int) -> AbstractContextManager[None]:
         """Hold further units for the block. Raise Unavailable if too few are left."""

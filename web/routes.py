@@ -94,7 +94,8 @@ class Route(ABC):
             caller = await self.admit(request)
             try:
                 request[UNKNOWN_NAMES] = UnknownNames(request, known)
-                self.limit_body(request)
+                if self.body is not None:
+                    self.limit_body(request)
                 if ignores_body and request.body_exists:
                     await note_fields(request)
                 return await handler(request, *caller)
@@ -119,8 +120,7 @@ class PublicRoute(Route):
         return ()
 
     def limit_body(self, request: web.Request) -> None:
-        if self.body is not None:
-            request[MAX_BYTES] = min(self.body_bytes, request.app[SETTINGS].limits.body_bytes)
+        request[MAX_BYTES] = min(self.body_bytes, request.app[SETTINGS].limits.body_bytes)
 
 
 @dataclass(frozen=True, slots=True)

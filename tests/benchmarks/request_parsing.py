@@ -19,9 +19,8 @@ from web.api.channels.notifications import NewNotificationBody
 from web.api.tracing.spans import NewSpanBody
 from web.errors import TooLarge
 from web.request.forms import parse_urlencoded
-from web.request.json_text import parse_json
+from web.request.json_text import MAX_VALUES, check_value_count, parse_json
 from web.request.parsing import check_items, parse_items
-from web.request.value_limit import MAX_VALUES, check_value_count
 from web.storable import check_json, check_layers
 
 ROUNDS = 15

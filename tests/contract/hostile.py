@@ -27,7 +27,7 @@ from web.fields import (
     Uuid,
 )
 from web.filter_fields import EmailFilter, EventTypePattern, OneOf, PhoneFilter
-from web.request.file_fields import Files
+from web.request.files import Files
 
 RefusedValues = Iterator[tuple[Any, Any]]
 

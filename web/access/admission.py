@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable
 
 from aiohttp import web
 
-from web.access.auth import Caller, authenticate
-from web.access.current_callers import authenticate_ticket
+from web.access.auth import Caller, authenticate, authenticate_ticket
 from web.app_keys import CLOCK, RATE_LIMITS
 from web.credentials.rate_limits import RateLimit
 from web.errors import NotAuthenticated, Throttled

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from web.credentials.token_buckets import TokenBuckets
+from web.credentials.rate_limits import TokenBuckets
 from web.errors import Throttled
 
 KEY_BYTES = 16
@@ -74,6 +74,10 @@ class LoginGuard:
     def __init__(self) -> None:
         self._of_pairs = OF_PAIR.buckets()
         self._of_networks = OF_NETWORK.buckets()
+
+    def has_guessed(self, network: str, now: float) -> bool:
+        """Return whether the network has made wrong attempts lately, or has several in progress."""
+        return self._of_networks.peek(network, now).remaining < OF_NETWORK.attempts - 1
 
     @contextmanager
     def attempt(self, kind: AttemptKind, network: str, account: str, now: float) -> Iterator[CountedAttempt]:

@@ -32,12 +32,15 @@ Result = TypeVar("Result")
 
 
 class Passwords:
-    """Hashes and verifies passwords; a context manager. `network` is that of the client."""
+    """Hashes and verifies passwords; a context manager. `network` is that of the client.
 
-    def __init__(self) -> None:
+    While `goes_last` is true for a network, it waits behind all for which it is not.
+    """
+
+    def __init__(self, goes_last: Callable[[str], bool] = lambda _: False) -> None:
         self._hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="passwords")
-        self._turns = FairSlots[str](THREADS, MAX_WAITING)
+        self._turns = FairSlots[str](THREADS, MAX_WAITING, goes_last)
         self.usual_seconds = 0.1  # of one check, as the last one took
 
     def __enter__(self) -> "Passwords":

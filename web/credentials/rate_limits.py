@@ -1,12 +1,88 @@
-"""The rate limits of the HTTP interface: for each credential, and for each address without one."""
+"""Token buckets, and the rate limits by credential, and by address without one."""
 
+from collections import OrderedDict
 from collections.abc import Hashable
+from operator import itemgetter
+from typing import NamedTuple
 
-from web.credentials.token_buckets import WINDOW_SECONDS, Quota, TokenBuckets
 from web.settings import LimitSettings
 
+WINDOW_SECONDS = 60.0
+MAX_CLIENTS = 50_000
+EXAMINED = 4  # buckets for each new client, so that full ones are dropped faster than clients come
+ROUNDING_SECONDS = 1e-6
 OF_CALLERS = "requests_per_minute"
 OF_ADDRESSES = "anonymous_requests_per_minute"
+
+
+class Quota(NamedTuple):
+    """The answer to a client that asks for a token."""
+
+    is_granted: bool
+    remaining: int  # tokens left in the bucket
+    more_in_seconds: float  # until it gets the next one
+
+
+class TokenBuckets:
+    """A bucket of tokens for each client; times are monotonic seconds.
+
+    A bucket holds `size` tokens, and is filled evenly within `fill_seconds`. So a client may send that many
+    requests at once, and then as many as flow in. A bucket is stored as the moment when it will be full
+    again: a full one needs no entry. The table is bounded. If it is full, a new client takes the place of the
+    one with the fullest bucket among a few, so a flood of addresses drops addresses of the flood, not busy
+    clients.
+    """
+
+    def __init__(
+        self, size: int, fill_seconds: float = WINDOW_SECONDS, max_clients: int = MAX_CLIENTS
+    ) -> None:
+        self.size = size
+        self._fill_seconds = fill_seconds
+        self._token_seconds = fill_seconds / size  # in which one token flows in
+        self._max_clients = max_clients
+        self._full_at: OrderedDict[Hashable, float] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<TokenBuckets: {self.size} in {self._fill_seconds:.0f} s, {len(self._full_at)} clients>"
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, client: Hashable, now: float) -> Quota:
+        """Take a token from the client's bucket, if there is one."""
+        full_at = self._full_at.get(client)
+        if full_at is None:
+            self._make_room(now)
+            full_at = now
+        after = max(full_at, now) + self._token_seconds
+        missing_seconds = after - now - self._fill_seconds
+        if missing_seconds > ROUNDING_SECONDS:
+            return Quota(is_granted=False, remaining=0, more_in_seconds=missing_seconds)
+        self._full_at[client] = after
+        return self._quota(after - now)
+
+    def give_back(self, client: Hashable) -> None:
+        """Put a token that was taken back into the client's bucket."""
+        if client in self._full_at:
+            self._full_at[client] -= self._token_seconds
+
+    def peek(self, client: Hashable, now: float) -> Quota:
+        """Return what is left in the client's bucket, and take nothing."""
+        return self._quota(max(0.0, self._full_at.get(client, now) - now))
+
+    def _quota(self, seconds_to_full: float) -> Quota:
+        tokens = (self._fill_seconds - seconds_to_full + ROUNDING_SECONDS) / self._token_seconds
+        remaining = max(0, int(tokens))
+        return Quota(True, remaining, (remaining + 1 - tokens) * self._token_seconds)
+
+    def _make_room(self, now: float) -> None:
+        """Drop full buckets among the oldest; if the table is full, drop at least the fullest of them."""
+        has_room = len(self._full_at) < self._max_clients
+        examined = [self._full_at.popitem(last=False) for _ in range(min(EXAMINED, len(self._full_at)))]
+        kept = [(client, full_at) for client, full_at in examined if full_at > now]
+        if not has_room and len(kept) == len(examined):
+            kept.remove(min(kept, key=itemgetter(1)))
+        self._full_at.update(kept)  # behind all others
 
 
 class RateLimit:

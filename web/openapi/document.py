@@ -23,8 +23,8 @@ from web.openapi.schemas import Components, Json, answer_schema
 from web.openapi.webhooks import webhook_requests
 from web.paging import TOTAL_HEADER, PageQuery
 from web.request.forms import MAX_FIELDS
+from web.request.json_text import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
-from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 from web.version import VERSION
 

@@ -32,7 +32,7 @@ from web.fields import (
 from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.schemas import Components, Json, enum_reference, nullable
-from web.request.file_fields import MAX_FILES, Files
+from web.request.files import MAX_FILES, Files
 from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"

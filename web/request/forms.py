@@ -9,9 +9,8 @@ from marshmallow import Schema, fields
 
 from web.errors import BadRequest, Invalid
 from web.fields import ListOf, ObjectOf, Text
-from web.request.file_parts import FilePart, file_part
-from web.request.json_text import parse_json
-from web.request.value_limit import MAX_VALUES, check_value_count
+from web.request.files import FilePart, file_part
+from web.request.json_text import MAX_VALUES, check_value_count, parse_json
 
 MAX_FIELDS = 1000  # of a form, or of the object that a JSON body is
 MAX_PART_HEAD_BYTES = 8192

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -11,13 +12,12 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
 from supervisors.client_values import OFF_LOOP_BYTES
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
-from web.fields import printable
+from web.fields import printable, to_utc
 from web.request.body import FILE_BYTES, MAX_BYTES, expected_bytes, max_bytes, read_raw
-from web.request.file_fields import Files
+from web.request.files import Files
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
-from web.request.json_text import parse_json
+from web.request.json_text import MAX_VALUES, MAX_VALUES_OF_ITEMS, parse_json
 from web.request.unknown_names import UNKNOWN_NAMES, KnownFields
-from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.request_room import PLACE, body_units
 
 Result = TypeVar("Result")
@@ -248,3 +248,14 @@ def _limited(values: dict[str, Any], max_bytes: int) -> dict[str, Any]:
     if len(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()) > max_bytes:
         raise TooLarge(f"The request body takes more than {max_bytes} bytes as JSON.")
     return values
+
+
+def localize(body: dict[str, Any], names: Iterable[str], zone: tzinfo) -> None:
+    """Convert the datetimes of these fields that came without an offset to UTC, in place."""
+    for name in names:
+        moment = body.get(name)
+        if isinstance(moment, datetime) and moment.tzinfo is None:
+            try:
+                body[name] = to_utc(moment, zone)
+            except ValidationError as error:
+                raise Invalid({name: error.messages}) from error

@@ -53,9 +53,6 @@ class Connections:
         self._by_network: Counter[str] = Counter()
         self._next_eviction = 0.0
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def place_for(self, peer: str) -> Place:
         """Return what a new connection of `peer` may do. If all places are taken, some may be freed."""
         most, share = self._settings.max_connections, max(1, self._settings.max_connections // MAX_SHARE)
@@ -63,11 +60,11 @@ class Connections:
         if self._by_network[network_of(peer)] >= share and not is_trusted:
             self._report()
             return Place.NONE_FOR_NETWORK
-        if len(self) >= most and asyncio.get_running_loop().time() >= self._next_eviction:
+        if len(self._open) >= most and asyncio.get_running_loop().time() >= self._next_eviction:
             self.evict()
-        if len(self) < most:
+        if len(self._open) < most:
             return Place.ANY_REQUEST
-        if len(self) < most + OPERATOR_PLACES:
+        if len(self._open) < most + OPERATOR_PLACES:
             return Place.OPERATORS_REQUEST
         self._report()
         return Place.NONE
@@ -104,7 +101,7 @@ class Connections:
             log.warning,
             "too many connections: idle ones are closed, and new ones refused; "
             "see server.max_connections and server.trusted_proxies",
-            open=len(self),
+            open=len(self._open),
             most_by=network,
             most=most,
         )
@@ -184,7 +181,6 @@ class Acceptor:
 
     async def _open(self, client: socket.socket, connection: Connection) -> None:
         try:
-            connection.abort_when_nothing_is_taken(client)
             await self._loop.connect_accepted_socket(lambda: connection, client)
         except OSError:  # the client has disconnected
             self._connections.remove(connection)

@@ -140,15 +140,13 @@ class Connection(web.RequestHandler):
         self._head_bytes = 0  # that have arrived since the last complete head
         self._held_bytes = 0  # of the answer, until the client has taken all of it
 
-    def abort_when_nothing_is_taken(self, client: socket.socket) -> None:
-        """Have the kernel abort the connection when the client has taken nothing for `reader_seconds`."""
-        milliseconds = int(self._shared.settings.reader_seconds * 1000)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Without a limit of 0, up to 64 KiB would wait in the transport without being counted.
         cast(asyncio.WriteTransport, transport).set_write_buffer_limits(high=0)
         super().connection_made(transport)
+        milliseconds = int(self._shared.settings.reader_seconds * 1000)
+        accepted = transport.get_extra_info("socket")
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self._limit_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -172,7 +170,10 @@ class Connection(web.RequestHandler):
         self._request, self._is_handling = request, True
         request[BEGAN] = perf_counter()
         try:
-            if len(request.raw_path) + sum(map(_length, request.raw_headers)) > MAX_HEAD_BYTES:
+            if (
+                len(request.raw_path) + sum(len(name) + len(value) for name, value in request.raw_headers)
+                > MAX_HEAD_BYTES
+            ):
                 return self.handle_error(request, 431, LineTooLong(b""))
             return await self._handler(request)
         except web.HTTPException as error:
@@ -224,7 +225,10 @@ class Connection(web.RequestHandler):
     # Heads: their time and their length.
 
     def data_received(self, data: bytes) -> None:
-        heads, may_begin_head = self._request_count, self._may_begin_head()
+        heads = self._request_count  # complete ones; nothing public tells how many have arrived
+        may_begin_head = heads == self._answered or (
+            self._request is not None and self._request.content.is_eof()
+        )
         super().data_received(data)
         if self._request_count != heads:
             self._head_bytes = 0
@@ -236,15 +240,6 @@ class Connection(web.RequestHandler):
                 self._end_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LONG)
             elif self._deadline is None:
                 self._limit_head()
-
-    def _may_begin_head(self) -> bool:
-        """Return whether the next byte belongs to a request head, not to a body.
-
-        Nothing public tells how many heads have arrived completely.
-        """
-        if self._request_count == self._answered:
-            return True
-        return self._request is not None and self._request.content.is_eof()
 
     def _limit_head(self) -> None:
         seconds = self._shared.settings.head_seconds
@@ -341,7 +336,3 @@ async def _discard_rest(content: StreamReader) -> None:
                 bytes_left -= len(await content.readany())
     except (OSError, web.RequestPayloadError):  # too late, or broken
         pass
-
-
-def _length(header: tuple[bytes, bytes]) -> int:
-    return len(header[0]) + len(header[1])

@@ -12,7 +12,7 @@ from tests.web.conftest import OPERATOR_TOKEN
 from web.access.login_attempts import count_signup, counted_attempt
 from web.app_keys import CLOCK, LOGIN_GUARD, SETTINGS, SIGNUPS
 from web.credentials.login_guard import OF_PAIR, AttemptKind, LoginGuard
-from web.credentials.token_buckets import TokenBuckets
+from web.credentials.rate_limits import TokenBuckets
 from web.errors import Throttled
 from web.settings import LimitSettings, WebSettings
 

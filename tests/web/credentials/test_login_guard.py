@@ -96,6 +96,18 @@ def test_codes_and_sign_ups_do_not_count_as_passwords_of_an_account() -> None:
         assert attempt.overdrawn is None
 
 
+def test_network_has_guessed_after_a_wrong_attempt() -> None:
+    guard = LoginGuard()
+    with guard.attempt(PASSWORD, "a", ANN, 0.0):
+        assert not guard.has_guessed("a", 0.0)
+        with guard.attempt(PASSWORD, "a", BOB, 0.0):
+            assert guard.has_guessed("a", 0.0)
+    assert not guard.has_guessed("a", 0.0)
+    fail(guard)
+    with guard.attempt(PASSWORD, "a", BOB, 0.0):
+        assert guard.has_guessed("a", 0.0)
+
+
 def test_spellings_of_one_address_are_counted_together() -> None:
     spellings = ("admin@example.com", "ADMIN@Example.com", "adm\u0130n@example.com", "admin@example.\u212aom")
     assert len({account_key(text) for text in spellings[:3]}) == 1

@@ -63,6 +63,16 @@ async def test_network_with_few_requests_is_not_behind_a_flood() -> None:
     assert busy.order.index("ann") < THREADS + 1
 
 
+async def test_network_that_has_guessed_waits_behind_others() -> None:
+    with Passwords(lambda network: network.startswith("guesser")) as passwords:
+        busy = BusyPasswords(passwords)
+        for number in range(8):
+            await busy.ask(f"guesser {number}")
+        await busy.ask("ann")
+        await busy.end()
+    assert busy.order.index("ann") == THREADS
+
+
 async def test_waiting_requests_of_one_network_are_bounded() -> None:
     with Passwords() as passwords:
         busy = BusyPasswords(passwords)

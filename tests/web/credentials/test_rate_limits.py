@@ -1,7 +1,81 @@
-"""The rate limits that the settings turn on."""
+"""Token buckets and the rate limits that use them."""
 
-from web.credentials.rate_limits import RateLimits
+import pytest
+
+from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.settings import LimitSettings
+
+
+def test_client_gets_one_minutes_tokens_at_once() -> None:
+    buckets = TokenBuckets(size=600)
+    quotas = [buckets.take("a", 5.0) for _ in range(600)]
+    assert all(quota.is_granted for quota in quotas)
+    assert [quota.remaining for quota in quotas] == list(range(599, -1, -1))
+    refused = buckets.take("a", 5.0)
+    assert (refused.is_granted, refused.remaining) == (False, 0)
+    assert refused.more_in_seconds == pytest.approx(0.1)
+    assert buckets.take("b", 5.0).is_granted
+
+
+def test_tokens_flow_in_evenly() -> None:
+    buckets = TokenBuckets(size=6)
+    for _ in range(6):
+        assert buckets.take("a", 0.0).is_granted
+    assert not buckets.take("a", 9.9).is_granted
+    assert buckets.take("a", 10.0).is_granted
+    assert buckets.take("a", 10.0).more_in_seconds == pytest.approx(10)
+    assert [buckets.take("a", 40.0).is_granted for _ in range(4)] == [True, True, True, False]
+
+
+def test_even_sender_within_the_limit_is_never_refused() -> None:
+    buckets = TokenBuckets(size=7)
+    assert all(buckets.take("a", number * 60 / 7).is_granted for number in range(2000))
+
+
+def test_refused_requests_cost_no_tokens() -> None:
+    buckets = TokenBuckets(size=1)
+    assert buckets.take("a", 0.0).is_granted
+    for second in range(1, 60):
+        assert not buckets.take("a", second).is_granted
+    assert buckets.take("a", 60.0).is_granted
+
+
+def test_peek_takes_nothing() -> None:
+    buckets = TokenBuckets(size=2)
+    assert [buckets.peek("a", 0.0).remaining for _ in range(3)] == [2, 2, 2]
+    buckets.take("a", 0.0)
+    assert buckets.peek("a", 0.0).remaining == 1
+
+
+def test_full_buckets_are_dropped() -> None:
+    buckets = TokenBuckets(size=60)
+    for number in range(1000):
+        buckets.take(number, 0.0)
+    for number in range(1000, 1400):
+        buckets.take(number, 1.0)
+    assert len(buckets) == 400
+
+
+def test_flood_of_addresses_neither_grows_table_nor_frees_busy_client() -> None:
+    buckets = TokenBuckets(size=10, max_clients=100)
+    for number in range(50):
+        buckets.take(f"early {number}", 0.0)
+    while buckets.take("busy", 0.0).is_granted:
+        pass
+    for number in range(10_000):
+        assert buckets.take(number, 1.0).is_granted
+        assert len(buckets) <= 100
+    assert not buckets.take("busy", 1.0).is_granted
+
+
+def test_token_given_back_can_be_taken_again() -> None:
+    buckets = TokenBuckets(size=2, fill_seconds=20)
+    assert [buckets.take("a", 0.0).is_granted for _ in range(3)] == [True, True, False]
+    assert buckets.take("a", 0.0).more_in_seconds == pytest.approx(10)
+    buckets.give_back("a")
+    assert [buckets.take("a", 0.0).is_granted for _ in range(2)] == [True, False]
+    buckets.give_back("nobody")
+    assert len(buckets) == 1
 
 
 def test_limit_of_zero_is_off() -> None:

@@ -1,6 +1,7 @@
-"""JSON from clients: exact, strict and bounded."""
+"""JSON from clients."""
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from supervisors.client_values import MAX_DEPTH, OFF_LOOP_BYTES
 from web.errors import BadRequest, TooLarge
-from web.request.json_text import parse_json
+from web.request.json_text import check_value_count, parse_json
 
 JSON_VALUES = st.recursive(
     st.text(st.sampled_from('a:{}[]"\\,')) | st.integers() | st.none(),
@@ -126,3 +127,41 @@ def test_long_list_may_not_be_nested_deeper(levels: int, is_refused: bool) -> No
             parse_json(raw, max_items=2)
     else:
         assert parse_json(raw, max_items=2)[1] == json.loads(nested)
+
+
+TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[,\[{]')
+SEPARATED_VALUES = st.recursive(
+    st.text(st.sampled_from('a,[{"\\')) | st.integers() | st.none(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.sampled_from('a,"\\{')), inner),
+    max_leaves=20,
+)
+
+
+def count_separators(raw: bytes) -> int:
+    """The plain way: one token after the other."""
+    return sum(not token.startswith(b'"') for token in TOKEN.findall(raw))
+
+
+def is_refused(raw: bytes, max_values: int) -> bool:
+    try:
+        check_value_count(raw, max_values)
+    except TooLarge:
+        return True
+    return False
+
+
+@given(value=SEPARATED_VALUES, max_values=st.integers(1, 20))
+def test_limit_agrees_with_count_of_tokens(value: Any, max_values: int) -> None:
+    raw = json.dumps(value).encode()
+    assert is_refused(raw, max_values) == (count_separators(raw) > max_values)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[" * 100, b"{}," * 100, b'"",' * 100, b'"' * 1000 + b"," * 100, b'{"a": "\\""},' * 100]
+)
+def test_broken_json_is_refused_as_well(raw: bytes) -> None:
+    assert is_refused(raw, 99)
+
+
+def test_separators_in_long_text_are_not_values() -> None:
+    assert not is_refused(json.dumps([',[{"\\' * 1000]).encode(), 3)

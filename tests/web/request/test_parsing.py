@@ -1,7 +1,9 @@
-"""Bodies as JSON and as forms: the same values, the same refusals."""
+"""Bodies and queries: from bytes to checked values."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
@@ -9,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import ValidationError
 
-from web.errors import ApiError, TooLarge
+from web.errors import ApiError, Invalid, TooLarge
 from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, ObjectOf, Text
 from web.request.forms import MAX_FIELDS
-from web.request.parsing import Body, check_items, parse_body, parse_items
-from web.request.value_limit import MAX_VALUES
+from web.request.json_text import MAX_VALUES
+from web.request.parsing import Body, check_items, localize, parse_body, parse_items
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -245,3 +247,25 @@ def outcome(check: Callable[[], Any]) -> Any:
         return check()
     except ValidationError as error:
         return error.messages
+
+
+VIENNA = ZoneInfo("Europe/Vienna")
+
+
+def test_only_named_times_without_offset_are_converted() -> None:
+    local = datetime(2026, 7, 1, 12)  # noqa: DTZ001
+    instant = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    body: dict[str, Any] = {"start": local, "end": instant, "other": local, "none": None}
+    localize(body, ("start", "end", "none", "missing"), VIENNA)
+    assert body == {
+        "start": datetime(2026, 7, 1, 10, tzinfo=UTC),
+        "end": instant,
+        "other": local,
+        "none": None,
+    }
+
+
+def test_time_that_leaves_calendar_is_refused_by_field() -> None:
+    with pytest.raises(Invalid) as refused:
+        localize({"start": datetime(1, 1, 1)}, ("start",), VIENNA)  # noqa: DTZ001
+    assert refused.value.body == {"start": ["Datetime value out of range."]}

@@ -55,8 +55,7 @@ from web.fields import (
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, to_json
 from web.paging import Listing, PageQuery, answer_list, find_owned
-from web.request.local_times import localize
-from web.request.parsing import Body, read_body, read_query
+from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 

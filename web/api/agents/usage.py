@@ -24,8 +24,7 @@ from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import MAX_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid, unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.request.local_times import localize
-from web.request.parsing import Body, read_query
+from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 

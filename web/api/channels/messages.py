@@ -47,8 +47,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response, to_json
 from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
 from web.request.body import room_for_files
-from web.request.file_fields import Files
-from web.request.file_parts import BINARY, stored_type
+from web.request.files import BINARY, Files, stored_type
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer

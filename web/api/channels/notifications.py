@@ -23,8 +23,7 @@ from web.filter_fields import UtcDatetime
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
-from web.request.local_times import localize
-from web.request.parsing import Body, read_body, read_query
+from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 

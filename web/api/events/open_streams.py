@@ -13,8 +13,7 @@ from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import FeedError, FeedEvent, Subscription
 from supervisors.fair_slots import decrement
 from supervisors.maintenance.loop import repeat
-from web.access.auth import Caller
-from web.access.current_callers import reread_caller
+from web.access.auth import Caller, reread_caller
 from web.api.events.frames import progress_frame
 from web.app_keys import CLOCK
 from web.errors import TooManyRequests

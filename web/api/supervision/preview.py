@@ -22,8 +22,7 @@ from web.app_keys import STATUS, STORAGE
 from web.errors import Invalid
 from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Uuid
 from web.json import json_response
-from web.request.local_times import localize
-from web.request.parsing import Body, read_body
+from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 
 MAX_COUNT = 100

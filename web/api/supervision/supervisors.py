@@ -33,8 +33,7 @@ from web.errors import Invalid, require_found
 from web.fields import Choice, Integer, Line, ListOf, Uuid
 from web.json import json_response
 from web.paging import TOTAL_HEADER, next_link
-from web.request.local_times import localize
-from web.request.parsing import Body, read_query
+from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 

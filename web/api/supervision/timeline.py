@@ -24,8 +24,7 @@ from web.app_keys import CLOCK, TIMELINES
 from web.errors import Invalid
 from web.fields import Datetime
 from web.json import json_response
-from web.request.local_times import localize
-from web.request.parsing import Body, read_query
+from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 

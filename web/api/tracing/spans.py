@@ -20,8 +20,7 @@ from web.errors import Invalid, PermissionDenied, TooLarge
 from web.fields import MAX_SIDE_TEXT, Datetime, JsonValue, Line, Text, Uuid, unknown_id
 from web.idempotency import read_items_once, receipt_of
 from web.json import json_response, to_json
-from web.request.local_times import localize
-from web.request.parsing import Body, read_body
+from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 from web.serializers import Serializer
 from web.settings import SPAN_BODY_BYTES

@@ -39,8 +39,7 @@ from web.filter_fields import UtcDatetime
 from web.idempotency import read_body_once, receipt_of
 from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
 from web.paging import Listing, PageReader, next_link, period, send_page
-from web.request.local_times import localize
-from web.request.parsing import Body, read_body, read_query
+from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 

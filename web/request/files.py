@@ -1,14 +1,19 @@
-"""Files in multipart forms: their names, the types that they may be stored as, and their content."""
+"""Files in multipart forms: their names, the types they may be stored as, their content, and their field."""
 
 import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from marshmallow import ValidationError, fields
+
 from web.errors import BadRequest
+from web.fields import printable, wording
 
 BINARY = "application/octet-stream"
 SNIFFED_BYTES = 1024
+MAX_FILES = 20
+MAX_NAME_LENGTH = 255
 
 FILE_NAME = re.compile(rb';[ \t]*filename[ \t]*=[ \t]*(?:"([^"\r\n]*)"|([^\s;"]+))', re.IGNORECASE)
 PART_TYPE = re.compile(rb"^content-type:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
@@ -80,3 +85,34 @@ def _plain_name(text: str) -> str:
     """Return the name without folders; characters that are not printed become `_`."""
     name = FOLDERS.split(text)[-1].strip()
     return "".join(character if character.isprintable() else "_" for character in name)
+
+
+class Files(fields.Field[Any]):
+    """Up to MAX_FILES files, which only the parts of a multipart form can be."""
+
+    default_error_messages = wording(
+        invalid="Send files as parts of a multipart/form-data body, each with a file name.",
+        max_items=f"Ensure this field has no more than {MAX_FILES} elements.",
+    )
+
+    def __init__(self) -> None:
+        super().__init__(load_default=list)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> tuple[FilePart, ...]:
+        if not (isinstance(value, list) and value and all(isinstance(item, FilePart) for item in value)):
+            raise self.make_error("invalid")
+        if len(value) > MAX_FILES:
+            raise self.make_error("max_items")
+        refused = {str(index): messages for index, item in enumerate(value) if (messages := _messages(item))}
+        if refused:
+            raise ValidationError(refused)
+        return tuple(value)
+
+
+def _messages(part: FilePart) -> list[str]:
+    messages = []
+    if stored_type(part) is None:
+        messages.append(f'"{printable(part.content_type)}" is not a media type such as image/png.')
+    if len(part.name) > MAX_NAME_LENGTH:
+        messages.append(f"Ensure the file name has no more than {MAX_NAME_LENGTH} characters.")
+    return messages

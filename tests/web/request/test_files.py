@@ -3,7 +3,7 @@
 import pytest
 
 from web.errors import BadRequest
-from web.request.file_parts import FilePart, file_part, stored_type
+from web.request.files import FilePart, file_part, stored_type
 from web.request.forms import parse_multipart
 
 DISPOSITION = b'Content-Disposition: form-data; name="files"'
