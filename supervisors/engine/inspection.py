@@ -11,9 +11,7 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Counts
 from storage.model import Outcome, Source
-from supervisors.engine.context import SupervisorContext
 from supervisors.engine.messages import RunAnswer, Signal, StopReply
-from supervisors.engine.requests import MAX_BLOCKERS
 from supervisors.engine.snapshot import (
     AgentsResponse,
     AgentSummary,
@@ -35,7 +33,7 @@ from supervisors.engine.snapshot import (
     SupervisorsResponse,
     TimersResponse,
 )
-from supervisors.engine.supervisor import Supervisor
+from supervisors.engine.supervisor import MAX_BLOCKERS, Supervisor, SupervisorContext
 from supervisors.policy import explanations
 from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import Decision, WakeReason, active_count, decide

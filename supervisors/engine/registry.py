@@ -8,7 +8,7 @@ The path of a notification, from its commit to the sleep of its agent:
     _handle_signals   Supervisor.reconcile reads the agent's facts and asks the rules
     Supervisor.start  the start of a run is stored, and `_launch` makes a job of it
     _execute          ActiveRun.carry_out lets the harness work, until the agent asks for sleep
-    ask               the request for sleep enters the mailbox, and requests.request_sleep ends the run
+    ask               the request for sleep enters the mailbox, and Supervisor._request_sleep ends the run
     tell              RUN_OVER: Supervisor.reconcile finds nothing to start, and schedules the next wake
 """
 
@@ -27,7 +27,6 @@ import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
-from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
 from supervisors.engine.inspection import Statistics, StatusReader, append_message
 from supervisors.engine.lifecycle import PauseLog
 from supervisors.engine.messages import (
@@ -38,10 +37,9 @@ from supervisors.engine.messages import (
     Request,
     Signal,
 )
-from supervisors.engine.requests import answer
 from supervisors.engine.run import CANCEL_SECONDS, ActiveRun, DrainResult, Harness, drain_runs
 from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.supervisor import Supervisor
+from supervisors.engine.supervisor import RECOVERY_SECONDS, Supervisor, SupervisorContext
 from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, SupervisorError
 from supervisors.policy.decisions import policy_of
@@ -310,7 +308,7 @@ class Registry:
 
     async def _handle_request(self, supervisor: Supervisor, pending: AnyPendingRequest) -> None:
         try:
-            outcome = await pending.answer(lambda request: answer(supervisor, request))
+            outcome = await pending.answer(supervisor.answer)
         except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             pending.refuse(error)

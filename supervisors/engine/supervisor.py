@@ -3,37 +3,88 @@
 Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from random import Random
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
-from supervisors.engine.context import SupervisorContext
+from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.effects import after_fields, after_status, answer_without_run
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
-from supervisors.engine.messages import Mailbox, ReceiptOf, RunAnswer, RunReply
-from supervisors.engine.run import ActiveRun, begun_run, journal_of, unknown_end
-from supervisors.engine.update_plans import (
-    Change,
-    Transition,
-    plan_crash,
-    plan_start,
-    plan_update,
-    start_of,
+from supervisors.engine.messages import (
+    DeferredReply,
+    Mailbox,
+    OwnedFieldsRequest,
+    ReceiptOf,
+    Reply,
+    Request,
+    RestoreRequest,
+    RunAnswer,
+    RunReply,
+    RunRequest,
+    SleepGranted,
+    SleepRefused,
+    SleepReply,
+    SleepRequest,
+    StopReply,
+    StopRequest,
+    Unset,
 )
-from supervisors.errors import AgentGone
+from supervisors.engine.run import ActiveRun, begun_run, journal_of, unknown_end
+from supervisors.engine.run_slots import RunSlots
+from supervisors.engine.timer_queue import TimerQueue
+from supervisors.engine.updates import Step, Transition, plan_crash, plan_start, plan_update
+from supervisors.errors import AgentGone, NoStarts, RunIsOver
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
-    QUARANTINE_ATTEMPT_INTERVAL as MAX_CRASH_BACKOFF,
+    QUARANTINE_ATTEMPT_INTERVAL,
+    Decision,
+    Policy,
+    Wake,
+    WakeReason,
+    active_count,
+    decide,
+    phase_after_failure,
 )
-from supervisors.policy.decisions import Decision, Wake, decide, phase_after_failure
+from supervisors.policy.explanations import StartLimits
 from supervisors.policy.phases import Phase
-from supervisors.policy.record import Step
+from supervisors.ports import StateStore
 
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 
 CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
+MAX_BLOCKERS = 100
+STOP_REPLY_SECONDS = 1.0
+ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
+RECOVERY_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class SupervisorContext:
+    """The state that all supervisors of this process share. Only the registry changes its fields."""
+
+    store: StateStore
+    clock: Clock
+    policy: Policy
+    timer_queue: TimerQueue
+    slots: RunSlots
+    launch: Callable[[ActiveRun, UUID], Awaitable[None]]  # begins to execute a run; takes its organization
+    count_quarantine: Callable[[], None]  # called whenever one begins
+    stop_grace_seconds: float
+    random: Random
+    runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over
+    recovery_seconds: float = RECOVERY_SECONDS  # agents whose runs died restart within this time
+    may_start: bool = True  # false while draining, or while another instance may lead
+
+    def limits_of(self, organization_id: UUID) -> StartLimits:
+        """Return what a start of an agent of this organization may wait for, apart from leave to start."""
+        is_at_limit = self.slots.is_at_limit(organization_id)
+        return StartLimits(self.slots.limit, self.slots.organization_limit if is_at_limit else None)
 
 
 class Supervisor:
@@ -68,7 +119,7 @@ class Supervisor:
         self._phase: Phase | None = None  # None until it has read the agent's facts
         self.pause_seen_at: datetime | None = None  # when it saw a pause begin or end; None: it has seen none
         self.idle_since = 0.0  # on the monotonic clock
-        self.message_log = b""  # packed by `message_log.append_message`
+        self.message_log = b""  # packed by `inspection.append_message`
 
     @property
     def phase(self) -> Phase:
@@ -95,10 +146,11 @@ class Supervisor:
         """Read the agent's facts, do what the rules say, and describe that in a few words."""
         outcome: str | None = None
         while outcome is None:
-            found, now = await self._read()
-            if found is None:
+            now = self.context.clock.now()
+            try:
+                facts = await self.get_facts(now)
+            except AgentGone:
                 return self._on_agent_deleted()
-            facts = self._remember(found)
             run = self.run
             if run is not None:
                 run.learns_of_sleep(facts.state, now)
@@ -124,13 +176,11 @@ class Supervisor:
                 outcome = "waits until runs may start"
         return outcome
 
-    async def get_facts(self) -> AgentFacts:
-        """Read the agent's facts; raise AgentGone if it was deleted."""
-        facts, _ = await self._read()
-        if facts is None:
-            self.is_gone = True
-            raise AgentGone("There is no such agent.")
-        return self._remember(facts)
+    async def get_facts(self, now: datetime | None = None) -> AgentFacts:
+        """Read the agent's facts, as they are by `now`; raise AgentGone if it was deleted."""
+        return self._remember(
+            await self.context.store.get_facts(self.agent_id, now or self.context.clock.now())
+        )
 
     async def start(
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None, cause: Cause = BY_RULE
@@ -140,20 +190,19 @@ class Supervisor:
         if not context.slots.take(self.agent_id, facts.organization_id):
             return None
         try:
-            after = transitions.started(facts, run_id, reason, now)
-            start = start_of(after, run_id, now, facts.name)
             stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
-            step = Step(now, context.limits_of(facts.organization_id), start=start, actor=cause.caller)
-            claim = plan_start(facts, after, context.policy, step, stored_receipt)
+            limits = context.limits_of(facts.organization_id)
+            step = Step(now, limits, actor=cause.caller, receipt=stored_receipt)
+            claim = plan_start(facts, run_id, reason, context.policy, step)
             is_claimed = await context.store.update(claim)
         except BaseException:
             context.slots.release(facts.organization_id)
             raise
-        if not is_claimed:
+        if not is_claimed or claim.start is None:
             context.slots.release(facts.organization_id)
             return None
         self._on_stored(facts, claim, cause)
-        run = context.runs[self.agent_id] = begun_run(facts, start, context.clock)
+        run = context.runs[self.agent_id] = begun_run(facts, claim.start, context.clock)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
         await context.launch(run, facts.organization_id)
@@ -191,31 +240,37 @@ class Supervisor:
 
         `now` is the time that the next wake is computed from: the present, unless a decision was already made
         with another. `cause` says who asked for the change. Raise AgentGone.
-        """
-        change = Change(transition, now or self.context.clock.now(), end, receipt, cause)
-        update = self._plan(facts, change)
-        return None if update is None else await self._carry_out(facts, update, change)
-
-    async def _carry_out(self, facts: AgentFacts, update: StateUpdate, change: Change) -> AgentState | None:
-        """Store the update that was planned for the change; return the state that is stored, or None.
 
         If the row has changed since `facts` were read, the change is planned again under lock, so that
         constant traffic cannot outrun the agent.
         """
+        run, limits = self.run, self.context.limits_of(facts.organization_id)
+        stopping = run.id if run is not None and run.is_stopping else None
+        step = Step(
+            now or self.context.clock.now(),
+            limits,
+            end=end,
+            actor=cause.caller,
+            receipt=receipt,
+            stopping_run=stopping,
+        )
+        update = self._plan(facts, transition, step)
+        if update is None:
+            return None
         if not (update.has_effect or self.has_uncertain_update):
             return update.after
         if not await self.context.store.update(update):
-            async with self.context.store.locked(self.agent_id, change.now) as locked:
-                if locked.facts is None:
-                    self.is_gone = True
-                    raise AgentGone("There is no such agent.")
+            async with self.context.store.locked(self.agent_id, step.now) as locked:
                 facts = self._remember(locked.facts)
-                planned = self._plan(facts, change)
-                if planned is None or not await locked.update(planned):
+                update = self._plan(facts, transition, step)
+                if update is None or not await locked.update(update):
                     return None
-                update = planned
-        self._on_stored(facts, update, change.cause)
+        self._on_stored(facts, update, cause)
         return update.after
+
+    def _plan(self, seen: AgentFacts, transition: Transition, step: Step) -> StateUpdate | None:
+        after = transition(seen)
+        return None if after is None else plan_update(seen, after, self.context.policy, step)
 
     def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
         """Log a stored update, and count it if it begins a quarantine."""
@@ -228,7 +283,7 @@ class Supervisor:
         """Count a crash; return when the agent may be reconciled again."""
         self.crashes += 1
         self.context.slots.leave(self.agent_id)
-        delay = min(transitions.backoff(self.crashes), MAX_CRASH_BACKOFF)
+        delay = min(transitions.backoff(self.crashes), QUARANTINE_ATTEMPT_INTERVAL)
         self.backing_off_until = self.context.clock.monotonic() + delay.total_seconds()
         return self.context.clock.now() + delay
 
@@ -253,28 +308,15 @@ class Supervisor:
         self.phase = phase_after_failure(replace(facts, state=after))
         return after.retry_at
 
-    async def _read(self) -> tuple[AgentFacts | None, datetime]:
-        """Read the agent's facts, and return them with their time."""
-        now = self.context.clock.now()
-        return await self.context.store.get_facts(self.agent_id, now), now
-
-    def _remember(self, facts: AgentFacts) -> AgentFacts:
-        """Keep what is needed before the facts are read again; return them."""
+    def _remember(self, facts: AgentFacts | None) -> AgentFacts:
+        """Keep what is needed before the facts are read again; return them. Raise AgentGone for None."""
+        if facts is None:
+            self.is_gone = True
+            raise AgentGone("There is no such agent.")
         self.organization_id = facts.organization_id
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
         return facts
-
-    def _plan(self, seen: AgentFacts, change: Change) -> StateUpdate | None:
-        after = change.transition(seen)
-        if after is None:
-            return None
-        run, limits = self.run, self.context.limits_of(seen.organization_id)
-        is_stopping = run is not None and run.is_stopping and run.id == after.run_id
-        step = Step(
-            change.now, limits, end=change.end, actor=change.cause.caller, run_is_stopping=is_stopping
-        )
-        return plan_update(seen, after, self.context.policy, step, change.receipt)
 
     async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
         """Start the run that is due, or queue it. Return None if the agent's state has changed."""
@@ -291,18 +333,14 @@ class Supervisor:
         context = self.context
         context.slots.leave(self.agent_id)
         # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
-        change = Change(lambda seen: transitions.dequeued(seen.state), now)
-        rested = self._plan(facts, change)
-        is_stored = rested is not None and await self._carry_out(facts, rested, change) == rested.after
-        return self._lie_down(decision, now) if is_stored else None
-
-    def _lie_down(self, decision: Decision, now: datetime) -> str:
-        """Set the timer for the wake of an agent whose state is stored."""
+        after = await self.change(facts, lambda seen: transitions.dequeued(seen.state), now=now)
+        if after is None or (after.version, after.wake_seq) != (facts.state.version, facts.state.wake_seq):
+            return None
         self.phase = decision.phase
         if decision.next_at is None or decision.due_wake(now):
-            self.context.timer_queue.cancel(self.agent_id)
+            context.timer_queue.cancel(self.agent_id)
         else:
-            self.context.timer_queue.schedule(self.agent_id, decision.next_at)
+            context.timer_queue.schedule(self.agent_id, decision.next_at)
         return decision.phase
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
@@ -344,3 +382,171 @@ class Supervisor:
         del self.context.runs[self.agent_id]
         report_run(run)
         run.settle()
+
+    # What it can be asked. Each reply is stored before it is given.
+
+    async def answer(self, request: Request[Reply]) -> Reply | DeferredReply[Reply]:
+        """Handle a request; raise SupervisorError if it is refused."""
+        match request:
+            case RunRequest():
+                return await self._request_run(request)
+            case StopRequest():
+                return await self._stop(request)
+            case RestoreRequest():
+                return await self._restore(request)
+            case OwnedFieldsRequest():
+                return await self._write_owned_fields(request)
+            case SleepRequest():
+                return await self._request_sleep(request)
+        raise TypeError(f"No handler for {request!r}: add a case for its class.")
+
+    async def _request_run(self, request: RunRequest) -> RunReply:
+        """Start a run, or store the request until one can start. Raise AgentArchived or NoStarts."""
+        context = self.context
+        now, queued, cause = context.clock.now(), RunReply(RunAnswer.QUEUED), Cause(request.caller)
+
+        def requested(seen: AgentFacts) -> AgentState:
+            return transitions.run_requested(seen.state, now)
+
+        while True:
+            facts = await self.get_facts()
+            is_stopping = self._is_stopping(facts.state)
+            refusal = answer_without_run(facts, now, wakeup=request.wakeup, run_is_stopping=is_stopping)
+            if refusal is not None:
+                return RunReply(refusal, facts.state.run_id if refusal is RunAnswer.ALREADY_RUNNING else None)
+            if not context.may_start:
+                raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
+            if self.run is not None or facts.state.run_id is not None:
+                await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
+                return queued
+            run = await self.start(facts, WakeReason.RUN_REQUESTED, request.receipt, cause)
+            if run is not None:
+                return RunReply(RunAnswer.STARTED, run.id)
+            if not context.slots.has_room(facts.organization_id):
+                await self.queue(facts, requested, request.receipt(queued), cause)
+                return queued
+
+    async def _stop(self, request: StopRequest) -> StopReply | DeferredReply[StopReply]:
+        """End the run, or what is about to start one; leave a sleeping agent as it is.
+
+        The reply to a stop that ends a run is deferred until the run has gone, for a second at most.
+        """
+        context = self.context
+        facts, now = await self.get_facts(), context.clock.now()
+        state, run = facts.state, self.run
+        if state.run_id is None and not self._is_about_to_start(facts):
+            return StopReply.NOT_RUNNING
+        is_stopping = state.run_id is not None and self._is_stopping(state)
+        cause = Cause(request.caller, request.reason)
+        await self.change(
+            facts, lambda seen: transitions.stopped(seen, now, request.reason), now=now, cause=cause
+        )
+        if state.run_id is not None and run is not None and run.result is None:
+            run.stop(0 if request.force else context.stop_grace_seconds)
+            if (is_stopping and not request.force) or not request.waits:
+                return StopReply.STOPPING
+            return DeferredReply(partial(_wait_until_stopped, run, context.clock), StopReply.STOPPING)
+        await self.reconcile()
+        return StopReply.STOPPED
+
+    def _is_stopping(self, state: AgentState) -> bool:
+        """Return whether the run was asked to stop; a restore or the end of a pause does not undo that."""
+        return state.stopped_at is not None or (self.run is not None and self.run.is_stopping)
+
+    def _is_about_to_start(self, facts: AgentFacts) -> bool:
+        """Return whether a start is ahead that a stop would cancel, even if a pause or a budget delays it."""
+        state, now = facts.state, self.context.clock.now()
+        if state.queued_at is not None or state.run_requested_at is not None:
+            return True
+        decision = decide(replace(facts.without_pause(), budgets=()), now, self.context.policy)
+        return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
+
+    async def _write_owned_fields(self, owned: OwnedFieldsRequest) -> bool:
+        """Write the fields that the supervisor owns: `paused`, then `status`, then `sleep_until`.
+
+        Return the reply to the request. Raise AgentArchived.
+        """
+        changes = []
+        if owned.status is not Unset.UNSET:
+            if owned.paused is not Unset.UNSET:
+                changes.append(await self._write(replace(owned, sleep_until=Unset.UNSET)))
+            changes.append(await self._change_status(owned.status, owned.caller))
+        changes.append(await self._write(owned))
+        await self.reconcile()
+        return any(changes)
+
+    async def _write(self, owned: OwnedFieldsRequest) -> bool:
+        """Store `paused` and `sleep_until`, those that are to be written. Return whether `paused` changed."""
+        if owned.paused is Unset.UNSET and owned.sleep_until is Unset.UNSET:
+            return False
+        facts, now = await self.get_facts(), self.context.clock.now()
+
+        def written(seen: AgentFacts) -> AgentState:
+            return after_fields(seen, now, paused=owned.paused, sleep_until=owned.sleep_until)
+
+        after = await self.change(facts, written, cause=Cause(owned.caller))
+        return after is not None and after.paused != facts.state.paused
+
+    async def _change_status(self, status: AgentStatus, caller: str) -> bool:
+        """Do what a client asks for by writing `status`. Return whether it archived or restored the agent."""
+        context, run = self.context, self.run
+        facts, now = await self.get_facts(), context.clock.now()
+        if status is AgentStatus.RUNNING:
+            try:
+                await self._request_run(RunRequest(caller=caller))
+                return False
+            except NoStarts:
+                pass  # the rest of the write is stored already, so keep the request until runs may start
+        elif status is AgentStatus.SLEEPING and facts.state.status is AgentStatus.RUNNING:
+            await self._stop(StopRequest(caller=caller))
+            return False
+
+        def written(seen: AgentFacts) -> AgentState | None:
+            return after_status(seen, status, now, run_is_stopping=self._is_stopping(seen.state))
+
+        after = await self.change(facts, written, now=now, cause=Cause(caller))
+        if after is not None and status is AgentStatus.ARCHIVED and run is not None:
+            run.stop(context.stop_grace_seconds)
+        return after is not None and status is not AgentStatus.RUNNING
+
+    async def _restore(self, request: RestoreRequest) -> bool:
+        """Restore the agent if it is archived, and return whether it was; it wakes if something is active."""
+        facts, now = await self.get_facts(), self.context.clock.now()
+
+        def restored(seen: AgentFacts) -> AgentState | None:
+            is_archived = seen.state.status is AgentStatus.ARCHIVED
+            return transitions.restored(seen, now) if is_archived else None
+
+        after = await self.change(facts, restored, now=now, cause=Cause(request.caller))
+        await self.reconcile()
+        return after is not None
+
+    async def _request_sleep(self, request: SleepRequest) -> SleepReply:
+        """Grant sleep if nothing is active at the commit. Raise RunIsOver if the run may not sleep."""
+        context = self.context
+        facts, now = await self.get_facts(), context.clock.now()
+        run = self.run
+        if run is not None and run.learns_of_sleep(facts.state, now):
+            # The answer to an earlier request was lost.
+            return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
+        journal = await journal_of(context.store, request.run_id, run)
+        turns, output = (run.turns, run.output) if run else (0, "")
+        end = RunEnd(request.run_id, Outcome.SLEPT, now, turns, "", journal, output)
+
+        def slept(seen: AgentFacts) -> AgentState | None:
+            if seen.state.run_id != request.run_id or seen.state.stopped_at is not None:
+                raise RunIsOver("The run has ended or is being stopped.")
+            return None if active_count(seen) else transitions.slept(seen, request.until, now)
+
+        after = await self.change(facts, slept, end, now=now, cause=Cause(f"run:{request.run_id}"))
+        if after is not None:
+            if run is not None:
+                run.fall_asleep(now)
+            return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
+        blockers = await context.store.list_blockers(self.agent_id, now, MAX_BLOCKERS)
+        return SleepRefused(tuple(blockers))
+
+
+async def _wait_until_stopped(run: ActiveRun, clock: Clock) -> StopReply:
+    is_gone = await wait_for_event(run.settled, STOP_REPLY_SECONDS, clock)
+    return StopReply.STOPPED if is_gone else StopReply.STOPPING

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.events import reader
-from supervisors.engine import requests, update_plans
+from supervisors.engine import updates
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.scans import BudgetRenewal
-from supervisors.policy import decisions, record, transitions
+from supervisors.policy import decisions, transitions
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
@@ -55,7 +55,7 @@ class PlantedBug:
 
 SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
     "sleep is granted without checking wake_seq",
-    update_plans.plan_update,
+    updates.plan_update,
     "guarded=True",
     "guarded=step.end is None",
     154,
@@ -114,7 +114,7 @@ PLANTED = (
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
-        requests.request_sleep,
+        Supervisor._request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
         27,
@@ -242,14 +242,14 @@ PLANTED = (
     ),
     PlantedBug(
         "event missing: the end of a run writes none",
-        record.record,
+        updates.record,
         "ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)",
         "ended = ()",
         0,
     ),
     PlantedBug(
         "event missing: a sentence changes without one",
-        record.record,
+        updates.record,
         "digest == (before.why_digest or INITIAL_DIGEST) and not is_told",
         "not is_told",
         0,

@@ -13,7 +13,7 @@ import structlog
 from storage.agent_facts import AgentState
 from storage.errors import StorageError
 from storage.model import Organization
-from supervisors.engine import notices, supervisor
+from supervisors.engine import supervisor, updates
 from supervisors.errors import SupervisorError
 from tests.simulation import log_judge, why_judge
 from tests.simulation.clients import Clients
@@ -228,7 +228,7 @@ def simulate(seed: int) -> Verdict:
 @contextmanager
 def _ids_from(ids: Ids) -> Iterator[None]:
     """Give runs and system notices the ids of the simulation."""
-    makers = (vars(supervisor), vars(notices))
+    makers = (vars(supervisor), vars(updates))
     real = [maker["new_id"] for maker in makers]
     for maker in makers:
         maker["new_id"] = ids.new

@@ -1,23 +1,30 @@
-"""The record: what the event log says of an agent after an update, and the events that the update writes.
+"""Updates of an agent's state as they are stored: the next moment to act, the events, and a notice. Pure.
 
-The pause of an agent is a phase of it. The log ignores pauses of organizations, which have events of their
-own. `supervisors.timeline` lays them over the phases.
+The events say what `why` said when the update was made. The pause of an agent is a phase of it. The log
+ignores pauses of organizations, which have events of their own. `supervisors.timeline` lays them over the
+phases.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
+from uuid import UUID
 
 import orjson
 
-from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart
+from storage.agent_facts import AgentFacts, AgentState, Budget, RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.events.catalogue import EventType
 from storage.events.model import BY_SERVICE, NewEvent
-from storage.model import AgentStatus
-from supervisors.policy import explanations
+from storage.ids import derive_id, new_id
+from storage.model import AgentStatus, Outcome, Receipt
+from storage.postgres.json_values import to_json
+from supervisors.policy import explanations, transitions
+from supervisors.policy.budgets import dollars, reached_budget
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, Decision, Policy, WakeCause, decide
 from supervisors.policy.phases import OVER_BUDGET, Phase
+from supervisors.policy.transitions import is_newly_quarantined
 from supervisors.text import excerpt, format_timestamp
 
 MAX_TEXT = 200  # characters of a reason or an error, which users and models write
@@ -33,12 +40,14 @@ TYPE_BY_PHASE: dict[str, EventType] = {
     Phase.PAUSED: EventType.AGENT_PAUSED,
 }
 
+Transition = Callable[[AgentFacts], AgentState | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The circumstances of an update: its time, the run that it starts or ends, and who asked for it.
+    """The circumstances of an update: its time, what it starts or ends, who asked for it, and the receipt.
 
-    `run_is_stopping`: the active run was asked to stop, even if the state does not say so.
+    `stopping_run`: the run of this process that was asked to stop, even if the state does not say so.
     """
 
     now: datetime
@@ -46,7 +55,48 @@ class Step:
     start: RunStart | None = None
     end: RunEnd | None = None
     actor: str = BY_SERVICE
-    run_is_stopping: bool = False
+    receipt: Receipt | None = None
+    stopping_run: UUID | None = None
+
+
+def plan_update(seen: AgentFacts, after: AgentState, policy: Policy, step: Step) -> StateUpdate:
+    """Plan any update but a start and a crash of the supervisor."""
+    facts = transitions.facts_after(seen, after)
+    decision = decide(facts, step.now, policy)
+    armed = transitions.with_next_due(facts, decision, step.now)
+    recorded, events = record(seen.state, armed, facts, decision, policy, step)
+    return StateUpdate(
+        seen.state,
+        recorded,
+        guarded=True,
+        end=step.end,
+        receipt=step.receipt,
+        notice=notice_for(seen.state, facts, step.end, step.now, policy),
+        events=events,
+    )
+
+
+def plan_start(seen: AgentFacts, run_id: UUID, reason: str, policy: Policy, step: Step) -> StateUpdate:
+    """Plan the start of a run. Nothing is due while it goes on."""
+    after = transitions.started(seen, run_id, reason, step.now)
+    start = RunStart(
+        run_id=run_id,
+        wake_reason=reason,
+        interrupted_sleep_until=after.last_wake_interrupted_sleep_until,
+        max_sleep_until=after.max_sleep_until,
+        started_at=step.now,
+        trace_name=f"invoke_agent {seen.name}",
+    )
+    facts, step = replace(seen, state=after, wake_reason=reason), replace(step, start=start)
+    recorded, events = record(seen.state, after, facts, Decision(Phase.RUNNING), policy, step)
+    return StateUpdate(seen.state, recorded, guarded=False, start=start, receipt=step.receipt, events=events)
+
+
+def plan_crash(seen: AgentFacts, after: AgentState, step: Step) -> StateUpdate:
+    """Plan the failure of a supervisor without the rules, which may be what has crashed."""
+    recorded, events = record_crash(seen.state, after, step)
+    notice = quarantine_notice(seen.state, after, step.now)
+    return StateUpdate(seen.state, recorded, guarded=False, notice=notice, events=events)
 
 
 def record(
@@ -68,10 +118,12 @@ def record(
         facts = replace(facts, organization_paused=False)
         decision = decide(facts, step.now, policy)
     ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)
-    phase = explanations.phase_of(facts, decision, step.now, run_is_stopping=step.run_is_stopping)
+    is_stopping = after.run_id is not None and after.run_id == step.stopping_run
+    phase = explanations.phase_of(facts, decision, step.now, run_is_stopping=is_stopping)
     name = explanations.recorded_name(decision, phase)
     is_told = _is_stop_without_run(before, after) or after.paused != before.paused
-    if name == before.phase and not is_told and _is_about_to_start(decision, phase, step.now):
+    is_about_to_start = phase is not Phase.QUEUED and decision.due_wake(step.now) is not None
+    if name == before.phase and not is_told and is_about_to_start:
         return after, ended  # the start that follows at once has an event
     since = step.now
     if name == before.phase:
@@ -79,7 +131,9 @@ def record(
     why = explanations.why(facts, decision, phase, step.now, since=since, limits=step.limits)
     wake = explanations.next_wake(decision) if after.queued_at is None else None
     next_at = format_timestamp(wake.at) if wake else ""
-    digest = digest_of(why, "" if _moves_with_messages(decision, phase) else next_at)
+    # Each further message postpones the end of a hold.
+    is_moving = phase is Phase.HOLDING and decision.wake is not None and decision.wake.cause is WakeCause.HOLD
+    digest = digest_of(why, "" if is_moving else next_at)
     if name == before.phase and digest == (before.why_digest or INITIAL_DIGEST) and not is_told:
         return after, ended
     event = _state_event(before, after, name, why, next_at, step)
@@ -110,16 +164,6 @@ def digest_of(why: str, next_at: str) -> int:
 
 
 INITIAL_DIGEST = digest_of(explanations.WHY_ASLEEP, "")  # of an agent that the log has said nothing about
-
-
-def _moves_with_messages(decision: Decision, phase: Phase) -> bool:
-    """Return whether the next wake is the end of a hold, which each further message postpones."""
-    is_by_hold = decision.wake is not None and decision.wake.cause is WakeCause.HOLD
-    return phase is Phase.HOLDING and is_by_hold
-
-
-def _is_about_to_start(decision: Decision, phase: Phase, now: datetime) -> bool:
-    return phase is not Phase.QUEUED and decision.due_wake(now) is not None
 
 
 def _is_stop_without_run(before: AgentState, after: AgentState) -> bool:
@@ -178,3 +222,52 @@ def _end_of_run(facts: AgentFacts, end: RunEnd, actor: str) -> NewEvent:
         actor=actor,
         data=orjson.dumps(data).decode(),
     )
+
+
+def notice_for(
+    before: AgentState, facts: AgentFacts, end: RunEnd | None, now: datetime, policy: Policy
+) -> SystemNotice | None:
+    """Return the notice for an update from the state `before` to that in `facts`, if there is one."""
+    return quarantine_notice(before, facts.state, now) or _budget_notice(facts, end, now, policy)
+
+
+def quarantine_notice(before: AgentState, after: AgentState, now: datetime) -> SystemNotice | None:
+    """Return a notice if the update begins a quarantine; failures within it give none."""
+    if not is_newly_quarantined(before, after):
+        return None
+    return SystemNotice(new_id(), explanations.QUARANTINED, explanations.why_quarantined(after), now)
+
+
+def _budget_notice(
+    facts: AgentFacts, end: RunEnd | None, now: datetime, policy: Policy
+) -> SystemNotice | None:
+    """Return a notice if a budget ends or postpones a run.
+
+    All notices of one day have the same id, so that only the first is stored.
+    """
+    ended_run = end is not None and end.outcome is Outcome.BUDGET
+    budget = reached_budget(facts.budgets)
+    if budget is None and end is not None and ended_run:
+        notice_id = derive_id(facts.state.agent_id, f"unpriced on {now.date()}")
+        return SystemNotice(notice_id, explanations.UNPRICED, explanations.why_refused(end.error), now)
+    if budget is None:
+        return None
+    wake = decide(facts, now, policy).wake
+    postponed_run = wake is not None and wake.is_postponed and not explanations.never_starts(budget)
+    if not (ended_run or postponed_run):
+        return None
+    notice_id = derive_id(facts.state.agent_id, f"over budget on {now.date()}")
+    spent = f"Spent today: {dollars(budget.spent_usd)} USD."
+    body = f"{explanations.why_over_budget(budget, now)} {spent}"
+    return SystemNotice(notice_id, explanations.OVER_BUDGET, body, now, _event_data(budget))
+
+
+def _event_data(budget: Budget) -> str:
+    """Return the data of the event `budget.reached`."""
+    return to_json(
+        {
+            "of": "organization" if budget.of_organization else "agent",
+            "cap_usd": float(budget.cap_usd),
+            "spent_usd": float(budget.spent_usd),
+        }
+    ).decode()

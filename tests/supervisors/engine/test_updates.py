@@ -1,7 +1,7 @@
 """What the event log says of an agent after each kind of update, and the events that the update writes."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import orjson
@@ -10,10 +10,16 @@ import pytest
 from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, RunEnd, RunStart
 from storage.events.model import NewEvent
 from storage.model import AgentStatus, Outcome, Source
-from supervisors.engine.update_plans import plan_crash, plan_start, plan_update
+from supervisors.engine.updates import (
+    Step,
+    notice_for,
+    plan_crash,
+    plan_start,
+    plan_update,
+    quarantine_notice,
+)
 from supervisors.policy import transitions
 from supervisors.policy.explanations import StartLimits
-from supervisors.policy.record import Step
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.supervisors.agent_facts import POLICY, RUN, facts, reminder, running, seconds, state, waiting
 
@@ -57,7 +63,7 @@ def steps() -> dict[str, tuple[AgentFacts, AgentState, Step, str, str]]:
         "a pause that stops a run": (
             facts(RUNNING, organization_paused=True),
             RUNNING,
-            replace(rest, run_is_stopping=True),
+            replace(rest, stopping_run=RUN),
             "agent.stopping",
             "stopping",
         ),
@@ -156,7 +162,7 @@ def steps() -> dict[str, tuple[AgentFacts, AgentState, Step, str, str]]:
 def test_update_writes_the_events_of_its_change(name: str) -> None:
     seen, after, step, types, phase = steps()[name]
 
-    update = plan_update(seen, after, POLICY, step, None)
+    update = plan_update(seen, after, POLICY, step)
 
     assert " ".join(event.type for event in update.events) == types
     assert update.after.phase == phase
@@ -171,21 +177,20 @@ def test_update_writes_the_events_of_its_change(name: str) -> None:
 @pytest.mark.parametrize("name", steps())
 def test_same_update_again_writes_no_event(name: str) -> None:
     seen, after, step, _, _ = steps()[name]
-    first = plan_update(seen, after, POLICY, step, None)
+    first = plan_update(seen, after, POLICY, step)
     facts_after = replace(transitions.facts_after(seen, after), state=first.after)
 
-    again = plan_update(facts_after, first.after, POLICY, replace(step, end=None), None)
+    again = plan_update(facts_after, first.after, POLICY, replace(step, end=None))
 
     assert (again.events, again.after) == ((), first.after)
 
 
 def test_start_writes_one_event_for_the_run_and_its_agent() -> None:
     seen = facts(state(phase="queued"))
-    after = transitions.started(seen, RUN, "reminder", NOW)
-    start = RunStart(RUN, "reminder", None, None, NOW, "invoke_agent Scout")
 
-    update = plan_start(seen, after, POLICY, Step(NOW, LIMITS, start=start, actor="key:1"), None)
+    update = plan_start(seen, RUN, "reminder", POLICY, Step(NOW, LIMITS, actor="key:1"))
 
+    assert update.start == RunStart(RUN, "reminder", None, None, NOW, f"invoke_agent {seen.name}")
     [event] = update.events
     assert (event.type, event.run_id, event.actor, event.phase) == ("run.started", RUN, "key:1", "running")
     assert orjson.loads(event.data) == {
@@ -219,9 +224,60 @@ def test_change_of_the_schedule_names_its_moment_and_actor(
     seen = facts(state(sleep_until=NOW + 2 * HOUR, stopped_at=NOW if queue else None), *queue)
     after = replace(seen.state, sleep_until=moment)
 
-    update = plan_update(seen, after, POLICY, Step(NOW, LIMITS, actor=actor), None)
+    update = plan_update(seen, after, POLICY, Step(NOW, LIMITS, actor=actor))
 
     [event] = update.events
     assert isinstance(event, NewEvent)
     assert event.actor == actor
     assert orjson.loads(event.data)["next_at"] == moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+UNSPENT = Budget(of_organization=False, cap_usd=Decimal(5), spent_usd=Decimal(4))
+
+
+def with_elapsed_sleep(budget: Budget) -> AgentFacts:
+    return facts(state(sleep_until=NOW - HOUR), budgets=(budget,))
+
+
+def test_fifth_failure_is_noticed_and_the_sixth_is_not() -> None:
+    fourth, fifth, sixth = (state(failures=count, retry_at=NOW + HOUR) for count in (4, 5, 6))
+
+    notice = quarantine_notice(fourth, fifth, NOW)
+
+    assert notice is not None
+    assert notice.title == "Quarantined after too many failures in a row"
+    assert "after 5 failures in a row" in notice.body
+    assert quarantine_notice(fifth, sixth, NOW) is None
+
+
+def test_postponed_run_is_noticed_once_a_day() -> None:
+    seen = with_elapsed_sleep(SPENT)
+
+    first = notice_for(seen.state, seen, None, NOW, POLICY)
+    later = notice_for(seen.state, seen, None, NOW + HOUR, POLICY)
+    next_day = notice_for(seen.state, seen, None, NOW + timedelta(days=1), POLICY)
+
+    assert first is not None
+    assert later is not None
+    assert next_day is not None
+    assert first.title == "Over budget"
+    assert (first.id == later.id, first.id == next_day.id) == (True, False)
+
+
+def test_run_ended_by_its_budget_is_noticed() -> None:
+    seen = facts(state(), budgets=(SPENT,))
+
+    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
+    assert notice_for(seen.state, seen, RunEnd(RUN, Outcome.BUDGET, NOW, 1, ""), NOW, POLICY) is not None
+
+
+def test_budget_that_is_not_spent_is_not_noticed() -> None:
+    seen = with_elapsed_sleep(UNSPENT)
+
+    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
+
+
+def test_cap_of_zero_is_not_noticed_every_day() -> None:
+    seen = with_elapsed_sleep(Budget(of_organization=False, cap_usd=Decimal(0), spent_usd=Decimal(0)))
+
+    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
