@@ -47,14 +47,8 @@ def _has_all_fractions(text: bytes) -> bool:
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    return json_text_response(to_json(value), status, headers)
-
-
-def json_text_response(
-    text: bytes, status: int = 200, headers: Mapping[str, str] | None = None
-) -> web.Response:
-    """Return an answer whose JSON has been written already."""
-    return web.Response(body=text, status=status, headers={**(headers or {}), "Content-Type": JSON_TYPE})
+    headers = {**(headers or {}), "Content-Type": JSON_TYPE}
+    return web.Response(body=to_json(value), status=status, headers=headers)
 
 
 def fit(items: Iterable[Any], max_bytes: int) -> list[Any]:

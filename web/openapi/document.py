@@ -98,8 +98,7 @@ def _header(name: str, description: str, **limits: Any) -> Json:
 
 HEADERS = {
     "RequestId": _header(
-        REQUEST_ID,
-        "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
+        REQUEST_ID, "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters."
     ),
     "Organization": _header(
         ORGANIZATION_HEADER,

@@ -188,11 +188,11 @@ async def test_update_replaces_and_removes_adapters(agents: Agents, pool: Pool, 
     assert (swapped.adapters, emptied.adapters) == ((second, first), ())
 
 
-async def test_update_of_supervisors_column_is_refused(agents: Agents, pool: Pool) -> None:
+async def test_update_of_unchangeable_column_is_refused(agents: Agents, pool: Pool) -> None:
     stored = await stored_agent(pool)
 
-    with pytest.raises(ValueError, match="deleted_at, status"):
-        await agents.update(stored.id, {"status": "archived", "deleted_at": None}, NOW)
+    with pytest.raises(ValueError, match="deleted_at, organization_id"):
+        await agents.update(stored.id, {"organization_id": new_id(), "deleted_at": None}, NOW)
 
 
 async def test_unknown_agent_is_not_found(agents: Agents) -> None:

@@ -284,8 +284,8 @@ async def test_concurrent_updates_of_one_notification_are_all_stored(
 async def test_update_of_unchangeable_column_is_refused(queue: Notifications, scout: Agent) -> None:
     before = await stored_notification(queue, scout)
 
-    with pytest.raises(ValueError, match="activated_at, agent_id"):
-        await queue.update(before.id, {"activated_at": None, "agent_id": new_id()}, NOW)
+    with pytest.raises(ValueError, match="created_at, organization_id"):
+        await queue.update(before.id, {"created_at": NOW, "organization_id": new_id()}, NOW)
     assert await queue.update(new_id(), {"title": "A"}, NOW) is None
 
 

@@ -17,24 +17,8 @@ class Thing:
 
 def test_statement_reads_the_columns_of_the_model() -> None:
     table = OwnedTable("thing", "t", Thing)
-    assert table.get.split() == (
-        [
-            "SELECT",
-            "t.id,",
-            "t.organization_id",
-            "FROM",
-            "thing",
-            "t",
-            "WHERE",
-            "t.id",
-            "=",
-            "ANY((SELECT",
-            "$1::uuid[])::uuid[])",
-            "/*",
-            "and",
-            "*/",
-        ]
-    )
+    assert "SELECT t.id, t.organization_id FROM thing t\n" in table.get
+    assert "SELECT t.id, t.organization_id FROM thing t\n" in table.page
 
 
 def test_rows_of_deleted_agents_are_left_out() -> None:

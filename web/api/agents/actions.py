@@ -18,13 +18,7 @@ from storage.agents.tags import MAX_TAGS_BYTES
 from storage.model import AgentStatus
 from storage.notifications.clears import NotificationState
 from supervisors.bulk_requests import ask_each
-from supervisors.engine.messages import (
-    OwnedFieldsRequest,
-    Request,
-    RestoreRequest,
-    StopReply,
-    StopRequest,
-)
+from supervisors.engine.messages import OwnedFieldsRequest, Request, RestoreRequest, StopReply, StopRequest
 from supervisors.policy.phases import ShownPhase
 from web.access.auth import Caller
 from web.access.references import read_agent_filters

@@ -8,11 +8,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.agents.wakes import (
-    BYTES_PER_TOKEN,
-    PastMessage,
-    WaitingNotification,
-)
+from storage.agents.wakes import BYTES_PER_TOKEN, PastMessage, WaitingNotification
 from storage.channels.memory_paths import CORE
 from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.history.journals import PastRun

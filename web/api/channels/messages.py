@@ -22,14 +22,7 @@ from storage.channels.addresses import (
 )
 from storage.channels.attachments import StoredAttachment, Upload
 from storage.channels.contacts import Contact, Contacts
-from storage.channels.messages import (
-    Attachment,
-    Channel,
-    Direction,
-    Message,
-    MessageFilters,
-    MessageStatus,
-)
+from storage.channels.messages import Attachment, Channel, Direction, Message, MessageFilters, MessageStatus
 from storage.errors import AddressTaken, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Priority, Source

@@ -126,10 +126,7 @@ DATETIME_FIELDS = ("scheduled_for",)
 
 
 @routes.create(
-    "/api/defaults/notifications/",
-    answer=NotificationResponse,
-    body=NEW,
-    run_access=RunAccess.RUNNING,
+    "/api/defaults/notifications/", answer=NotificationResponse, body=NEW, run_access=RunAccess.RUNNING
 )
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
     """Add a notification to the queue of an agent.

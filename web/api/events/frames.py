@@ -52,9 +52,7 @@ def _resource_id(event: Event) -> UUID | None:
 KINDS: Mapping[str, _Kind] = {  # by the family of the event's type
     "agent": _Kind(lambda event: event.agent_id, _list_agents, serialize_agent),
     "run": _Kind(
-        lambda event: event.run_id,
-        lambda storage, ids: storage.event_resources.list_runs(ids),
-        serialize_run,
+        lambda event: event.run_id, lambda storage, ids: storage.event_resources.list_runs(ids), serialize_run
     ),
     "notification": _Kind(
         _resource_id,

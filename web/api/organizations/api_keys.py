@@ -96,12 +96,7 @@ async def create_key(request: web.Request, caller: Caller) -> web.Response:
 
 def _build_key(organization_id: UUID, body: dict[str, Any], prefix: str, now: datetime) -> ApiKey:
     return ApiKey(
-        id=new_id(),
-        organization_id=organization_id,
-        prefix=prefix,
-        last_used_at=None,
-        created_at=now,
-        **body,
+        id=new_id(), organization_id=organization_id, prefix=prefix, last_used_at=None, created_at=now, **body
     )
 
 
