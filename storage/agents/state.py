@@ -138,7 +138,11 @@ WHERE s.agent_id > $2 AND s.status = 'sleeping' AND NOT s.paused
 ORDER BY s.agent_id LIMIT $3
 """
 
-LIST_RUNNING = "SELECT agent_id FROM agent_state WHERE run_id IS NOT NULL ORDER BY last_started_at, agent_id"
+# By the index on runs under way, because agent_state has none on run_id.
+LIST_RUNNING = """
+SELECT s.agent_id FROM run r JOIN agent_state s ON s.agent_id = r.agent_id AND s.run_id = r.id
+WHERE r.outcome IS NULL ORDER BY s.last_started_at, s.agent_id
+"""
 
 LIST_QUEUED = "SELECT agent_id FROM agent_state WHERE queued_at IS NOT NULL ORDER BY queued_at, agent_id"
 

@@ -38,9 +38,19 @@ class DueScan:
         self._random = random
         self._spread: dict[UUID, float] = {}  # agents that start later, and when by the monotonic clock
         self._spread_until = 0.0
+        self._has_recovered = False
 
     async def run_once(self) -> None:
-        """Signal the agents that are due or have active notifications; set timers for those due soon."""
+        """Signal the agents that are due or have active notifications; set timers for those due soon.
+
+        The first pass after a recovery looks for steps of the clock. This reads all reminders, so the service
+        does not wait for it at its start.
+        """
+        if self._has_recovered:
+            # The clock was set back since these became active. Their stored due times may be far ahead.
+            activated_later = await self._store.list_activated_later(self._clock.now())
+            self._registry.tell_all(activated_later, Signal.RELOAD)
+            self._has_recovered = False
         if self._clock.monotonic() >= self._spread_until:
             self._spread.clear()
         async for agent_id, signal in self._overdue():
@@ -57,9 +67,7 @@ class DueScan:
         self._registry.tell_all(interrupted, Signal.RELOAD)
         queued = await self._store.list_queued()
         self._registry.tell_all(queued, Signal.RELOAD)
-        # The clock was set back since these became active. Their stored due times may be far ahead.
-        activated_later = await self._store.list_activated_later(self._clock.now())
-        self._registry.tell_all(activated_later, Signal.RELOAD)
+        self._has_recovered = True
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
         log.info("recovered", interrupted_runs=len(interrupted), queued=len(queued), due=len(overdue))
         for agent_id in list(overdue)[:IMMEDIATE_STARTS]:

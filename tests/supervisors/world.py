@@ -233,6 +233,7 @@ class World:
         self.scan = DueScan(self.states, self.registry, self.clock, random)
         self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
         await self.scan.recover()
+        await self.scan.run_once()
         await self.wait_until_idle()
 
     async def end(self) -> None:
