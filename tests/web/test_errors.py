@@ -19,12 +19,6 @@ STRANGE_LINES = (
 )
 
 
-async def test_missing_slash_is_redirected_with_method_and_query(api: Api) -> None:
-    answer = await api.post("/api/cloud/agents?x=1", {})
-    assert (answer.status, answer.headers["Location"]) == (308, "/api/cloud/agents/?x=1")
-    assert (await api.get("/nowhere")).status == 404
-
-
 async def test_crash_reveals_only_its_request_id(service: Service, api: Api) -> None:
     await service.storage.pool.execute("ALTER TABLE agent RENAME TO elsewhere")
     answer = await api.get(AGENTS)

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from storage.ids import new_id
 from tests.web.conftest import SETTINGS, Api
 from web.credentials.formats import RunTokens
 
@@ -102,10 +101,3 @@ async def test_run_token_reads_the_context_of_its_run(api: Api) -> None:
     assert (context["run"], context["wake_reason"]) == (run_id, "run_requested")
     assert "You were woken by a run request. This is your first run." in context["text"]
     assert (await run.get(path(sibling))).status == 403
-
-
-async def test_context_of_unknown_or_foreign_agent_is_refused(api: Api, other: Api) -> None:
-    agent = await api.create_agent()
-
-    assert (await other.get(path(agent))).status == 403
-    assert (await api.get(f"{AGENTS}{new_id()}/context/")).status == 404

@@ -174,12 +174,6 @@ async def test_hold_continues_when_the_agent_is_detached(api: Api) -> None:
     assert (after["phase"], after["debounce"]) == ("holding", held["debounce"])
 
 
-async def test_template_of_another_organization_is_not_deleted(api: Api, other: Api) -> None:
-    template = await api.create_template()
-    assert (await other.delete(f"{TEMPLATES}{template['id']}/?detach=true")).status == 403
-    assert (await api.get(f"{TEMPLATES}{template['id']}/")).body == template
-
-
 async def test_only_admins_are_shown_the_secret(service: Service) -> None:
     owner, organization = await founder(service)
     admin, _ = await staff(service, organization, Role.ADMIN)

@@ -126,13 +126,6 @@ async def test_versions_are_listed_read_and_reverted_to(service: Service, api: A
         assert (await api.post(f"{path}versions/{number}/revert/")).status == 404
 
 
-async def test_versions_of_another_organization_are_out_of_reach(api: Api, other: Api) -> None:
-    note = await api.create(DOCUMENTS, title="x")
-    for path in ("versions/", "versions/1/", "versions/7/"):
-        assert (await other.get(f"{DOCUMENTS}{note['id']}/{path}")).status == 403
-    assert (await other.post(f"{DOCUMENTS}{note['id']}/versions/1/revert/")).status == 403
-
-
 async def test_document_deleted_by_its_agent_is_restored(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     note = await remember(api, agent, "/memories/people/ada.md", "Ada is a vegetarian.")

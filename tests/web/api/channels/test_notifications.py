@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -22,19 +21,6 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"scheduled_for": "0001-01-01T00:00:00Z"}, {"scheduled_for": ["Datetime value out of range."]}),
     ({"scheduled_for": "9999-12-31T23:59:59.999999Z"}, {"scheduled_for": ["Datetime value out of range."]}),
 ]
-BAD_QUERIES = (
-    "agent=7",
-    "agent=",
-    "cleared=maybe",
-    "priority=urgent",
-    "source=fax",
-    "limit=0",
-    "limit=1001",
-    "offset=-1",
-    "limit=x",
-    f"after={uuid4()}",
-    f"after={UNKNOWN_ID}&offset=1",
-)
 
 
 async def test_notification_has_the_documented_fields(api: Api) -> None:
@@ -76,24 +62,10 @@ async def test_high_notification_wakes_the_agent(service: Service, api: Api) -> 
     assert (shown.body["status"], shown.body["last_wake_reason"]) == ("running", "notification:api")
 
 
-async def test_notification_with_bad_field_is_refused(api: Api) -> None:
-    agent = await api.create_agent()
-    for changes, messages in REFUSED:
-        answer = await api.post(NOTIFICATIONS, {"agent": agent["id"], "title": "Hello", **changes})
-        assert (answer.status, answer.body) == (400, messages)
-
-
 async def test_empty_body_lacks_required_fields(api: Api) -> None:
     answer = await api.request("POST", NOTIFICATIONS)
     required = ["This field is required."]
     assert (answer.status, answer.body) == (400, {"agent": required, "title": required})
-
-
-async def test_agent_of_another_organization_cannot_be_notified(api: Api, other: Api) -> None:
-    agent = await api.create_agent()
-    answer = await other.post(NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
-    assert answer.status == 403
-    assert (await api.get(NOTIFICATIONS)).body == []
 
 
 async def test_local_time_uses_the_agent_timezone(api: Api, other: Api) -> None:
@@ -132,14 +104,6 @@ async def test_clearing_sets_the_time_once_and_unclearing_removes_it(api: Api) -
     assert (await api.patch(path, {"cleared": "false"})).body["cleared_at"] is None
 
 
-async def test_read_only_fields_are_ignored_in_a_change(api: Api) -> None:
-    created = await api.create_notification(await api.create_agent())
-    answer = await api.patch(
-        f"{NOTIFICATIONS}{created['id']}/", {"source": "email", "agent": UNKNOWN_ID, "id": UNKNOWN_ID, "x": 1}
-    )
-    assert (answer.status, answer.body) == (200, created)
-
-
 async def test_deleted_notification_is_gone(api: Api) -> None:
     created = await api.create_notification(await api.create_agent())
     path = f"{NOTIFICATIONS}{created['id']}/"
@@ -156,14 +120,6 @@ async def test_request_behind_a_lasting_lock_is_refused(service: Service, api: A
     detail = "Another change to the same resource takes too long."
     assert (answer.status, answer.body) == (503, {"detail": detail})
     assert int(answer.headers["Retry-After"]) > 0
-
-
-async def test_notification_of_another_organization_is_out_of_reach(api: Api, other: Api) -> None:
-    created = await api.create_notification(await api.create_agent())
-    path = f"{NOTIFICATIONS}{created['id']}/"
-    for method in ("GET", "PATCH", "DELETE"):
-        assert (await other.request(method, path)).status == 403
-    assert (await other.get(NOTIFICATIONS)).body == []
 
 
 async def test_notifications_are_filtered_and_newest_first(api: Api) -> None:
@@ -183,16 +139,6 @@ async def test_notifications_are_filtered_and_newest_first(api: Api) -> None:
     assert await ids("cleared=0&priority=low") == [first["id"]]
     assert await ids("source=email") == [first["id"]]
     assert await ids(f"agent={UNKNOWN_ID}") == []
-
-
-async def test_bad_filter_or_page_value_is_refused(api: Api) -> None:
-    for query in BAD_QUERIES:
-        assert (await api.get(f"{NOTIFICATIONS}?{query}")).status == 400, query
-
-
-async def test_filter_by_agent_of_another_organization_is_forbidden(api: Api, other: Api) -> None:
-    agent = await api.create_agent()
-    assert (await other.get(f"{NOTIFICATIONS}?agent={agent['id']}")).status == 403
 
 
 async def test_notifications_of_an_agent_are_cleared_together(api: Api) -> None:

@@ -237,22 +237,6 @@ async def test_traces_outlive_their_agent(service: Service, api: Api) -> None:
     assert len((await api.get(f"{TRACES}?agent={agent['id']}")).body["results"]) == 1
 
 
-async def test_traces_of_another_organization_are_out_of_reach(
-    service: Service, api: Api, other: Api
-) -> None:
-    agent = await api.create_agent()
-    trace_id = await make_trace(service, agent, 1)
-    assert (await other.get(f"{TRACES}{trace_id}/")).status == 403
-    assert (await other.get(f"{TRACES}?agent={agent['id']}")).status == 403
-    assert (await other.get(TRACES)).body["results"] == []
-
-
-async def test_bad_filters_are_refused(api: Api) -> None:
-    for query in ("limit=201", "limit=0", "agent=7", "has_error=x", "started_after=2026-01-01"):
-        assert (await api.get(f"{TRACES}?{query}")).status == 400, query
-        assert (await api.get(f"{TRACES}list/?{query}")).status == 400, query
-
-
 async def test_trace_is_created_with_the_id_of_the_client(api: Api) -> None:
     agent = await api.create_agent(timezone="America/New_York")
     body = {

@@ -82,7 +82,3 @@ async def test_transcript_goes_on_after_a_span(api: Api) -> None:
     assert "Link" not in second.headers
     refused = await api.get(f"{path}?after={UNKNOWN_ID}")
     assert (refused.status, list(refused.body)) == (400, ["after"])
-
-
-async def test_transcript_of_an_unknown_trace_is_not_found(api: Api) -> None:
-    assert (await api.get(f"{TRACES}{UNKNOWN_ID}/transcript/")).status == 404

@@ -39,8 +39,3 @@ async def test_waterfall_after_an_unknown_span_is_refused(api: Api) -> None:
     trace = await new_trace(api)
     refused = await api.get(f"{TRACES}{trace}/waterfall/?after={UNKNOWN_ID}")
     assert (refused.status, list(refused.body)) == (400, ["after"])
-
-
-async def test_waterfall_of_another_organization_is_refused(api: Api, other: Api) -> None:
-    trace = await new_trace(api)
-    assert (await other.get(f"{TRACES}{trace}/waterfall/")).status == 403
