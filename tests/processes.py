@@ -1,11 +1,24 @@
-"""Find processes that are not the test's children, by a word in their environment."""
+"""Find processes that are not the test's children, by a word in their environment; look for a sandbox."""
 
 import asyncio
 import os
+import subprocess
+from functools import cache
 from pathlib import Path
 
 PATIENCE_SECONDS = 20.0
 POLL_SECONDS = 0.01
+
+
+@cache
+def has_sandbox() -> bool:
+    """Return whether bubblewrap is installed and may create namespaces for a user without privileges."""
+    drop = ("setpriv", "--reuid=nobody", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    sandbox = ("bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true")
+    try:
+        return subprocess.run([*drop, *sandbox], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 def marked(mark: str) -> list[int]:

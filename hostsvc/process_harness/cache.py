@@ -202,7 +202,7 @@ def _seal(tree: Path) -> None:
 
 
 def _make_root(directory: Path) -> Path:
-    root = directory.expanduser().absolute()
+    root = directory.expanduser().resolve()  # bubblewrap mounts on no symbolic link
     if not root.exists():
         root.mkdir(parents=True)
         root.chmod(TRAVERSE_ONLY)

@@ -21,9 +21,9 @@ from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.git_repository import GitRepository
 from tests.paths import ROOT
-from tests.processes import all_gone, content, marked
+from tests.processes import all_gone, content, has_sandbox, marked
 
-in_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+in_sandbox = pytest.mark.skipif(not has_sandbox(), reason="bubblewrap does not work here")
 
 EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5

@@ -85,14 +85,14 @@ async def test_repositories_have_separate_directories(tmp_path: Path) -> None:
 
 
 ENOUGH = 10**9
-DEPTH = 3000  # over the limits of recursion (1,000) and of the length of paths (4,096)
+DEPTH, NAME = 25, "d" * 200  # together over the limit of the length of paths (4,096)
 
 
 def make_deep(tree: Path) -> Path:
     """Create a tree whose innermost paths exceed the maximum length of a path."""
     tree.mkdir()
     # In another process, because it changes the working directory.
-    code = f"import os\nfor _ in range({DEPTH}): os.mkdir('d'); os.chdir('d'); open('f', 'w')"
+    code = f"import os\nfor _ in range({DEPTH}): os.mkdir('{NAME}'); os.chdir('{NAME}'); open('f', 'w')"
     subprocess.run([sys.executable, "-S", "-c", code], cwd=tree, check=True)
     return tree
 

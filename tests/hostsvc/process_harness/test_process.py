@@ -30,7 +30,7 @@ from tests.paths import ROOT
 from tests.processes import all_gone, content, is_alive, marked
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
-ROUNDS = 20
+ROUNDS = 10
 KILL_SECONDS = 60.0  # a limit: killing takes milliseconds
 
 IGNORES_SIGTERM = """
