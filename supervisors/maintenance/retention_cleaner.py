@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
 
+from storage.delivery.receipts import Receipts
+from storage.retention import Retention
 from supervisors.clock import Clock
 from supervisors.settings import require_between
 
@@ -33,40 +34,10 @@ class RetentionSettings:
             require_between(setting.name, getattr(self, setting.name), 0, CENTURY_DAYS)
 
 
-class RetentionStore(Protocol):
-    """The store of the rows; see `storage.retention.Retention`. Each method deletes at most `limit` rows."""
-
-    async def delete_notifications(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_traces(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_turns(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_content(self, now: datetime, limit: int, /, *, days: int) -> int: ...
-
-    async def delete_shared_content(
-        self, now: datetime, limit: int, /, *, days: int, days_of_traces: int
-    ) -> int: ...
-
-    async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_events(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_documents(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_spending(self, until: datetime, limit: int, /) -> int: ...
-
-    async def delete_leftovers(self, now: datetime, limit: int, /) -> int: ...
-
-    async def delete_agents(self, until: datetime, limit: int, /) -> int: ...
-
-
 class RetentionCleaner:
     """Deletes expired rows, and the rows that deleted agents have left."""
 
-    def __init__(self, store: RetentionStore, settings: RetentionSettings, clock: Clock) -> None:
+    def __init__(self, store: Retention, settings: RetentionSettings, clock: Clock) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -116,12 +87,6 @@ class RetentionCleaner:
             total += deleted
             # Pause for as long as the batch took, so that half of the disk's time is left to others.
             await self._clock.sleep(self._clock.monotonic() - began_at)
-
-
-class Receipts(Protocol):
-    """The store of answers; see `storage.delivery.receipts.Receipts`."""
-
-    async def delete_expired(self, until: datetime, limit: int, /) -> int: ...
 
 
 class ReceiptCleaner:

@@ -1,11 +1,11 @@
 """The watches: they count the agents, find those that sleep on although they should wake, and measure lag."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
 from uuid import UUID
 
+from storage.agents.state import AgentStates
 from supervisors.clock import Clock
 from supervisors.engine.inspection import Statistics
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
@@ -34,16 +34,10 @@ class AgentCounter:
         self._statistics.quarantined = [facts for facts in quarantined if facts is not None]
 
 
-class SleepingAgents(Protocol):
-    """The store of agent states; see `storage.agents.state.AgentStates`."""
-
-    async def list_stuck(self, now: datetime, limit: int) -> Sequence[UUID]: ...
-
-
 class StuckAgentWatch:
     """Remembers since when each agent has been stuck at every check; for a moment this is normal."""
 
-    def __init__(self, agents: SleepingAgents, clock: Clock) -> None:
+    def __init__(self, agents: AgentStates, clock: Clock) -> None:
         self._agents = agents
         self._clock = clock
         self._seen_since: dict[UUID, float] = {}

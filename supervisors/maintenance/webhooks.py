@@ -14,13 +14,12 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from itertools import islice
 from random import Random
-from typing import Protocol
 from uuid import UUID
 
 import structlog
 
-from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DisabledWebhook, DueDelivery, Receiver
-from storage.delivery.webhook_matching import Matched
+from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DisabledWebhook, DueDelivery, Outbox
+from storage.delivery.webhook_matching import WebhookMatching
 from storage.errors import StorageError
 from storage.events.model import EVERYTHING
 from supervisors.clock import Clock, first_of, wait_for_event
@@ -61,21 +60,10 @@ CRASH_PAUSE_SECONDS = 60.0
 CLOSE_SECONDS = 2.0
 
 
-class MatchingStore(Protocol):
-    """The store of webhooks; see `storage.delivery.webhook_matching.WebhookMatching`."""
-
-    @property
-    def changed(self) -> asyncio.Event: ...
-
-    async def list_organizations(self) -> Collection[UUID]: ...
-
-    async def match(self, organization_id: UUID, until: int, now: datetime) -> Matched: ...
-
-
 class WebhookMatcher:
     """Matches events of the organizations that have webhooks; each takes its turn with a page of events."""
 
-    def __init__(self, store: MatchingStore, feed: EventFeed, clock: Clock) -> None:
+    def __init__(self, store: WebhookMatching, feed: EventFeed, clock: Clock) -> None:
         self._store = store
         self._feed = feed
         self._clock = clock
@@ -154,25 +142,10 @@ class WebhookMatcher:
                 self._waiting.setdefault(organization_id)
 
 
-class DueStore(Protocol):
-    """The store of deliveries; see `storage.delivery.outbox.Outbox`."""
-
-    @property
-    def stored(self) -> asyncio.Event: ...
-
-    async def list_due(
-        self, now: datetime, after: Receiver, *, limit_per_receiver: int, limit: int
-    ) -> list[DueDelivery]: ...
-
-    async def record(
-        self, delivery: DueDelivery, attempt: Attempt, now: datetime
-    ) -> DisabledWebhook | None: ...
-
-
 class WebhookSender:
     """Sends due deliveries, each in its own task, so that none waits for another's receiver."""
 
-    def __init__(self, outbox: DueStore, outbound: Outbound, clock: Clock, random: Random) -> None:
+    def __init__(self, outbox: Outbox, outbound: Outbound, clock: Clock, random: Random) -> None:
         self._outbox = outbox
         self._outbound = outbound
         self._clock = clock
@@ -269,7 +242,7 @@ class WebhookSender:
 
 @asynccontextmanager
 async def open_webhook_sender(
-    outbox: DueStore, outbound: Outbound, clock: Clock, random: Random
+    outbox: Outbox, outbound: Outbound, clock: Clock, random: Random
 ) -> AsyncIterator[WebhookSender]:
     """Open a webhook sender; on leaving, the deliveries in progress get a moment to end."""
     sender = WebhookSender(outbox, outbound, clock, random)

@@ -9,6 +9,7 @@ import pytest
 
 from storage.agents.agents import Agents
 from storage.agents.templates import Templates
+from storage.delivery.receipts import Receipts
 from storage.history.span_content import SharedContents
 from storage.history.trace_model import SpanContent, Trace
 from storage.history.traces import Traces
@@ -344,7 +345,7 @@ async def test_zero_days_keep_everything(database: Database) -> None:
     assert await database.count(*TABLES) == [1] * len(TABLES)
 
 
-class ExpiredReceipts:
+class ExpiredReceipts(Receipts):
     """A store with this number of expired receipts."""
 
     def __init__(self, number: int) -> None:

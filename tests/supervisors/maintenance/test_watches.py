@@ -1,6 +1,5 @@
 """The watches: counts, stuck agents, and the lag of the loop."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 from uuid import UUID
@@ -8,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from storage.agent_facts import Counts
+from storage.agents.state import AgentStates
 from storage.ids import new_id
 from supervisors.engine.inspection import Statistics
 from supervisors.maintenance.watches import STUCK_AFTER_SECONDS, AgentCounter, LoopLagProbe, StuckAgentWatch
@@ -35,13 +35,13 @@ async def test_agent_counter_replaces_the_counts() -> None:
     assert statistics.counts == COUNTS
 
 
-class SleepingAgents:
+class SleepingAgents(AgentStates):
     """The agents that are stuck at present."""
 
     def __init__(self, *stuck: UUID) -> None:
-        self.stuck: Sequence[UUID] = stuck
+        self.stuck = list(stuck)
 
-    async def list_stuck(self, now: datetime, limit: int) -> Sequence[UUID]:
+    async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
         return self.stuck
 
 
@@ -63,7 +63,7 @@ async def test_agent_stuck_for_a_minute_is_reported() -> None:
 async def test_agent_not_stuck_at_every_check_is_not_reported() -> None:
     agent_id, clock, agents = new_id(), HeldClock(), SleepingAgents()
     watch = StuckAgentWatch(agents, clock)
-    for agents.stuck in ((agent_id,), (), (agent_id,)):
+    for agents.stuck in ([agent_id], [], [agent_id]):
         await watch.run_once()
         clock.advance(STUCK_AFTER_SECONDS / 2)
 
