@@ -108,22 +108,13 @@ ORDER BY s.agent_id LIMIT $2
 
 # Agents that are not idle: a run goes on, a due time or a start lies ahead, or something is active. A pause,
 # its end and another cap affect only these.
-LIST_NON_IDLE_OF_ORGANIZATION = """
+LIST_NON_IDLE = """
 SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
-WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
+WHERE a.deleted_at IS NULL AND s.agent_id > $1 AND s.status <> 'archived' /* and */
   AND (s.status = 'running'
        OR coalesce(s.queued_at, s.next_due_at, s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at IS NOT NULL))
-ORDER BY s.agent_id LIMIT $3
-"""
-
-LIST_NON_IDLE_OF_TEMPLATE = """
-SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
-WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
-  AND (s.status = 'running'
-       OR coalesce(s.queued_at, s.next_due_at, s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
-       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at IS NOT NULL))
-ORDER BY s.agent_id LIMIT $3
+ORDER BY s.agent_id LIMIT $2
 """
 
 # Sleeping agents with something ahead but no due time, so that nothing would come back to them.
@@ -135,6 +126,67 @@ WHERE s.agent_id > $2 AND s.status = 'sleeping' AND NOT s.paused
   AND s.next_due_at IS NULL AND s.queued_at IS NULL
   AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
+ORDER BY s.agent_id LIMIT $3
+"""
+
+# Agents that wait for the renewal of a budget, or that the event log has as over budget, although their
+# budgets are not used up (any more).
+LIST_WITHIN_BUDGET = """
+SELECT a.id AS agent_id FROM (
+    SELECT agent_id FROM agent_state WHERE phase = 'over_budget'
+    UNION
+    SELECT s.agent_id FROM agent_state s
+    WHERE s.next_due_at = $2
+      AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
+           OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2))
+) s
+JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
+JOIN organization o ON o.id = a.organization_id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN spending of_agent
+    ON of_agent.owner_id = a.id AND of_agent.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+LEFT JOIN spending of_organization
+    ON of_organization.owner_id = o.id AND of_organization.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+WHERE a.id > $3
+  AND coalesce(of_agent.cost_usd, 0)
+      < coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 'infinity')
+  AND coalesce(of_organization.cost_usd, 0) < coalesce(o.max_cost_usd_per_day, 'infinity')
+ORDER BY a.id LIMIT $4
+"""
+
+# Resting agents over a budget that the event log does not have as over budget: their own, their template's or
+# their organization's. A cap of 0 is reached by agents that have spent nothing. OFFSET 0 makes the planner
+# begin with the organizations and templates, which are few, and read the states of these agents only.
+LIST_NEWLY_OVER_BUDGET = """
+SELECT s.agent_id FROM (
+    SELECT a.id FROM organization o
+    LEFT JOIN spending
+        ON spending.owner_id = o.id AND spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+    CROSS JOIN LATERAL (
+        SELECT id FROM agent WHERE organization_id = o.id AND id > $2 AND deleted_at IS NULL OFFSET 0
+    ) a
+    WHERE coalesce(spending.cost_usd, 0) >= o.max_cost_usd_per_day
+    UNION
+    SELECT a.id FROM spending
+    JOIN agent a ON a.id = spending.owner_id
+    LEFT JOIN template t ON t.id = a.template_id
+    WHERE spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+      AND spending.cost_usd >= coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day)
+      AND a.id > $2 AND a.deleted_at IS NULL
+    UNION
+    SELECT id FROM agent WHERE max_cost_usd_per_day = 0 AND id > $2 AND deleted_at IS NULL
+    UNION
+    SELECT a.id FROM template t
+    CROSS JOIN LATERAL (
+        SELECT id FROM agent
+        WHERE template_id = t.id AND max_cost_usd_per_day IS NULL AND id > $2 AND deleted_at IS NULL
+        OFFSET 0
+    ) a
+    WHERE t.max_cost_usd_per_day = 0
+) a
+CROSS JOIN LATERAL (SELECT * FROM agent_state WHERE agent_id = a.id OFFSET 0) s
+WHERE s.status = 'sleeping' AND NOT s.paused
+  AND s.phase NOT IN ('over_budget', 'quarantined')
 ORDER BY s.agent_id LIMIT $3
 """
 
@@ -155,13 +207,7 @@ ORDER BY activated_at, id LIMIT $3
 
 LIST_IDS = """
 SELECT s.agent_id FROM agent_state s JOIN agent a ON a.id = s.agent_id
-WHERE a.deleted_at IS NULL AND s.agent_id > $1
-ORDER BY s.agent_id LIMIT $2
-"""
-
-LIST_IDS_OF_ORGANIZATION = """
-SELECT s.agent_id FROM agent_state s JOIN agent a ON a.id = s.agent_id
-WHERE a.deleted_at IS NULL AND s.agent_id > $1 AND a.organization_id = $3
+WHERE a.deleted_at IS NULL AND s.agent_id > $1 /* and */
 ORDER BY s.agent_id LIMIT $2
 """
 
@@ -269,13 +315,17 @@ class AgentStates:
         self, organization_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List the organization's agents that are not idle, by id; `after` is the last one seen."""
-        return await self._list_ids(LIST_NON_IDLE_OF_ORGANIZATION, organization_id, after or FIRST_ID, limit)
+        conditions = Conditions(after or FIRST_ID, limit)
+        conditions.add("a.organization_id = $", organization_id)
+        return await self._list_ids(conditions.into(LIST_NON_IDLE), *conditions.parameters)
 
     async def list_non_idle_of_template(
         self, template_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List the agents of the template that are not idle, by id; `after` is the last one seen."""
-        return await self._list_ids(LIST_NON_IDLE_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
+        conditions = Conditions(after or FIRST_ID, limit)
+        conditions.add("a.template_id = $", template_id)
+        return await self._list_ids(conditions.into(LIST_NON_IDLE), *conditions.parameters)
 
     async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """List sleeping agents with something ahead but no due time, by id. Scans the whole table."""
@@ -285,11 +335,11 @@ class AgentStates:
         self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List agents that wait for the renewal at `renewed_at` within their budgets, by id."""
-        return await list_within_budget(self._pool, now, renewed_at, after or FIRST_ID, limit)
+        return await self._list_ids(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
 
     async def list_newly_over_budget(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """List resting agents that are over a budget, but not so in the event log, by id."""
-        return await list_newly_over_budget(self._pool, now, after or FIRST_ID, limit)
+        return await self._list_ids(LIST_NEWLY_OVER_BUDGET, now, after or FIRST_ID, limit)
 
     async def list_running(self) -> list[UUID]:
         """List agents with a run that has not ended, longest first."""
@@ -301,9 +351,9 @@ class AgentStates:
 
     async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
         """List agents by id, of one organization or of all; `after` is the last one seen."""
-        if organization_id is None:
-            return await self._list_ids(LIST_IDS, after or FIRST_ID, limit)
-        return await self._list_ids(LIST_IDS_OF_ORGANIZATION, after or FIRST_ID, limit, organization_id)
+        conditions = Conditions(after or FIRST_ID, limit)
+        conditions.add_optional("a.organization_id = $", organization_id)
+        return await self._list_ids(conditions.into(LIST_IDS), *conditions.parameters)
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
         """List the ids of the agent's active notifications, oldest activation first."""
@@ -383,79 +433,3 @@ def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, 
         budgets=budgets.get(rows[0]["agent_id"], ()),
         pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
     )
-
-
-# Agents that wait for the renewal of a budget, or that the event log has as over budget, although their
-# budgets are not used up (any more).
-LIST_WITHIN_BUDGET = """
-SELECT a.id AS agent_id FROM (
-    SELECT agent_id FROM agent_state WHERE phase = 'over_budget'
-    UNION
-    SELECT s.agent_id FROM agent_state s
-    WHERE s.next_due_at = $2
-      AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
-           OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2))
-) s
-JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
-JOIN organization o ON o.id = a.organization_id
-LEFT JOIN template t ON t.id = a.template_id
-LEFT JOIN spending of_agent
-    ON of_agent.owner_id = a.id AND of_agent.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-LEFT JOIN spending of_organization
-    ON of_organization.owner_id = o.id AND of_organization.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-WHERE a.id > $3
-  AND coalesce(of_agent.cost_usd, 0)
-      < coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 'infinity')
-  AND coalesce(of_organization.cost_usd, 0) < coalesce(o.max_cost_usd_per_day, 'infinity')
-ORDER BY a.id LIMIT $4
-"""
-
-# Resting agents over a budget that the event log does not have as over budget: their own, their template's or
-# their organization's. A cap of 0 is reached by agents that have spent nothing. OFFSET 0 makes the planner
-# begin with the organizations and templates, which are few, and read the states of these agents only.
-LIST_NEWLY_OVER_BUDGET = """
-SELECT s.agent_id FROM (
-    SELECT a.id FROM organization o
-    LEFT JOIN spending
-        ON spending.owner_id = o.id AND spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-    CROSS JOIN LATERAL (
-        SELECT id FROM agent WHERE organization_id = o.id AND id > $2 AND deleted_at IS NULL OFFSET 0
-    ) a
-    WHERE coalesce(spending.cost_usd, 0) >= o.max_cost_usd_per_day
-    UNION
-    SELECT a.id FROM spending
-    JOIN agent a ON a.id = spending.owner_id
-    LEFT JOIN template t ON t.id = a.template_id
-    WHERE spending.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
-      AND spending.cost_usd >= coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day)
-      AND a.id > $2 AND a.deleted_at IS NULL
-    UNION
-    SELECT id FROM agent WHERE max_cost_usd_per_day = 0 AND id > $2 AND deleted_at IS NULL
-    UNION
-    SELECT a.id FROM template t
-    CROSS JOIN LATERAL (
-        SELECT id FROM agent
-        WHERE template_id = t.id AND max_cost_usd_per_day IS NULL AND id > $2 AND deleted_at IS NULL
-        OFFSET 0
-    ) a
-    WHERE t.max_cost_usd_per_day = 0
-) a
-CROSS JOIN LATERAL (SELECT * FROM agent_state WHERE agent_id = a.id OFFSET 0) s
-WHERE s.status = 'sleeping' AND NOT s.paused
-  AND s.phase NOT IN ('over_budget', 'quarantined')
-ORDER BY s.agent_id LIMIT $3
-"""
-
-
-async def list_within_budget(
-    pool: Pool, now: datetime, renewed_at: datetime, after: UUID, limit: int
-) -> list[UUID]:
-    """List agents that wait for the renewal, at `renewed_at`, within their budgets, by id."""
-    rows = await pool.fetch(LIST_WITHIN_BUDGET, now, renewed_at, after, limit)
-    return [row["agent_id"] for row in rows]
-
-
-async def list_newly_over_budget(pool: Pool, now: datetime, after: UUID, limit: int) -> list[UUID]:
-    """List resting agents that are over a budget, but not so in the event log, by id."""
-    rows = await pool.fetch(LIST_NEWLY_OVER_BUDGET, now, after, limit)
-    return [row["agent_id"] for row in rows]

@@ -1,15 +1,11 @@
 """Events as plain values: before they are stored, and as the log keeps them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from storage.events.catalogue import EventType
-
-Announce = Callable[[], None]
-"""Tells the reader of the log that a commit has written events."""
 
 BY_SERVICE = ""
 """The actor of a change that nobody asked for: a rule made it."""
