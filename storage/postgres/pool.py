@@ -36,6 +36,7 @@ BRIEF_WAIT = "SET LOCAL lock_timeout = '50ms'"  # longer than a write of the ser
 CONNECTIONS_PER_WAITER = 4  # one connection in four may wait longer than that for a row
 
 CLOSE_TIMEOUT_SECONDS = 10.0
+GIVEN_UP = (TimeoutError, asyncio.CancelledError)  # a statement may still be waiting for the server
 NO_LIMIT = 2**62  # statements until asyncpg replaces a connection: age decides, not use
 
 _log = structlog.get_logger(__name__)
@@ -146,7 +147,7 @@ class Pool:
             await transaction.start()
             try:
                 yield connection
-            except TimeoutError:
+            except GIVEN_UP:
                 raise  # the connection is dropped: a rollback would wait for the statement as long again
             except BaseException:
                 await transaction.rollback()
@@ -234,7 +235,7 @@ class Pool:
                 try:
                     with check_liveness(connection):
                         yield connection
-                except TimeoutError:
+                except GIVEN_UP:
                     drop(connection)  # else the caller would wait for the end of the statement as well
                     raise
                 finally:

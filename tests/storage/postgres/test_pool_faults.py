@@ -9,6 +9,7 @@ from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer
 from storage.ids import new_id
 from storage.postgres.pool import Connection, DatabaseSettings, Pool, PoolSize, open_pool
 from tests.storage.factories import NOW
+from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.read_only import read_only_database
 from tests.storage.postgres.test_pool import (
     INSERT_ORGANIZATION,
@@ -106,3 +107,22 @@ async def test_caller_does_not_wait_for_its_timed_out_statement(database_url: st
         async with asyncio.timeout(settings.acquire_timeout_seconds / 2):
             with pytest.raises(NoAnswer):
                 await pool.execute("SELECT pg_sleep(60)")
+
+
+async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: str) -> None:
+    async def probe(pool: Pool) -> None:
+        async with asyncio.timeout(0.1), pool.spare() as connection:
+            in_between.fall_silent()
+            await connection.execute("SELECT 1")
+
+    async with relay(database_url) as (in_between, url):
+        settings = DatabaseSettings(url=url, pool_size=1)
+        async with open_pool(settings, epoch=None) as pool:
+            in_between.fall_silent()
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await pool.execute("SELECT 1")
+            with pytest.raises(TimeoutError):
+                await probe(pool)
+            assert asyncio.get_running_loop().time() - began < settings.acquire_timeout_seconds
