@@ -72,11 +72,6 @@ def require_handled(run: Json, style: Script, uncleared: list[str]) -> None:
     assert run["turns"] <= MAX_TURNS[style.__name__]
 
 
-def waiting_part(text: str) -> str:
-    """Return the first message without its head, which tells the time and the run."""
-    return text.partition("Notifications that wait")[2]
-
-
 @STYLES
 async def test_single_text_is_answered_once_and_cleared(
     services: Services, session: aiohttp.ClientSession, style: Script

@@ -30,7 +30,6 @@ media_types = cycle((as_json, as_urlencoded, as_multipart))  # one for each rout
 
 every_route = for_each_route(ROUTES)
 reading = for_each_route([route for route in ROUTES if route.method == "GET"])
-writing = for_each_route([route for route in ROUTES if route.method != "GET"])
 naming_fields = [
     route for route in ROUTES if route.method != "GET" and not (route.body and route.body.unknown == INCLUDE)
 ]

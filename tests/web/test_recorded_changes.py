@@ -14,7 +14,6 @@ MESSAGE: dict[str, Any] = {"agent": "{agent}", "channel": "sms", "direction": "i
 OUTBOUND = {**MESSAGE, "direction": "outbound"}
 SELF = {"agent": "{agent}"}
 
-CLEAR_TOOL = AGENT + "tools/clear_notification/"
 
 Step = tuple[str, str, dict[str, Any], list[str]]
 STEPS: tuple[Step, ...] = (

@@ -1,22 +1,16 @@
 """Agent states: facts read in one snapshot, and lists for the maintenance services."""
 
 import asyncio
-from datetime import datetime
-from uuid import UUID
 
-import pytest
-
-from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Counts, PendingGroup
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Counts
 from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
-from storage.agents.templates import Templates
 from storage.ids import new_id
-from storage.model import AgentStatus, Priority, Source
-from storage.notifications.notifications import Notifications
+from storage.model import AgentStatus, Priority
 from storage.postgres.pool import Pool
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
-from tests.storage.agents.states import end_update, get_facts, guarded_update, insert_high, started_state
-from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization, template
+from tests.storage.agents.states import get_facts, insert_high, started_state
+from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization
 
 PLANS = """
 SELECT sum(custom_plans) FROM pg_prepared_statements WHERE statement LIKE '%template_window_seconds%'
@@ -36,22 +30,6 @@ async def test_new_agent_is_asleep(states: AgentStates, pool: Pool) -> None:
         agent_window_seconds=0,
         template_window_seconds=None,
         model="builtin/inbox",
-    )
-
-
-async def test_facts_hold_template_window_and_pause(states: AgentStates, pool: Pool) -> None:
-    owner = await stored_organization(pool)
-    shared = template(owner.id, debounce_window_seconds=60)
-    await Templates(pool).insert(shared)
-    agent = await stored_agent(pool, owner.id, template_id=shared.id)
-    await pool.execute("UPDATE organization SET paused = true")
-
-    facts = await get_facts(states, agent)
-
-    assert (facts.agent_window_seconds, facts.template_window_seconds, facts.organization_paused) == (
-        None,
-        60,
-        True,
     )
 
 
@@ -83,39 +61,6 @@ async def test_frequent_read_of_one_agent_is_not_planned_each_time(states: Agent
     assert await pool.fetchval(PLANS) == 5
 
 
-async def test_pending_notifications_are_grouped_by_kind(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    await insert_high(pool, agent, created_at=NOW)
-    for later in (1, 3, 5):
-        await insert_high(pool, agent, source=Source.SMS, created_at=NOW + later * SECOND)
-    await insert_high(pool, agent, priority=Priority.LOW)
-    cleared = await insert_high(pool, agent, source=Source.EMAIL)
-    await Notifications(pool, lambda _: None, sleep=asyncio.sleep).clear(agent.id, cleared, NOW)
-
-    facts = await get_facts(states, agent, NOW + MINUTE)
-
-    assert set(facts.pending) == {
-        PendingGroup(Source.SMS, False, ActivationPeriod.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
-        PendingGroup(Source.API, False, ActivationPeriod.SINCE, 1, NOW, NOW),
-    }
-
-
-async def test_reminder_is_ahead_until_its_time(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    await insert_high(pool, agent, scheduled_for=NOW + MINUTE)
-    await insert_high(pool, agent, source=Source.EMAIL, scheduled_for=NOW - MINUTE)
-
-    async def periods(now: datetime) -> dict[bool, ActivationPeriod]:
-        return {group.reminder: group.period for group in (await get_facts(states, agent, now)).pending}
-
-    # A time in the past means now: such a notification is no reminder.
-    assert await periods(NOW + MINUTE - SECOND) == {
-        True: ActivationPeriod.AHEAD,
-        False: ActivationPeriod.SINCE,
-    }
-    assert await periods(NOW + MINUTE) == {True: ActivationPeriod.SINCE, False: ActivationPeriod.SINCE}
-
-
 async def test_only_reminders_are_ahead_after_clock_was_set_back(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     await insert_high(pool, agent)
@@ -123,81 +68,6 @@ async def test_only_reminders_are_ahead_after_clock_was_set_back(states: AgentSt
     [group] = (await get_facts(states, agent, NOW - HOUR)).pending
 
     assert group.period is ActivationPeriod.SINCE
-
-
-@pytest.mark.parametrize(
-    ("created_second", "period"),
-    [
-        (-30, ActivationPeriod.STOPPED),
-        (-20, ActivationPeriod.STOPPED),
-        (-5, ActivationPeriod.BEFORE),
-        (0, ActivationPeriod.BEFORE),
-        (30, ActivationPeriod.DURING),
-        (61, ActivationPeriod.SINCE),
-    ],
-)
-async def test_notification_belongs_to_an_activation_period(
-    states: AgentStates, pool: Pool, created_second: int, period: ActivationPeriod
-) -> None:
-    # The agent was stopped at -20 s and ran from 0 to 60 s.
-    agent = await stored_agent(pool)
-    await insert_high(pool, agent, created_at=NOW + created_second * SECOND)
-    running = await started_state(states, agent)
-    assert await states.update(end_update(running))
-    await pool.execute("UPDATE agent_state SET stopped_at = $1", NOW - 20 * SECOND)
-
-    [group] = (await get_facts(states, agent, NOW + HOUR)).pending
-
-    assert group.period is period
-
-
-async def test_due_agents_are_listed_by_due_time_in_pages(states: AgentStates, pool: Pool) -> None:
-    owner = await stored_organization(pool)
-    agents = [await stored_agent(pool, owner.id, sleep_until=NOW + n // 2 * SECOND) for n in range(6)]
-    await stored_agent(pool, owner.id)
-    await stored_agent(pool, owner.id, sleep_until=NOW + HOUR)
-
-    due: list[tuple[UUID, datetime]] = []
-    while page := await states.list_due(NOW + MINUTE, (due[-1][1], due[-1][0]) if due else None, 4):
-        due += page
-
-    assert due == [(agent.id, NOW + n // 2 * SECOND) for n, agent in enumerate(agents)]
-
-
-async def test_sleeping_agents_with_active_notifications_are_listed(states: AgentStates, pool: Pool) -> None:
-    owner = await stored_organization(pool)
-    names = ("woken", "running", "stopped", "notified after stop", "later reminder", "low notification")
-    agents = {name: await stored_agent(pool, owner.id) for name in names}
-    for name, agent in agents.items():
-        match name:
-            case "later reminder":
-                await insert_high(pool, agent, scheduled_for=NOW + HOUR)
-            case "low notification":
-                await insert_high(pool, agent, priority=Priority.LOW)
-            case _:
-                await insert_high(pool, agent)
-    await started_state(states, agents["running"])
-    for name, stopped_at in (("stopped", NOW), ("notified after stop", NOW - SECOND)):
-        before = (await get_facts(states, agents[name])).state
-        assert await states.update(guarded_update(before, stopped_at=stopped_at))
-
-    expected = sorted((agents["woken"].id, agents["notified after stop"].id))
-    assert await states.list_with_active_notification(NOW + SECOND, None, 10) == expected
-    assert await states.list_with_active_notification(NOW + SECOND, expected[0], 10) == expected[1:]
-    assert await states.list_with_active_notification(NOW + SECOND, None, 1) == expected[:1]
-
-
-async def test_running_and_queued_agents_are_listed_longest_first(states: AgentStates, pool: Pool) -> None:
-    owner = await stored_organization(pool)
-    agents = [await stored_agent(pool, owner.id) for _ in range(4)]
-    await started_state(states, agents[0], NOW + SECOND)
-    await started_state(states, agents[1], NOW)
-    for agent, queued_at in ((agents[2], NOW + SECOND), (agents[3], NOW)):
-        before = (await get_facts(states, agent)).state
-        assert await states.update(guarded_update(before, queued_at=queued_at))
-
-    assert await states.list_running() == [agents[1].id, agents[0].id]
-    assert await states.list_queued() == [agents[3].id, agents[2].id]
 
 
 async def test_blockers_are_active_notifications_oldest_first(states: AgentStates, pool: Pool) -> None:

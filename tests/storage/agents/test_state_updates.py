@@ -16,7 +16,7 @@ from storage.history.runs import Runs
 from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome, Priority
-from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from storage.postgres.pool import Pool
 from tests.storage.agents.states import (
     end_update,
     get_facts,
@@ -86,63 +86,6 @@ async def test_end_ends_run_and_trace(states: AgentStates, pool: Pool) -> None:
     assert trace.ended_at == NOW + MINUTE
 
 
-@pytest.mark.parametrize("from_two_places", [False, True])
-async def test_only_one_of_two_concurrent_starts_is_made(
-    states: AgentStates, pool: Pool, database_url: str, from_two_places: bool
-) -> None:
-    agent = await stored_agent(pool)
-    before = (await get_facts(states, agent)).state
-    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as other_pool:
-        others = AgentStates(other_pool) if from_two_places else states
-
-        results = await asyncio.gather(
-            states.update(start_update(before)), others.update(start_update(before))
-        )
-
-        assert sorted(results) == [False, True]
-        assert await pool.fetchval("SELECT count(*) FROM run") == 1
-        if from_two_places:
-            await others.close()
-
-
-async def test_start_of_archived_agent_is_refused(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    before = (await get_facts(states, agent)).state
-    assert await states.update(guarded_update(before, status=AgentStatus.ARCHIVED))
-
-    assert not await states.update(start_update(before))
-    assert await pool.fetchval("SELECT count(*) FROM run") == 0
-
-
-async def test_end_of_an_ended_run_changes_nothing(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    first = await started_state(states, agent)
-    assert await states.update(end_update(first))
-    second = await started_state(states, agent, NOW + 2 * MINUTE)
-
-    assert not await states.update(end_update(first, NOW + HOUR))
-
-    assert (await get_facts(states, agent)).state == second
-    assert first.run_id is not None
-    ended = await Runs(pool).get(first.run_id)
-    assert ended is not None
-    assert ended.ended_at == NOW + MINUTE
-
-
-async def test_guarded_update_is_refused_after_new_activation(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    running = await started_state(states, agent)
-    await insert_high(pool, agent)
-
-    assert not await states.update(end_update(running))
-    assert (await get_facts(states, agent)).state.status is AgentStatus.RUNNING
-
-    async with states.locked(agent.id, NOW) as locked:
-        assert locked.facts is not None
-        assert await locked.update(end_update(locked.facts.state))
-    assert (await get_facts(states, agent)).state.status is AgentStatus.SLEEPING
-
-
 async def test_update_keeps_wake_seq_of_new_notifications(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     before = (await get_facts(states, agent)).state
@@ -151,20 +94,6 @@ async def test_update_keeps_wake_seq_of_new_notifications(states: AgentStates, p
     assert await states.update(start_update(before))
 
     assert (await get_facts(states, agent)).state.wake_seq == 1
-
-
-async def test_nothing_becomes_active_while_agent_is_locked(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    async with states.locked(agent.id, NOW) as locked:
-        arrival = asyncio.create_task(insert_high(pool, agent))
-        assert locked.facts is not None
-        before = locked.facts.state
-        assert await locked.update(guarded_update(before, sleep_until=NOW + HOUR))
-        assert not arrival.done()
-    await arrival
-
-    state = (await get_facts(states, agent)).state
-    assert (state.sleep_until, state.wake_seq) == (NOW + HOUR, before.wake_seq + 1)
 
 
 async def test_concurrent_updates_are_each_checked_alone(states: AgentStates, pool: Pool) -> None:
@@ -296,21 +225,6 @@ async def test_update_writes_each_field_to_its_own_column(states: AgentStates, p
     assert {column: row[column] for column in columns} == {
         column: getattr(expected, column) for column in columns
     }
-
-
-async def test_notice_is_stored_only_if_update_is_made(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    before = (await get_facts(states, agent)).state
-    notice = SystemNotice(new_id(), "Quarantined", "It failed.", NOW)
-    refused = replace(before, status=AgentStatus.ARCHIVED)
-    select = "SELECT source, priority, title, body, created_at, activated_at FROM notification"
-
-    assert not await states.update(StateUpdate(refused, before, guarded=True, notice=notice))
-    assert await pool.fetch(select) == []
-    assert await states.update(StateUpdate(before, before, guarded=True, notice=notice))
-    [row] = await pool.fetch(select)
-    assert tuple(row) == ("system", "low", "Quarantined", "It failed.", NOW, None)
-    assert (await get_facts(states, agent)).state.wake_seq == before.wake_seq
 
 
 async def test_budget_is_reached_once_with_its_notice(states: AgentStates, pool: Pool) -> None:

@@ -72,16 +72,6 @@ async def test_clear_sleeps_between_attempts_while_row_is_locked(
     assert sleeps == [CLEAR_POLL_SECONDS]
 
 
-async def test_clear_of_low_notification_is_not_reported(
-    queue: Notifications, scout: Agent, reported: ReportedAgents
-) -> None:
-    notification = await stored_notification(queue, scout, priority=Priority.LOW)
-
-    assert await queue.clear(scout.id, notification.id, LATER)
-
-    assert reported.take() == []
-
-
 async def test_clear_many_without_ids_leaves_later_reminders(
     queue: Notifications, reported: ReportedAgents, scout: Agent
 ) -> None:

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agents import Agents
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Priority
@@ -30,7 +29,6 @@ from tests.storage.notifications.queues import (
     next_due_at,
     stored_notification,
     titles,
-    updated_notification,
     wake_seq,
 )
 
@@ -59,17 +57,6 @@ async def test_high_notification_is_active_at_once_and_updates_state(
     assert await wake_seq(pool, scout) == 1
     assert await next_due_at(pool, scout) is None
     assert reported.take() == [scout.id]
-
-
-async def test_low_notification_leaves_state_unchanged(
-    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
-) -> None:
-    notification = await stored_notification(queue, scout, priority=Priority.LOW, scheduled_for=LATER)
-
-    assert notification.activated_at is None
-    assert await wake_seq(pool, scout) == 0
-    assert await next_due_at(pool, scout) is None
-    assert reported.take() == []
 
 
 async def test_low_notification_does_not_wait_for_locked_agent(
@@ -101,21 +88,6 @@ async def test_reminder_after_sleep_end_leaves_due_time(queue: Notifications, po
     assert await next_due_at(pool, sleeper) == NOW + SECOND
 
 
-@pytest.mark.parametrize(
-    "state", ["status = 'archived'", "status = 'running'", "queued_at = '2126-11-21T09:00:00Z'"]
-)
-async def test_reminder_sets_no_due_time_unless_agent_sleeps(
-    queue: Notifications, scout: Agent, pool: Pool, state: str
-) -> None:
-    await pool.execute(f"UPDATE agent_state SET {state}")  # noqa: S608
-
-    reminder = await stored_notification(queue, scout, scheduled_for=LATER)
-    await updated_notification(queue, reminder, NOW, scheduled_for=LATER + HOUR)
-
-    assert await next_due_at(pool, scout) is None
-    assert await wake_seq(pool, scout) == 2
-
-
 async def test_past_scheduled_time_is_stored_and_active_now(
     queue: Notifications, scout: Agent, pool: Pool
 ) -> None:
@@ -123,19 +95,6 @@ async def test_past_scheduled_time_is_stored_and_active_now(
 
     assert (notification.scheduled_for, notification.activated_at) == (NOW - HOUR, NOW)
     assert await next_due_at(pool, scout) is None
-
-
-async def test_insert_for_unknown_or_deleted_agent_raises_reference_missing(
-    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
-) -> None:
-    await Agents(pool).delete(scout.id, NOW)
-
-    for agent_id in (scout.id, new_id()):
-        with pytest.raises(ReferenceMissing) as refusal:
-            await queue.insert(new_notification(agent_id), {scout.organization_id})
-        assert refusal.value.field == "agent"
-
-    assert reported.take() == []
 
 
 async def test_insert_for_foreign_agent_is_forbidden_and_changes_nothing(

@@ -145,27 +145,6 @@ async def test_page_filters_narrow_the_list(queue: Notifications, scout: Agent, 
     assert [listed.title for listed in page] == ["strange", "later"]
 
 
-async def test_agent_queue_is_ordered_and_hides_later_notifications(
-    queue: Notifications, scout: Agent, pool: Pool
-) -> None:
-    await stored_notification(queue, scout, title="low", priority=Priority.LOW)
-    await stored_notification(queue, scout, title="second", created_at=NOW + SECOND)
-    await stored_notification(queue, scout, title="first")
-    await stored_notification(queue, scout, title="due", scheduled_for=LATER, created_at=NOW + 2 * SECOND)
-    await stored_notification(queue, scout, title="later", scheduled_for=LATER + SECOND)
-    await stored_notification(queue, await stored_agent(pool), title="strange")
-    done = await stored_notification(queue, scout, title="done")
-    await queue.clear(scout.id, done.id, LATER)
-
-    async def listed(include_cleared: bool, limit: int) -> list[str]:
-        queued = await queue.list_for_agent(scout.id, include_cleared=include_cleared, limit=limit, now=LATER)
-        return [notification.title for notification in queued]
-
-    assert await listed(False, 100) == ["first", "second", "due", "low"]
-    assert await listed(True, 100) == ["first", "done", "second", "due", "low"]
-    assert await listed(False, 2) == ["first", "second"]
-
-
 async def test_concurrent_reads_each_get_their_own_queue(
     queue: Notifications, pool: Pool, scout: Agent
 ) -> None:
@@ -262,46 +241,12 @@ async def test_rescheduled_reminder_is_due_at_its_new_time(
     assert reported.take() == [scout.id] * 4, "each time it is cleared where it was, and new where it is"
 
 
-async def test_concurrent_updates_of_one_notification_are_all_stored(
-    queue: Notifications, scout: Agent, pool: Pool
-) -> None:
-    before = await stored_notification(queue, scout, priority=Priority.LOW)
-
-    await asyncio.gather(
-        queue.update(before.id, {"title": "A"}, LATER),
-        queue.update(before.id, {"body": "B"}, LATER),
-        queue.update(before.id, {"priority": Priority.HIGH}, LATER),
-        queue.update(before.id, {"scheduled_for": NOW + HOUR}, LATER),
-    )
-
-    after = await queue.get(before.id)
-    assert after is not None
-    assert (after.title, after.body, after.priority) == ("A", "B", Priority.HIGH)
-    assert after.activated_at == NOW + HOUR
-    assert await next_due_at(pool, scout) == NOW + HOUR
-
-
 async def test_update_of_unchangeable_column_is_refused(queue: Notifications, scout: Agent) -> None:
     before = await stored_notification(queue, scout)
 
     with pytest.raises(ValueError, match="created_at, organization_id"):
         await queue.update(before.id, {"created_at": NOW, "organization_id": new_id()}, NOW)
     assert await queue.update(new_id(), {"title": "A"}, NOW) is None
-
-
-async def test_delete_is_reported_only_for_active_notification(
-    queue: Notifications, scout: Agent, reported: ReportedAgents
-) -> None:
-    high = await stored_notification(queue, scout)
-    low = await stored_notification(queue, scout, priority=Priority.LOW)
-    reported.take()
-
-    assert await queue.delete(low.id, NOW)
-    assert reported.take() == []
-    assert await queue.delete(high.id, NOW)
-    assert reported.take() == [scout.id]
-    assert not await queue.delete(high.id, NOW)
-    assert await queue.get(high.id) is None
 
 
 async def test_queue_of_deleted_agent_is_not_found(queue: Notifications, scout: Agent, pool: Pool) -> None:

@@ -15,7 +15,6 @@ AGENTS = "/api/cloud/agents/"
 RUNS = "/api/cloud/runs/"
 CONTACTS = "/api/defaults/contacts/"
 NOTIFICATIONS = "/api/defaults/notifications/"
-TRACES = "/api/tracing/traces/"
 BY_CREATION = ("contacts", "documents", "messages", "notifications", "projects")
 NOON = datetime.fromisoformat("2026-01-01T12:00:00+00:00")
 

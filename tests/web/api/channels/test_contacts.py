@@ -2,16 +2,9 @@
 
 from typing import Any
 
-from tests.web.api.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 from tests.web.conftest import Api
 
 CONTACTS = "/api/defaults/contacts/"
-REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"email": "ada"}, {"email": ["Enter a valid email address."]}),
-    ({"metadata": None}, {"metadata": ["This field may not be null."]}),
-    ({"phone": "1" * 65}, {"phone": ["Ensure this field has no more than 64 characters."]}),
-    ({"agent": UNKNOWN_ID}, {"agent": UNKNOWN_ID_MESSAGES}),
-]
 
 
 async def test_contact_needs_no_field(api: Api) -> None:

@@ -1,19 +1,9 @@
 """Documents over HTTP: defaults, refused fields, and the project they belong to."""
 
-from typing import Any
-
-from tests.web.api.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 from tests.web.conftest import Api
 
 DOCUMENTS = "/api/defaults/documents/"
 PROJECTS = "/api/defaults/projects/"
-REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"title": " "}, {"title": ["This field may not be blank."]}),
-    (
-        {"project": UNKNOWN_ID, "agent": UNKNOWN_ID},
-        {"project": UNKNOWN_ID_MESSAGES, "agent": UNKNOWN_ID_MESSAGES},
-    ),
-]
 
 
 async def test_document_needs_only_a_title(api: Api) -> None:

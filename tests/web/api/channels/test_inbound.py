@@ -19,7 +19,6 @@ NOTIFICATIONS = "/api/defaults/notifications/"
 BAD_EMAIL = "Enter a valid email address."
 BAD_PHONE = "Enter a valid phone number, such as +43 1 234567."
 BAD_ADDRESS = "Enter a valid phone number, such as +43 1 234567, or a valid email address."
-NO_SENDER = "Only an inbound message has a sender; use contact instead."
 NO_COUNTRY = (
     "Enter the phone number with + and its country code, such as +43 1 234567, "
     "or set phone_region of the organization."

@@ -5,22 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.web.api.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
+from tests.web.api.unknown import UNKNOWN_ID
 from tests.web.conftest import Api, Service
 
 NOTIFICATIONS = "/api/defaults/notifications/"
-
-REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"agent": None}, {"agent": ["This field may not be null."]}),
-    ({"agent": "7"}, {"agent": ["Must be a valid UUID."]}),
-    ({"agent": UNKNOWN_ID}, {"agent": UNKNOWN_ID_MESSAGES}),
-    ({"title": " "}, {"title": ["This field may not be blank."]}),
-    ({"priority": "urgent"}, {"priority": ['"urgent" is not a valid choice.']}),
-    ({"source": "fax"}, {"source": ['"fax" is not a valid choice.']}),
-    ({"title": "a\u0000b"}, {"title": ["Null characters are not allowed."]}),
-    ({"scheduled_for": "0001-01-01T00:00:00Z"}, {"scheduled_for": ["Datetime value out of range."]}),
-    ({"scheduled_for": "9999-12-31T23:59:59.999999Z"}, {"scheduled_for": ["Datetime value out of range."]}),
-]
 
 
 async def test_notification_has_the_documented_fields(api: Api) -> None:
