@@ -10,7 +10,7 @@ import structlog
 
 from hostsvc.config import Config
 from hostsvc.process_harness.network import MAX_CONNECTIONS
-from web.server.connection import ConnectionSettings
+from web.settings import ConnectionSettings
 
 MAX_DESCRIPTORS = 65_536
 RESERVED = (

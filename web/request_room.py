@@ -28,6 +28,7 @@ WRITE_UNITS = 4  # so 256 writes wait for their commit, at most 128 of one organ
 LIST_UNITS = 20  # more, while a list of several chunks or a file is sent: at most 16 of one organization
 ACTION_UNITS = 80  # more, for an action on many agents: at most 4 of one organization
 BYTES_OF_UNIT = 262_144  # more for each so many bytes of a long body: all of them together have 256 MiB
+MAX_BODY_UNITS = 256  # of a body, however long the configuration lets it be: it must find room at all
 READS_AT_ONCE = 6  # fewer than there are connections to the database
 PARSES_AT_ONCE = 1  # several threads would hold up the event loop
 TURN_SECONDS = 30.0  # how long a request waits for its turn
@@ -117,7 +118,7 @@ PLACE = web.RequestKey("place", Place)
 
 def body_units(size: int) -> int:
     """Return how many units a long body takes beside its request."""
-    return -(-size // BYTES_OF_UNIT)
+    return min(MAX_BODY_UNITS, -(-size // BYTES_OF_UNIT))
 
 
 @asynccontextmanager

@@ -41,9 +41,8 @@ from web.credentials.formats import make_key
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
 from web.request import unknown_names
-from web.server.connection import ConnectionSettings
 from web.server.listener import serving as listening
-from web.settings import LimitSettings, WebSettings
+from web.settings import ConnectionSettings, LimitSettings, WebSettings
 
 OPERATOR_TOKEN = "operator-token-of-the-tests"
 SETTINGS = WebSettings(

@@ -61,6 +61,11 @@ def test_what_is_long_leaves_room_for_short_requests() -> None:
     assert [body_units(size) for size in (1, BYTES_OF_UNIT, BYTES_OF_UNIT + 1)] == [1, 1, 2]
 
 
+def test_longest_body_finds_room_while_nothing_else_is_in_flight() -> None:
+    with RequestRoom().enter(A, WRITE_UNITS).more(body_units(2**30)):
+        pass
+
+
 async def wait_in_line(room: RequestRoom, owner: UUID, order: list[str], name: str) -> "asyncio.Task[None]":
     async def take() -> None:
         async with room.parsing(owner):

@@ -21,7 +21,8 @@ from supervisors.fair_slots import decrement
 from web.observability.line_limit import LineLimit
 from web.request.client_address import is_within, network_of
 from web.server.answers import raw_answer
-from web.server.connection import Connection, ConnectionSettings
+from web.server.connection import Connection
+from web.settings import ConnectionSettings
 
 MAX_SHARE = 2  # one client network may have half of all connections
 EVICTED_SHARE = 16  # of the connections are closed at once: finding them examines many

@@ -3,11 +3,12 @@
 Every answer has the headers that protect browsers and caches, and no banner that names the software.
 """
 
+import asyncio
 from collections.abc import Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_exceptions import BadHttpMethod, InvalidURLError, LineTooLong, PayloadEncodingError
 from multidict import istr
 
@@ -16,6 +17,7 @@ from web.observability.requests import HEADER, fresh_id
 
 RETRY_SECONDS = 1
 MAX_DISCARDED_BYTES = 1_048_576  # of a body that nobody reads, because its request was refused
+DISCARD_SECONDS = 1.0
 INVALID_HTTP = "The request is not valid HTTP."
 MALFORMATIONS = {  # in words, because aiohttp's own messages quote the request, which may hold secrets
     BadHttpMethod: "it does not begin with a known method; perhaps the client expects TLS",
@@ -69,6 +71,20 @@ class ClosingAnswer(web.Response):
         """Add the headers here, because `on_response_prepare` is a hook of applications only."""
         await super()._prepare_headers()
         _secure(self.headers, self._secured_by)
+
+
+async def discard_rest(content: StreamReader) -> None:
+    """Drop what still arrives of a body that the application has not read, because it refused the request.
+
+    So the client can finish sending and read the answer; otherwise the connection is reset.
+    """
+    bytes_left = MAX_DISCARDED_BYTES
+    try:
+        async with asyncio.timeout(DISCARD_SECONDS):
+            while bytes_left > 0 and not content.is_eof():
+                bytes_left -= len(await content.readany())
+    except (OSError, web.RequestPayloadError):  # too late, or broken
+        pass
 
 
 def malformation(error: BaseException | None) -> str:

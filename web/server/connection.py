@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from ipaddress import IPv4Network, IPv6Network
 from time import perf_counter
 from typing import Any, cast
 
 import structlog
-from aiohttp import StreamReader, web
+from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
 
@@ -24,11 +23,11 @@ from web.errors import framework_error_response
 from web.observability.line_limit import LineLimit
 from web.observability.requests import HEADER, fresh_id, id_of
 from web.request.client_address import is_within, network_of
-from web.server.answers import INVALID_HTTP, MAX_DISCARDED_BYTES, ClosingAnswer, malformation, raw_answer
+from web.server.answers import INVALID_HTTP, ClosingAnswer, discard_rest, malformation, raw_answer
+from web.settings import ConnectionSettings
 
 MAX_HEAD_BYTES = 16_384
 HEAD_TOO_LONG = f"The request head is longer than {MAX_HEAD_BYTES} bytes."
-DISCARD_SECONDS = 1.0
 MAX_UNSENT_BYTES = 268_435_456  # of answers that clients have not taken
 MAX_UNSENT_SHARE = 4  # one client network may have a quarter of them, unless it is a trusted proxy
 COPIES = 2  # that aiohttp holds of an answer until its last byte is taken: with its head, and without
@@ -37,29 +36,6 @@ MAX_LINES = 10  # of the log in a minute about one kind of bad client
 BEGAN = web.RequestKey("began", float)  # by `perf_counter`
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """The limits; `is_https` says whether clients reach the service by HTTPS, through a proxy.
-
-    `has_access_log`: whether each request has a line in the log.
-    """
-
-    max_connections: int = 10_000
-    head_seconds: float = 15.0  # for a whole request head, from the connection or from its first byte
-    reader_seconds: float = 30.0  # how long a client may take nothing of an answer
-    keepalive_seconds: float = 630.0  # longer than load balancers keep an idle connection, which is 600
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-    is_https: bool = False
-    has_access_log: bool = False
-
-    def __post_init__(self) -> None:
-        if self.max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, got {self.max_connections}")
-        for name in ("head_seconds", "reader_seconds", "keepalive_seconds"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0, got {getattr(self, name)}")
 
 
 class UnsentBytes:
@@ -195,7 +171,7 @@ class Connection(web.RequestHandler):
         if isinstance(resp, web.Response):
             resp.body = None  # aiohttp would keep it until the next request of the connection
         if not request.content.is_eof():
-            await _discard_rest(request.content)
+            await discard_rest(request.content)
         self._answered += 1
         self._request, self._since = None, asyncio.get_running_loop().time()
         return result
@@ -322,17 +298,3 @@ class Connection(web.RequestHandler):
         await super().shutdown(timeout)
         if transport is not None:
             cast(asyncio.WriteTransport, transport).abort()
-
-
-async def _discard_rest(content: StreamReader) -> None:
-    """Drop what still arrives of a body that the application has not read, because it refused the request.
-
-    So the client can finish sending and read the answer; otherwise the connection is reset.
-    """
-    bytes_left = MAX_DISCARDED_BYTES
-    try:
-        async with asyncio.timeout(DISCARD_SECONDS):
-            while bytes_left > 0 and not content.is_eof():
-                bytes_left -= len(await content.readany())
-    except (OSError, web.RequestPayloadError):  # too late, or broken
-        pass

@@ -16,7 +16,8 @@ from web.observability.requests import id_of
 from web.server.acceptor import Acceptor, Connections, Place
 from web.server.access_log import access_log_options
 from web.server.answers import RETRY_SECONDS, ClosingAnswer, headers_for, prepare_answer
-from web.server.connection import Connection, ConnectionSettings, Shared
+from web.server.connection import Connection, Shared
+from web.settings import ConnectionSettings
 
 BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before

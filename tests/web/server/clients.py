@@ -10,8 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
-from web.server.connection import ConnectionSettings
 from web.server.listener import serving
+from web.settings import ConnectionSettings
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 DEADLINE = 10

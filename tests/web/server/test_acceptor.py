@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from tests.web.server.clients import GET, small_server
 from web.server.acceptor import OPERATOR_PLACES
-from web.server.connection import ConnectionSettings
+from web.settings import ConnectionSettings
 
 EIGHT = ConnectionSettings(max_connections=8)
 SLOW = GET.replace(b"/healthz", b"/slow")

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.web.conftest import OPERATOR_TOKEN, Api, Service, StartService
 from tests.web.people import founder
-from web.server.connection import ConnectionSettings
+from web.settings import ConnectionSettings
 
 WITH_LOG = ConnectionSettings(has_access_log=True, trusted_proxies=(ip_network("127.0.0.1"),))
 

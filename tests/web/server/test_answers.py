@@ -15,9 +15,9 @@ from tests.web.server.clients import GET, Client, small_server
 from web.api.service.documentation import FILE_TYPES, PAGES
 from web.app import ROUTES
 from web.server.answers import HEADERS, raw_answer
-from web.server.connection import ConnectionSettings
 from web.server.listener import serving
 from web.server.standby import build_standby_app
+from web.settings import ConnectionSettings
 
 DOCUMENTS = "/api/defaults/documents/"
 POLICY = "Content-Security-Policy"
