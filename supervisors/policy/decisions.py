@@ -127,7 +127,7 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy) -> Decision:
     if facts.is_paused:
         return Decision(Phase.PAUSED)
     hold = hold_of(facts, now, policy)
-    wakes = tuple(_proposed_wakes(facts, _hold_ends_at(facts, hold), now, policy))
+    wakes = tuple(_proposed_wakes(facts, hold, now, policy))
     over_budget = reached_budget(facts.budgets)
     if over_budget is not None:
         wakes = tuple(_postpone(wakes, renewed_at(now)))
@@ -147,11 +147,18 @@ def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
     window = effective_window(facts.agent_window_seconds, facts.template_window_seconds)
     held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
     hold = hold_for(held, window, policy.debounce_cap_seconds)
-    if hold is None or hold.last_at <= now + MAX_AHEAD:
-        return hold
-    decided_at = now if facts.state.queued_at is not None else facts.state.next_due_at
-    due_at = min(hold.due_at, now + timedelta(seconds=window), decided_at or hold.due_at)
-    return replace(hold, due_at=due_at, latest_at=due_at)
+    queued_at = facts.state.queued_at
+    if hold is None:
+        return None
+    if hold.last_at > now + MAX_AHEAD:
+        decided_at = now if queued_at is not None else facts.state.next_due_at
+        due_at = min(hold.due_at, now + timedelta(seconds=window), decided_at or hold.due_at)
+        return replace(hold, due_at=due_at, latest_at=due_at)
+    # A hold that led to a queued start does not begin again. One that could not have ended by `queued_at` did
+    # not lead to that start: something else did.
+    if queued_at is not None and hold.first_at + timedelta(seconds=window) <= queued_at:
+        return replace(hold, due_at=min(hold.due_at, queued_at))
+    return hold
 
 
 def effective_window(agent_seconds: int | None, template_seconds: int | None) -> int:
@@ -166,12 +173,6 @@ def max_hold_seconds(window_seconds: int, cap_seconds: int) -> int:
     return max(2 * window_seconds, min(10 * window_seconds, cap_seconds))
 
 
-def hold_length(lasted: timedelta, window_seconds: int, cap_seconds: int) -> timedelta:
-    """Return the length of a hold whose last message came `lasted` after its first."""
-    longest = timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds))
-    return min(lasted + timedelta(seconds=window_seconds), longest)
-
-
 def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int) -> Hold | None:
     """Return the hold over these conversational notifications; None without any, or with a window of 0.
 
@@ -181,10 +182,10 @@ def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int
     if not groups or window_seconds == 0:
         return None
     first_at, last_at = min(group.first_at for group in groups), max(group.last_at for group in groups)
-    length = hold_length(last_at - first_at, window_seconds, cap_seconds)
+    lasted, longest = last_at - first_at, timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds))
+    length = min(lasted + timedelta(seconds=window_seconds), longest)
     count = sum(group.count for group in groups)
-    latest_at = first_at + timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds))
-    return Hold(window_seconds, first_at, last_at, first_at + length, count, latest_at)
+    return Hold(window_seconds, first_at, last_at, first_at + length, count, first_at + longest)
 
 
 def active_count(facts: AgentFacts) -> int:
@@ -195,12 +196,6 @@ def active_count(facts: AgentFacts) -> int:
 def left_over_count(facts: AgentFacts) -> int:
     """Count the active notifications that the last run could have cleared."""
     return sum(group.count for group in facts.pending if _is_left_over(group))
-
-
-def next_reminder_at(facts: AgentFacts) -> datetime | None:
-    """Return when the next reminder falls due; None if none is ahead."""
-    ahead = (group.first_at for group in facts.pending if group.period is ActivationPeriod.AHEAD)
-    return min(ahead, default=None)
 
 
 def is_quarantined(facts: AgentFacts) -> bool:
@@ -229,25 +224,12 @@ def pending_retry_at(facts: AgentFacts) -> datetime | None:
     return state.retry_at if is_needed else None
 
 
-def _hold_ends_at(facts: AgentFacts, hold: Hold | None) -> datetime | None:
-    """Return when the hold wakes the agent. A hold that led to a queued start does not begin again."""
-    if hold is None:
-        return None
-    queued_at = facts.state.queued_at
-    # A hold that could not have ended by `queued_at` did not lead to that start: something else did.
-    if queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at:
-        return min(hold.due_at, queued_at)
-    return hold.due_at
-
-
-def _proposed_wakes(
-    facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
-) -> Iterator[Wake]:
+def _proposed_wakes(facts: AgentFacts, hold: Hold | None, now: datetime, policy: Policy) -> Iterator[Wake]:
     """Yield a wake for each reason that the agent has to start, in no order."""
     state = facts.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST)
-    for wake in _wakes_by_activation(facts, hold_ends_at, now, policy):
+    for wake in _wakes_by_activation(facts, hold, now, policy):
         yield _not_before(wake, _quarantine_opens_at(facts))
     retry_at = pending_retry_at(facts)
     if retry_at is not None:
@@ -282,22 +264,20 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
 
 
 def _wakes_by_activation(
-    facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
+    facts: AgentFacts, hold: Hold | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
     immediate = tuple(
-        group
-        for group in facts.pending
-        if _is_new(group) and (hold_ends_at is None or not _is_held(group, policy))
+        group for group in facts.pending if _is_new(group) and (hold is None or not _is_held(group, policy))
     )
     if immediate:
         first_at = min(group.first_at for group in immediate)
         # It is active now, even if the wall clock was set back to before its activation.
         yield Wake(min(first_at, now), _reason_of_latest(facts), WakeCause.NOTIFICATION)
-    if hold_ends_at is not None:
-        yield Wake(hold_ends_at, _reason_of_latest(facts), WakeCause.HOLD)
-    reminder_at = next_reminder_at(facts)
-    if reminder_at is not None:
-        yield Wake(reminder_at, WakeReason.REMINDER, WakeCause.REMINDER)
+    if hold is not None:
+        yield Wake(hold.due_at, _reason_of_latest(facts), WakeCause.HOLD)
+    ahead = [group.first_at for group in facts.pending if group.period is ActivationPeriod.AHEAD]
+    if ahead:
+        yield Wake(min(ahead), WakeReason.REMINDER, WakeCause.REMINDER)
 
 
 def _resting_phase(facts: AgentFacts, hold: Hold | None) -> Phase:

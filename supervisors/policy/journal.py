@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
 
-from storage.history.journals import JournalFacts, PastRun, ToolUse
+from storage.history.journals import JournalFacts, PastRun
 from storage.model import Outcome
 from supervisors.text import excerpt, quoted
 
@@ -42,7 +42,7 @@ def entries_of(facts: JournalFacts) -> dict[str, Any]:
 
 def late_entries_of(facts: JournalFacts) -> dict[str, Any]:
     """Return the entries that may change until shortly after the end of a run."""
-    return {"tools": [_as_json(tool) for tool in facts.tools], "cost_usd": float(facts.cost_usd)}
+    return {"tools": [asdict(tool) for tool in facts.tools], "cost_usd": float(facts.cost_usd)}
 
 
 def describe_run(run: PastRun, timezone: str) -> str:
@@ -68,12 +68,9 @@ def describe_run(run: PastRun, timezone: str) -> str:
 
 def _period(run: PastRun, zone: ZoneInfo) -> str:
     started_at, ended_at = run.started_at.astimezone(zone), run.ended_at.astimezone(zone)
-    return f"{started_at:%Y-%m-%d %H:%M} to {_end(started_at, ended_at)}"
-
-
-def _end(started_at: datetime, ended_at: datetime) -> str:
     is_same_day = started_at.date() == ended_at.date()
-    return f"{ended_at:%H:%M %Z}" if is_same_day else f"{ended_at:%Y-%m-%d %H:%M %Z}"
+    end = f"{ended_at:%H:%M %Z}" if is_same_day else f"{ended_at:%Y-%m-%d %H:%M %Z}"
+    return f"{started_at:%Y-%m-%d %H:%M} to {end}"
 
 
 def _cleared(journal: dict[str, Any]) -> str:
@@ -125,12 +122,3 @@ def _joined(parts: Sequence[str], left_out: int) -> str:
 def _quote(text: str, max_characters: int = MAX_QUOTE) -> str:
     """Return the beginning of the text on one line, in quotes that it cannot close."""
     return quoted(excerpt(text, max_characters))
-
-
-def _as_json(tool: ToolUse) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "calls": tool.calls,
-        "errors": tool.errors,
-        "last_error": tool.last_error,
-    }

@@ -63,22 +63,17 @@ def with_next_due(facts: AgentFacts, decision: Decision, now: datetime) -> Agent
     `decision` is what the rules say of these facts. Every update but a start and a crash of the supervisor
     passes through here, so that the next wake is stored with it.
     """
-    state, next_due_at = facts.state, _next_due_at(facts.state, decision, now)
+    state, wake, next_due_at = facts.state, decision.wake, decision.next_at
+    if state.queued_at is not None:
+        next_due_at = None
+    elif wake and wake.cause is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
+        # A message that extends a hold leaves the former, earlier moment: then the hold is computed again.
+        next_due_at = state.next_due_at
     if pending_retry_at(facts) is not None:
         return replace(state, next_due_at=next_due_at)
     if (state.retry_at, state.retry_reason, state.next_due_at) == (None, "", next_due_at):
         return state
     return replace(state, retry_at=None, retry_reason="", next_due_at=next_due_at)
-
-
-def _next_due_at(state: AgentState, decision: Decision, now: datetime) -> datetime | None:
-    wake = decision.wake
-    if state.queued_at is not None:
-        return None
-    # A message that extends a hold leaves the former, earlier moment: then the hold is computed again.
-    if wake and wake.cause is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
-        return state.next_due_at
-    return decision.next_at
 
 
 def dequeued(state: AgentState) -> AgentState:

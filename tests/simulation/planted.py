@@ -72,23 +72,23 @@ PLANTED = (
     SLEEP_WITHOUT_WAKE_SEQ,
     PlantedBug(
         "a new message does not extend a hold",
-        decisions.hold_length,
+        decisions.hold_for,
         "lasted + timedelta(seconds=window_seconds)",
         "timedelta(seconds=window_seconds)",
         2,
     ),
     PlantedBug(
         "a hold has no maximum length",
-        decisions.hold_length,
+        decisions.hold_for,
         "timedelta(seconds=window_seconds), longest",
         "timedelta(seconds=window_seconds), lasted + longest",
-        0,
+        35,
     ),
     PlantedBug(
         "a hold waits until a clock that was set back catches up",
         decisions.hold_of,
-        "hold.last_at <= now + MAX_AHEAD",
-        "True",
+        "hold.last_at > now + MAX_AHEAD",
+        "False",
         56,
     ),
     PlantedBug(
