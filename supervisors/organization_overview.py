@@ -43,6 +43,7 @@ ALL_WELL = "Nothing needs a person."
 READY = "The service is ready."
 DRAINING = "The service is shutting down."
 ONE_PROBLEM = "The service has a problem."
+
 # In the order of a sentence, which begins with what happens at present.
 WORDS: Mapping[ShownPhase, str] = {
     ShownPhase.RUNNING: "running",

@@ -8,6 +8,7 @@ from storage.model import Source
 CONVERSATIONAL = frozenset(
     {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B},
 )
+
 YEAR_SECONDS = 365 * 86_400  # the longest duration, so that no timer or timestamp can overflow
 MAX_CONTEXT_TOKENS = 100_000  # selecting and answering more would hold up the event loop
 

@@ -22,6 +22,7 @@ log = structlog.get_logger()
 
 RETRY_DELAYS_SECONDS = (0.2, 1.0, 3.0)
 MAX_FREE_CALLS_KEPT = 16
+
 NOT_STORED = (
     "The usage of the model's answer could not be stored, so the answer was not acted on: "
     "the database is unavailable."

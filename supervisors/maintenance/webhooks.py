@@ -35,6 +35,7 @@ HELD_SECONDS = 1.0  # until a webhook that had too many pending deliveries is lo
 MAX_ORGANIZATIONS = 20  # of one round; the others take their turn in the next ones
 MIN_REST_SECONDS = 0.02  # between two rounds of matching, and between two scans of the outbox
 REST_SHARE_OF_MATCHING = 1  # a rest is as long as the round took: one connection is used half of the time
+
 SCHEDULE = (
     timedelta(seconds=5),
     timedelta(minutes=5),
@@ -46,6 +47,7 @@ SCHEDULE = (
     timedelta(hours=20),
     timedelta(hours=24),
 )
+
 JITTER = 0.1  # the share of a pause that may be added to it
 MAX_PAUSE = timedelta(hours=24)  # that a receiver may ask for
 GONE = 410

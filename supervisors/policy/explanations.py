@@ -137,7 +137,7 @@ def why(
         case Phase.PAUSED:
             return _why_paused(facts)
         case Phase.QUEUED:
-            return f"Waiting for a run slot since {when(state.queued_at)}; {why_no_start(limits)}."
+            return f"Waiting for a run slot since {when(state.queued_at)}; {_why_no_start(limits)}."
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
             due = decision.due_wake(now)
             if due is not None and not limits.may_start:
@@ -223,7 +223,7 @@ def _cause_of(wake: Wake) -> str:
             return "It was restored while notifications were active."
 
 
-def why_no_start(limits: StartLimits) -> str:
+def _why_no_start(limits: StartLimits) -> str:
     """Say what a due start waits for."""
     if not limits.may_start:
         return f"at present {NO_STARTS}"

@@ -30,11 +30,13 @@ MAX_TITLE_LENGTH = 255
 MAX_CONTENT_BYTES = 1_048_576  # also of a memory; over the API the body of the request bounds it
 DOCUMENT_ID = {"type": "string", "format": "uuid"}
 PROJECT_ID = {"type": "string", "format": "uuid"}
+
 LIST_DOCUMENTS = ToolDefinition(
     name="list_documents",
     description="Lists the titles of your documents, newest first.",
     parameters=schema(project_id=PROJECT_ID, limit=LIMIT, after=AFTER),
 )
+
 SEARCH_DOCUMENTS = ToolDefinition(
     name="search_documents",
     description='Finds documents by their words, best first. "two words" stand together; or and - work.',
@@ -44,6 +46,7 @@ SEARCH_DOCUMENTS = ToolDefinition(
         limit={"type": "integer", "maximum": MAX_HITS, "default": DEFAULT_HITS},
     ),
 )
+
 READ_DOCUMENT = ToolDefinition(
     name="read_document",
     description=f"Reads a document, {MAX_READ_CHARACTERS} characters at a time.",
@@ -53,6 +56,7 @@ READ_DOCUMENT = ToolDefinition(
         offset={"type": "integer", "default": 0, "description": "The first character to read."},
     ),
 )
+
 WRITE_DOCUMENT = ToolDefinition(
     name="write_document",
     description="Writes a new document, or replaces what is given of the document document_id.",
@@ -63,7 +67,9 @@ WRITE_DOCUMENT = ToolDefinition(
         project_id=PROJECT_ID,
     ),
 )
+
 MAX_LISTED_CHARACTERS = 1000  # of a description
+
 LIST_PROJECTS = ToolDefinition(
     name="list_projects",
     description="Lists your projects, newest first.",

@@ -42,6 +42,7 @@ CONTACT_ID = {
     "format": "uuid",
     "description": "The contact, as in source_id of its notification; or your parent or child agent.",
 }
+
 SEND_MESSAGE = ToolDefinition(
     name="send_message",
     description=(
@@ -55,12 +56,15 @@ SEND_MESSAGE = ToolDefinition(
         subject={"type": "string", "default": ""},
     ),
 )
+
 SEND_SMS = ToolDefinition(
     name="send_sms",
     description="Sends an SMS to a contact, or a message to a related agent.",
     parameters=schema(("contact_id", "body"), contact_id=CONTACT_ID, body={"type": "string"}),
 )
+
 MAX_LISTED_CHARACTERS = 2000  # of a body in a list
+
 LIST_MESSAGES = ToolDefinition(
     name="list_messages",
     description="Lists the last messages with a contact, or with all, newest last; long bodies are cut.",
@@ -70,13 +74,16 @@ LIST_MESSAGES = ToolDefinition(
         before={"type": "string", "format": "uuid", "description": "Lists those before this message."},
     ),
 )
+
 GET_MESSAGE = ToolDefinition(
     name="get_message",
     description="Reads a message with its whole body.",
     parameters=schema(("message_id",), message_id={"type": "string", "format": "uuid"}),
 )
+
 MAX_TEXT_BYTES = 16_384  # of all attachments of a message that are shown as text
 TEXT_TYPES = frozenset({"application/json", "application/xml", "application/x-yaml"})
+
 OPEN_SMS_ATTACHMENT = ToolDefinition(
     name="open_sms_attachment",
     description=(

@@ -16,6 +16,7 @@ from supervisors.tools.builtin.listing import AFTER, LIMIT, named_cursor, read_p
 from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
 
 MAX_HOURS = 87_600
+
 SLEEP = ToolDefinition(
     name="sleep",
     description=(
@@ -27,12 +28,15 @@ SLEEP = ToolDefinition(
         hours={"type": "number", "exclusiveMinimum": 0, "maximum": MAX_HOURS},
     ),
 )
+
 MAX_LISTED_CHARACTERS = 1000  # of an error, and of an output
+
 LIST_RUNS = ToolDefinition(
     name="list_runs",
     description="Lists your runs, newest first, the present one included.",
     parameters=schema(limit=LIMIT, after=AFTER),
 )
+
 GET_TIME = ToolDefinition(name="get_time", description="Tells the time where you are.", parameters=schema())
 
 
