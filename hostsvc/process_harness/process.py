@@ -141,6 +141,7 @@ class RunProcess:
             return self._life.result()
         if not self.is_overdue:
             self.is_overdue = True
+            self._started.kill()  # perhaps it never became a sandbox
             log.error("processes of a run cannot be killed", home=str(self._spec.home))
         return ProcessEnd(None, NOT_KILLED)
 
@@ -236,8 +237,11 @@ class SandboxedProcess(RunProcess):
         self._is_killed = False
 
     def _terminate(self) -> None:
+        if not self._init:
+            self._kill()
+            return
         try:  # the first process leads the group, and ignores this
-            os.killpg(self._init or self._started.pid, signal.SIGTERM)
+            os.killpg(self._init, signal.SIGTERM)
         except ProcessLookupError:  # there is no group yet
             self._kill()
 
@@ -360,11 +364,12 @@ def _memory_file(content: bytes, owner: ExitStack) -> int:
 
 async def _exit_code(process: Popen[bytes]) -> int:
     """Wait until the process has ended, and return its exit code."""
-    handle = os.pidfd_open(process.pid)
-    try:
-        await _wait_for(handle)
-    finally:
-        os.close(handle)
+    if process.poll() is None:  # so its id is still its own
+        handle = os.pidfd_open(process.pid)
+        try:
+            await _wait_for(handle)
+        finally:
+            os.close(handle)
     return process.wait()
 
 

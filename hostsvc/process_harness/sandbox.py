@@ -7,7 +7,7 @@ files of other runs and with a /tmp of its own, and no processes but its own.
 
 import resource
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -92,7 +92,9 @@ class ControlGroup:
         path.mkdir()
         processes = limits.processes + SANDBOX_PROCESSES if limits.processes else 0
         memory = limits.memory_mb * MEGABYTE
-        for name, value in (("pids.max", processes), ("memory.max", memory), ("memory.oom.group", 1)):
+        kills_all = 1 if memory else 0
+        values = {"pids.max": processes, "memory.max": memory, "memory.oom.group": kills_all}
+        for name, value in values.items():
             if value:
                 (path / name).write_text(str(value))
 
@@ -102,8 +104,13 @@ class ControlGroup:
         if spec.containment.groups is None:
             return None
         group = cls(spec.containment.groups / f"{RUN_GROUP}{spec.folder.name}", spec.limits)
-        owner.callback(group.path.rmdir)
+        owner.callback(group.remove)
         return group
+
+    def remove(self) -> None:
+        """Remove the group, in which no process is left. If that fails, the next start does it."""
+        with suppress(OSError):
+            self.path.rmdir()
 
     def has_run_out_of_memory(self) -> bool:
         """Return whether the kernel has killed the run for its use of memory."""

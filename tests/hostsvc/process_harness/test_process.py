@@ -232,6 +232,17 @@ async def test_process_killed_before_its_start_leaves_nothing(
         assert marked(str(spec.home)) == []
 
 
+async def test_process_killed_before_its_network_leaves_nothing(
+    workspace: Path, mark: str, sandbox: ContainmentKind
+) -> None:
+    for pause in range(0, 100, 10):
+        spec = spec_of(workspace, mark, sandbox, "sleep", "600", network="service")
+        async with asyncio.timeout(KILL_SECONDS), open_process(spec) as process:
+            await asyncio.sleep(pause / 1000)
+            assert (await process.kill()).code == -signal.SIGKILL
+        assert marked(str(spec.home)) == []
+
+
 async def test_process_that_ignores_sigterm_is_killed(
     workspace: Path, mark: str, kind: ContainmentKind
 ) -> None:
