@@ -192,7 +192,6 @@ async def _load_manageable_member(request: web.Request, caller: Caller) -> Membe
 NEW = NewInviteBody()
 ACCEPTANCE = AcceptanceBody()
 PASSWORD_ACCEPTANCE = PasswordAcceptanceBody()
-QUERY = PageQuery()
 LIFETIME = timedelta(days=7)
 
 

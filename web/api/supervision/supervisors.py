@@ -37,65 +37,6 @@ from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 
-UNKNOWN = (
-    "This is no position in a list of this order: take the address of the next page from the Link header."
-)
-MAX_COUNT = 2**63
-MAX_EXPONENT = 1000  # far beyond any cost, and well within what the database can compare
-
-
-def write_position(position: Position) -> str:
-    """Return the position as text."""
-    value = None if position.value is None else str(position.value)
-    parts = [value, position.created_at.isoformat(), str(position.id)]
-    return urlsafe_b64encode(orjson.dumps(parts)).rstrip(b"=").decode()
-
-
-def read_position(text: str, sort: AgentSort) -> Position:
-    """Return the position that `write_position` wrote. Raise Invalid for any other text."""
-    try:
-        value, created_at, agent_id = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        read = None if value is None else READERS[sort](_text(value))
-        return Position(read, _instant(_text(created_at)), UUID(_text(agent_id)))
-    except (ValueError, ArithmeticError, KeyError):
-        raise Invalid({"after": [UNKNOWN]}) from None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or "\x00" in value:
-        raise ValueError(value)
-    return value
-
-
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(text)
-    return moment.astimezone(UTC)  # fails beyond the first and the last year, which no database stores
-
-
-def _amount(text: str) -> Decimal:
-    amount = Decimal(text)
-    if not amount.is_finite() or abs(amount.adjusted()) > MAX_EXPONENT:
-        raise ValueError(text)
-    return amount
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if not 0 <= count < MAX_COUNT:
-        raise ValueError(text)
-    return count
-
-
-READERS: dict[AgentSort, Callable[[str], Value]] = {
-    AgentSort.NAME: str,
-    AgentSort.NEXT_WAKE: _instant,
-    AgentSort.COST: _amount,
-    AgentSort.UNCLEARED: _count,
-}
-
-
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 200
 MAX_AGENTS = 100
@@ -276,8 +217,24 @@ _serialize_agenda = Serializer(
 )
 
 
+routes = Routes()
+
 AT = SupervisorAtQuery()
 LIES_AHEAD = "This moment lies ahead: leave at out to see the present."
+QUERY = SortedAgentQuery()
+OVERVIEW_QUERY = OverviewQuery()
+MAX_TOTAL = 100_000
+UNKNOWN_POSITION = (
+    "This is no position in a list of this order: take the address of the next page from the Link header."
+)
+MAX_COUNT = 2**63
+MAX_EXPONENT = 1000  # far beyond any cost, and well within what the database can compare
+
+
+@routes.get("/api/cloud/agents/{id}/supervisor/", answer=Snapshot | PastSupervisorResponse, query=AT)
+async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
+    """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
+    return await answer_supervisor(request, await agent_of_path(request, caller))
 
 
 async def answer_supervisor(request: web.Request, agent_id: UUID) -> web.Response:
@@ -294,12 +251,6 @@ async def answer_supervisor(request: web.Request, agent_id: UUID) -> web.Respons
         raise Invalid({"at": [LIES_AHEAD]})
     past = require_found(await request.app[TIMELINES].state_at(agent_id, query["at"]))
     return json_response(serialize_past(agent, query["at"], past))
-
-
-routes = Routes()
-
-QUERY = SortedAgentQuery()
-MAX_TOTAL = 100_000
 
 
 @routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=QUERY)
@@ -343,9 +294,6 @@ async def _explain(
     return shown
 
 
-OVERVIEW_QUERY = OverviewQuery()
-
-
 @routes.get("/api/cloud/overview/", answer=OverviewResponse, query=OVERVIEW_QUERY)
 async def get_overview(request: web.Request, caller: Caller) -> web.Response:
     """Show what the agents of your organizations do, what needs a person, and who wakes next.
@@ -363,7 +311,53 @@ async def get_overview(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_overview(overview))
 
 
-@routes.get("/api/cloud/agents/{id}/supervisor/", answer=Snapshot | PastSupervisorResponse, query=AT)
-async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
-    """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
-    return await answer_supervisor(request, await agent_of_path(request, caller))
+def write_position(position: Position) -> str:
+    """Return the position as text."""
+    value = None if position.value is None else str(position.value)
+    parts = [value, position.created_at.isoformat(), str(position.id)]
+    return urlsafe_b64encode(orjson.dumps(parts)).rstrip(b"=").decode()
+
+
+def read_position(text: str, sort: AgentSort) -> Position:
+    """Return the position that `write_position` wrote. Raise Invalid for any other text."""
+    try:
+        value, created_at, agent_id = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        read = None if value is None else READERS[sort](_text(value))
+        return Position(read, _instant(_text(created_at)), UUID(_text(agent_id)))
+    except (ValueError, ArithmeticError, KeyError):
+        raise Invalid({"after": [UNKNOWN_POSITION]}) from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or "\x00" in value:
+        raise ValueError(value)
+    return value
+
+
+def _instant(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)
+    return moment.astimezone(UTC)  # fails beyond the first and the last year, which no database stores
+
+
+def _amount(text: str) -> Decimal:
+    amount = Decimal(text)
+    if not amount.is_finite() or abs(amount.adjusted()) > MAX_EXPONENT:
+        raise ValueError(text)
+    return amount
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 0 <= count < MAX_COUNT:
+        raise ValueError(text)
+    return count
+
+
+READERS: dict[AgentSort, Callable[[str], Value]] = {
+    AgentSort.NAME: str,
+    AgentSort.NEXT_WAKE: _instant,
+    AgentSort.COST: _amount,
+    AgentSort.UNCLEARED: _count,
+}
