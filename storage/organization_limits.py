@@ -9,9 +9,9 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from uuid import UUID
 
 from storage.errors import DatabaseUnavailable, LimitReached
@@ -120,12 +120,21 @@ class OrganizationLimit:
     def __repr__(self) -> str:
         return f"<OrganizationLimit {self.name}: {self.limit}, {len(self._uses)} organizations>"
 
-    def reserved(self, organization_id: UUID | None, amount: int = 1) -> "Reservation":
-        """Return a context in which `amount` may be stored. Entering it raises LimitReached.
+    @asynccontextmanager
+    async def reserved(self, organization_id: UUID | None, amount: int = 1) -> AsyncIterator[None]:
+        """Reserve `amount` while the block stores it. Without an organization nothing is reserved.
 
-        Without an organization, and for no amount, nothing is reserved.
+        Raise LimitReached, or DatabaseUnavailable if a count was needed and failed.
         """
-        return Reservation(self, organization_id, amount)
+        if not self.limit or organization_id is None or amount <= 0:
+            yield
+            return
+        use = await self._reserve(organization_id, amount)
+        try:
+            yield
+        finally:
+            # What was refused after all stays in the bound, which may be too high until the next count.
+            use.pending -= amount
 
     async def in_use(self, organization_id: UUID) -> int:
         """Return what the organization stores, by a count that is a few seconds old and what came since."""
@@ -139,11 +148,8 @@ class OrganizationLimit:
                     use.shown_at = use.counted_at
         return use.bound if self.limit else use.counted
 
-    async def reserve(self, organization_id: UUID, amount: int) -> _Use:
-        """Add to the bound, after a count if that would exceed the limit.
-
-        Raise LimitReached, or DatabaseUnavailable if the count failed.
-        """
+    async def _reserve(self, organization_id: UUID, amount: int) -> _Use:
+        """Add to the bound, after a count if that would exceed the limit."""
         use = self._use_of(organization_id)
         if use.bound + amount > self.limit:
             counts_before = use.counts
@@ -187,29 +193,6 @@ class OrganizationLimit:
         else:
             self._uses.move_to_end(organization_id)
         return use
-
-
-class Reservation:
-    """The context of `OrganizationLimit.reserved`."""
-
-    __slots__ = ("_amount", "_limit", "_organization_id", "_use")
-
-    def __init__(self, limit: OrganizationLimit, organization_id: UUID | None, amount: int) -> None:
-        self._limit = limit
-        self._organization_id = organization_id
-        self._amount = amount
-        self._use: _Use | None = None
-
-    async def __aenter__(self) -> None:
-        if self._limit.limit and self._organization_id is not None and self._amount > 0:
-            self._use = await self._limit.reserve(self._organization_id, self._amount)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # What was refused after all stays in the bound, which may be too high until the next count.
-        if self._use is not None:
-            self._use.pending -= self._amount
 
 
 class OrganizationLimits:

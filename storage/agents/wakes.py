@@ -16,6 +16,7 @@ from storage.model import Agent, Outcome, Priority, Source, Template
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
+from storage.postgres.statement import Statement
 
 BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
 MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
@@ -29,13 +30,26 @@ MAX_LATEST_MESSAGES = 20  # those among which contacts are looked for
 MAX_SHARED = 64  # agents in one statement: their texts are in memory together
 MAX_SHARED_PART_BYTES = 24_576  # of each of them; an agent that is told more gets a statement of its own
 
+BOUNDS = {
+    "bytes_per_token": BYTES_PER_TOKEN,
+    "min_tokens": MIN_TOKENS,
+    "core": CORE,
+    "max_runs": MAX_RUNS,
+    "max_notifications": MAX_NOTIFICATIONS,
+    "max_contacts": MAX_CONTACTS,
+    "max_messages": MAX_MESSAGES,
+    "max_latest_messages": MAX_LATEST_MESSAGES,
+    "bytes_per_message": BYTES_PER_MESSAGE,
+}
+
 # The arrays are the results of subqueries, which hides their lengths from the planner: with a visible length
 # PostgreSQL would plan the statement again at each execution.
 # Notifications: high ones first, the longest active first; then low ones, the oldest first.
 # Contacts: those of waiting notifications, then those of messages since the last run; if there are none of
 # either, that of the last message. One of another agent is told of only if the agent has messages with it.
 # A text is left out if those before it use up the budget.
-GET = r"""
+GET = Statement(
+    r"""
 SELECT item.ordinal, a.*,
        s.status, s.paused, s.sleep_until, s.run_started_at, s.last_wake_reason,
        s.last_wake_interrupted_sleep_until,
@@ -54,9 +68,9 @@ SELECT item.ordinal, a.*,
            FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL
            ORDER BY e.started_at DESC, e.id DESC
            LIMIT CASE coalesce(t.carry_over, 'journal')
-                     WHEN 'journal' THEN (SELECT $7::integer) WHEN 'transcript' THEN 1 ELSE 0 END
+                     WHEN 'journal' THEN (SELECT :max_runs::integer) WHEN 'transcript' THEN 1 ELSE 0 END
        ) AS runs
-FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[]), (SELECT $3::integer[]))
+FROM unnest((SELECT :agent_id::uuid[]), (SELECT :now::timestamptz[]), (SELECT :tokens::integer[]))
      WITH ORDINALITY AS item (agent_id, now, tokens, ordinal)
 CROSS JOIN LATERAL (SELECT * FROM agent WHERE id = item.agent_id AND deleted_at IS NULL OFFSET 0) a
 JOIN agent_state s ON s.agent_id = a.id
@@ -65,15 +79,17 @@ LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN agent p ON p.id = a.parent_id
 LEFT JOIN run r ON r.id = s.run_id
 CROSS JOIN LATERAL (
-    SELECT least(w.bytes, (SELECT $4::integer)) AS bytes, w.bytes > (SELECT $4::integer) AS is_limited
+    SELECT least(w.bytes, (SELECT :max_part_bytes::integer)) AS bytes,
+           w.bytes > (SELECT :max_part_bytes::integer) AS is_limited
     FROM (
-        SELECT (SELECT $5::integer)
-            * greatest((SELECT $13::integer), coalesce(nullif(t.context_tokens, 0), item.tokens)) AS bytes
+        SELECT (SELECT :bytes_per_token::integer)
+            * greatest((SELECT :min_tokens::integer), coalesce(nullif(t.context_tokens, 0), item.tokens))
+            AS bytes
     ) w
 ) budget
 LEFT JOIN LATERAL (
     SELECT d.content FROM document d
-    WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) AND d.deleted_at IS NULL LIMIT 1
+    WHERE d.agent_id = a.id AND d.path = (SELECT :core::text) AND d.deleted_at IS NULL LIMIT 1
 ) d ON true
 CROSS JOIN LATERAL (
     SELECT array_agg(ROW (
@@ -91,16 +107,16 @@ CROSS JOIN LATERAL (
                 (SELECT n.* FROM notification n
                  WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
                    AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
-                 ORDER BY n.activated_at LIMIT (SELECT $8::integer) + 1)
+                 ORDER BY n.activated_at LIMIT (SELECT :max_notifications::integer) + 1)
                 UNION ALL
                 (SELECT n.* FROM notification n
                  WHERE n.agent_id = a.id AND NOT n.cleared AND n.priority = 'low'
                    AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
-                 ORDER BY n.created_at, n.id LIMIT (SELECT $8::integer) + 1)
+                 ORDER BY n.created_at, n.id LIMIT (SELECT :max_notifications::integer) + 1)
             ) n
             WINDOW w AS (ORDER BY n.priority = 'high' DESC, n.activated_at, n.created_at, n.id)
         ) n
-        WHERE n.place <= (SELECT $8::integer) + 1
+        WHERE n.place <= (SELECT :max_notifications::integer) + 1
     ) n
 ) waiting
 CROSS JOIN LATERAL (
@@ -108,7 +124,7 @@ CROSS JOIN LATERAL (
                      ORDER BY k.rank, k.latest_at DESC NULLS LAST, c.id) AS conversations
     FROM (
         SELECT k.contact_id, min(k.rank) AS rank, max(k.created_at) AS latest_at,
-               least(count(*) OVER (), (SELECT $9::integer)) AS contacts
+               least(count(*) OVER (), (SELECT :max_contacts::integer)) AS contacts
         FROM (
             SELECT k.*, min(k.rank) OVER () AS best, max(k.created_at) OVER () AS latest_at
             FROM (
@@ -118,7 +134,7 @@ CROSS JOIN LATERAL (
                 SELECT m.contact_id, CASE WHEN m.created_at <= s.last_ended_at THEN 2 ELSE 1 END, m.created_at
                 FROM (
                     SELECT m.contact_id, m.created_at FROM message m WHERE m.agent_id = a.id
-                    ORDER BY m.created_at DESC, m.id DESC LIMIT (SELECT $11::integer)
+                    ORDER BY m.created_at DESC, m.id DESC LIMIT (SELECT :max_latest_messages::integer)
                 ) m
                 WHERE m.contact_id IS NOT NULL
             ) k
@@ -126,11 +142,12 @@ CROSS JOIN LATERAL (
         WHERE k.rank < 2 OR k.best = 2 AND k.created_at = k.latest_at
         GROUP BY k.contact_id
         ORDER BY min(k.rank), max(k.created_at) DESC NULLS LAST, k.contact_id
-        LIMIT (SELECT $9::integer)
+        LIMIT (SELECT :max_contacts::integer)
     ) k
     JOIN contact c ON c.id = k.contact_id AND c.organization_id = a.organization_id
     CROSS JOIN LATERAL (
-        SELECT least((SELECT $10::integer), budget.bytes / (SELECT $12::integer) / k.contacts)::integer
+        SELECT least((SELECT :max_messages::integer),
+                     budget.bytes / (SELECT :bytes_per_message::integer) / k.contacts)::integer
             AS messages
     ) most
     CROSS JOIN LATERAL (
@@ -154,7 +171,15 @@ CROSS JOIN LATERAL (
     ) talk
     WHERE coalesce(c.agent_id = a.id, true) OR talk.messages IS NOT NULL
 ) concerned
-"""
+    """,
+    [
+        "agent_id",
+        "now",
+        "tokens",
+        "max_part_bytes",
+        *BOUNDS,
+    ],
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +294,9 @@ class Wakes:
 
     async def _read(self, items: list[_Item], max_part_bytes: int) -> list[_Found]:
         found: list[_Found] = [(None, False)] * len(items)
+        agent_ids, moments, tokens = zip(*items, strict=True)
         rows = await self._pool.fetch(
-            GET,
-            *zip(*items, strict=True),
-            max_part_bytes,
-            BYTES_PER_TOKEN,
-            CORE,
-            MAX_RUNS,
-            MAX_NOTIFICATIONS,
-            MAX_CONTACTS,
-            MAX_MESSAGES,
-            MAX_LATEST_MESSAGES,
-            BYTES_PER_MESSAGE,
-            MIN_TOKENS,
+            *GET.given(BOUNDS, agent_id=agent_ids, now=moments, tokens=tokens, max_part_bytes=max_part_bytes)
         )
         for row in rows:
             found[row["ordinal"] - 1] = (self._facts(row), row["is_limited"])

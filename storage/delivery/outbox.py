@@ -24,6 +24,7 @@ from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import from_row
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import Columns, Statement, values_of
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
 INSERT_AGENT_CREATED = """
@@ -73,45 +74,6 @@ LEFT JOIN LATERAL (
     FROM webhook_secret s WHERE s.webhook_id = w.id AND (s.valid_until IS NULL OR s.valid_until > $1)
 ) s ON true
 LIMIT $5
-"""
-
-# Only if the delivery is as it was read: an attempt or a redelivery that was recorded since then stands. An
-# event webhook is judged by the attempts at its present URL, and written only if they change something.
-UPDATE_AFTER_ATTEMPT = """
-WITH recorded AS (
-    UPDATE webhook_delivery
-    SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
-        last_status = $6, last_error = $7
-    WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
-    RETURNING *
-), given_up_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
-    SELECT failed_at, 'webhook.given_up', organization_id, agent_id, id,
-           json_build_object(
-               'type', payload ->> 'type', 'url', left(url, 200), 'error', left(last_error, 200))
-    FROM recorded WHERE failed_at IS NOT NULL
-), judged AS (
-    UPDATE webhook w
-    SET failing_since = CASE WHEN $3::timestamptz IS NULL THEN coalesce(w.failing_since, $9::timestamptz) END,
-        is_active = $3 IS NOT NULL OR w.failing_since IS NULL,
-        disabled_at = CASE WHEN $3 IS NULL AND w.failing_since IS NOT NULL THEN $9 END,
-        disabled_reason = CASE WHEN $3 IS NOT NULL OR w.failing_since IS NULL THEN '' ELSE
-            'Every attempt since ' || to_char(w.failing_since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
-            || ' UTC has failed. The last error: ' || left($7, 200) END
-    FROM recorded r
-    WHERE w.id = r.webhook_id AND w.url = r.url AND w.is_active AND CASE
-        WHEN $3 IS NOT NULL THEN w.failing_since IS NOT NULL
-        ELSE w.failing_since IS NULL OR w.failing_since <= $10 END
-    RETURNING w.id, w.organization_id, w.url, w.disabled_at, w.disabled_reason
-), disabled AS (
-    SELECT * FROM judged WHERE disabled_at IS NOT NULL
-), disabled_event AS (
-    INSERT INTO event (at, type, organization_id, resource_id, data)
-    SELECT disabled_at, 'webhook.disabled', organization_id, id,
-           json_build_object('url', left(url, 200), 'error', left($7, 200))
-    FROM disabled
-)
-SELECT id, organization_id, url, disabled_reason AS reason FROM disabled
 """
 
 INSERT_TEST = """
@@ -269,6 +231,58 @@ class OutboxSize:
     """How many were given up."""
 
 
+ATTEMPT: Columns[Attempt] = {
+    "delivered_at": lambda attempt: attempt.delivered_at,
+    "failed_at": lambda attempt: attempt.failed_at,
+    "next_attempt_at": lambda attempt: attempt.next_attempt_at,
+    "status": lambda attempt: attempt.status,
+    "error": lambda attempt: attempt.error,
+}
+
+# Only if the delivery is as it was read: an attempt or a redelivery that was recorded since then stands. An
+# event webhook is judged by the attempts at its present URL, and written only if they change something.
+UPDATE_AFTER_ATTEMPT = Statement(
+    """
+WITH recorded AS (
+    UPDATE webhook_delivery
+    SET attempts = attempts + 1, delivered_at = :delivered_at, failed_at = :failed_at,
+        next_attempt_at = :next_attempt_at, last_status = :status, last_error = :error
+    WHERE id = :id AND attempts = :seen_attempts AND next_attempt_at = :seen_attempt_at
+    RETURNING *
+), given_up_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, resource_id, data)
+    SELECT failed_at, 'webhook.given_up', organization_id, agent_id, id,
+           json_build_object(
+               'type', payload ->> 'type', 'url', left(url, 200), 'error', left(last_error, 200))
+    FROM recorded WHERE failed_at IS NOT NULL
+), judged AS (
+    UPDATE webhook w
+    SET failing_since = CASE WHEN :delivered_at::timestamptz IS NULL
+                             THEN coalesce(w.failing_since, :now::timestamptz) END,
+        is_active = :delivered_at IS NOT NULL OR w.failing_since IS NULL,
+        disabled_at = CASE WHEN :delivered_at IS NULL AND w.failing_since IS NOT NULL THEN :now END,
+        disabled_reason = CASE WHEN :delivered_at IS NOT NULL OR w.failing_since IS NULL THEN '' ELSE
+            'Every attempt since ' || to_char(w.failing_since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
+            || ' UTC has failed. The last error: ' || left(:error, 200) END
+    FROM recorded r
+    WHERE w.id = r.webhook_id AND w.url = r.url AND w.is_active AND CASE
+        WHEN :delivered_at IS NOT NULL THEN w.failing_since IS NOT NULL
+        ELSE w.failing_since IS NULL OR w.failing_since <= :give_up_before END
+    RETURNING w.id, w.organization_id, w.url, w.disabled_at, w.disabled_reason
+), disabled AS (
+    SELECT * FROM judged WHERE disabled_at IS NOT NULL
+), disabled_event AS (
+    INSERT INTO event (at, type, organization_id, resource_id, data)
+    SELECT disabled_at, 'webhook.disabled', organization_id, id,
+           json_build_object('url', left(url, 200), 'error', left(:error, 200))
+    FROM disabled
+)
+SELECT id, organization_id, url, disabled_reason AS reason FROM disabled
+    """,
+    [*ATTEMPT, "id", "seen_attempts", "seen_attempt_at", "now", "give_up_before"],
+)
+
+
 class Outbox:
     """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once."""
 
@@ -311,19 +325,15 @@ class Outbox:
 
         Return the event webhook if it has failed for too long, so that this attempt has switched it off.
         """
-        rows = await self._pool.change(
-            UPDATE_AFTER_ATTEMPT,
-            delivery.id,
-            delivery.attempts,
-            attempt.delivered_at,
-            attempt.failed_at,
-            attempt.next_attempt_at,
-            attempt.status,
-            attempt.error,
-            delivery.next_attempt_at,
-            now,
-            now - DISABLE_AFTER,
+        statement = UPDATE_AFTER_ATTEMPT.given(
+            values_of(ATTEMPT, attempt),
+            id=delivery.id,
+            seen_attempts=delivery.attempts,
+            seen_attempt_at=delivery.next_attempt_at,
+            now=now,
+            give_up_before=now - DISABLE_AFTER,
         )
+        rows = await self._pool.change(*statement)
         return from_row(DisabledWebhook, rows[0]) if rows else None
 
     async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:

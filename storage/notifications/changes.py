@@ -13,6 +13,7 @@ from storage.notifications.inserts import activation
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Connection
 from storage.postgres.rows import from_row
+from storage.postgres.statement import Columns, Statement, values_of
 
 # Lock the notification first, then agent_state: the triggers for other writers use the same order.
 LOCK = """
@@ -20,19 +21,34 @@ SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_a
 FOR NO KEY UPDATE OF n
 """
 
-UPDATE = """
+COLUMNS: Columns[Notification] = {
+    "id": lambda changed: changed.id,
+    "title": lambda changed: changed.title,
+    "body": lambda changed: changed.body,
+    "priority": lambda changed: changed.priority,
+    "scheduled_for": lambda changed: changed.scheduled_for,
+    "cleared": lambda changed: changed.cleared,
+    "cleared_at": lambda changed: changed.cleared_at,
+    "activated_at": lambda changed: changed.activated_at,
+}
+
+UPDATE = Statement(
+    """
 WITH updated AS (
     UPDATE notification
-    SET title = $2, body = $3, priority = $4, scheduled_for = $5, cleared = $6, cleared_at = $7,
-        activated_at = $8
-    WHERE id = $1
+    SET title = :title, body = :body, priority = :priority, scheduled_for = :scheduled_for,
+        cleared = :cleared, cleared_at = :cleared_at, activated_at = :activated_at
+    WHERE id = :id
     RETURNING organization_id, agent_id
 )
 INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
-SELECT $9, e.type, organization_id, agent_id, event_run_id($10), $1, $10, e.data::json
-FROM updated CROSS JOIN unnest($11::text[], $12::text[]) WITH ORDINALITY AS e (type, data, ordinal)
+SELECT :now, e.type, organization_id, agent_id, event_run_id(:actor), :id, :actor, e.data::json
+FROM updated
+CROSS JOIN unnest(:event_type::text[], :event_data::text[]) WITH ORDINALITY AS e (type, data, ordinal)
 ORDER BY e.ordinal
-"""
+    """,
+    [*COLUMNS, "now", "actor", "event_type", "event_data"],
+)
 
 SCHEDULE = """
 UPDATE agent_state
@@ -68,21 +84,14 @@ async def update_locked(
     if after.activated_at is not None and after.activated_at != before.activated_at:
         after = await _reach_agent(connection, after, now)
     events = _events(before, after)
-    await connection.execute(
-        UPDATE,
-        after.id,
-        after.title,
-        after.body,
-        after.priority,
-        after.scheduled_for,
-        after.cleared,
-        after.cleared_at,
-        after.activated_at,
-        now,
-        actor,
-        [type_ for type_, _ in events],
-        [data for _, data in events],
+    statement = UPDATE.given(
+        values_of(COLUMNS, after),
+        now=now,
+        actor=actor,
+        event_type=[type_ for type_, _ in events],
+        event_data=[data for _, data in events],
     )
+    await connection.execute(*statement)
     return before, after
 
 
