@@ -204,17 +204,18 @@ def _key_for(setting: "dataclasses.Field[Any]", hint: Any, defaults: Any) -> Fie
         _choice(get_args(hint)) if is_choice else KINDS[hint],
         is_secret=not setting.repr,
         required=setting.default is MISSING and setting.default_factory is MISSING,
-        validate=lambda value: _with_values(defaults, {setting.name: value}, setting.name),
+        validate=lambda value: _with_values(defaults, {setting.name: value}),
         error_messages={"required": "must be set"},
     )
 
 
-def _with_values(defaults: Any, values: Mapping[str, Any], key: str = "") -> Any:
-    """Return settings with these values. Raise ValidationError with the reason why they refuse them."""
+def _with_values(defaults: Any, values: Mapping[str, Any]) -> Any:
+    """Return settings with these values. Raise ValidationError if they refuse a key."""
     try:
         return replace(defaults, **values)
-    except ValueError as error:
-        raise ValidationError(str(error).removeprefix(f"{key} ")) from error
+    except ValueError as error:  # its message begins with the key
+        key, _, reason = str(error).partition(" ")
+        raise ValidationError(reason, key) from error
 
 
 class Kind(NamedTuple):
