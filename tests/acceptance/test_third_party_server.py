@@ -3,7 +3,7 @@
 Install it by hand in its own environment, because it needs about a hundred packages:
 
     python -m venv /tmp/litellm && /tmp/litellm/bin/pip install 'litellm[proxy]==1.106.2'
-    HOSTSVC_TEST_LITELLM=/tmp/litellm/bin/litellm make test
+    HOSTSVC_TEST_LITELLM=/tmp/litellm/bin/litellm make test-slow
 """
 
 import asyncio
