@@ -68,23 +68,24 @@ class AdapterTools:
 
     async def definitions(self, agent: Agent, taken: Collection[str]) -> list[ToolDefinition]:
         """Return the agent's present adapter tools under the names for models, none of which is `taken`."""
+        if not agent.adapters:
+            return []
         by_name = await self._by_name(agent, taken)
-        described = await self._store.describe([tool.id for tool in by_name.values()]) if by_name else {}
+        described = await self._store.describe([tool.id for tool in by_name.values()])
         return [
             _definition(name, described[tool.id]) for name, tool in by_name.items() if tool.id in described
         ]
 
     async def find(self, agent: Agent, name: str, taken: Collection[str]) -> AgentTool | None:
         """Return the tool that models call by this name; None if the agent has none."""
-        tool = (await self._by_name(agent, taken)).get(name)
+        tool = (await self._by_name(agent, taken)).get(name) if agent.adapters else None
         described = await self._store.describe([tool.id]) if tool else {}
         if tool is None or not described:
             return None
         return AgentTool(_definition(name, described[tool.id]), partial(self._use, tool.id))
 
     async def _by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, ListedTool]:
-        listed = await self._store.list_for_agent(agent.id) if agent.adapters else []
-        return names_for_models(listed, taken)
+        return names_for_models(await self._store.list_for_agent(agent.id), taken)
 
     async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
         """Return the tool that sends the agent's messages by this channel, if it has one."""
