@@ -96,7 +96,8 @@ class UnknownNames:
         self.is_strict = PREFER_HEADER in headers and _is_strict(headers.getall(PREFER_HEADER))
         self._shown = known.shown
         self._fields: Collection[str] = ()
-        unknown = {name: known.parameters for name in request.query if name not in known.parameters}
+        query = request.query if request.rel_url.raw_query_string else ()
+        unknown = {name: known.parameters for name in query if name not in known.parameters}
         if unknown and self.is_strict:
             raise Invalid(_messages("query parameter", unknown))
         unread = (name for name in known.ignored_headers if name in headers)
@@ -125,6 +126,8 @@ class UnknownNames:
 
         A refusal says what was ignored, too: a misspelt field may be the cause.
         """
+        if not (self._fields or self._others or self.is_strict):
+            return {}
         names = list(dict.fromkeys([*self._fields, *self._others]))[:MAX_NAMES]
         headers = {IGNORED_HEADER: ", ".join(map(_as_token, names))} if names else {}
         return {**headers, APPLIED_HEADER: STRICT} if self.is_strict and not is_refused else headers
