@@ -13,8 +13,7 @@ from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
 from storage.channels.attachments import Attachments
 from storage.channels.contacts import Contacts
-from storage.channels.document_versions import DocumentVersions
-from storage.channels.documents import Documents
+from storage.channels.documents import Documents, DocumentVersions
 from storage.channels.memories import Memories
 from storage.channels.messages import Messages
 from storage.channels.projects import Projects

@@ -1,4 +1,4 @@
-"""Documents: texts that agents write and look up."""
+"""Documents: texts that agents write and look up, the list of them that agents see, and their versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,16 +10,15 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.channels.document_search import DocumentHit, SearchScope, search_documents
-from storage.channels.document_titles import DocumentTitle, list_titles
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
 from storage.postgres.owned_tables import OfAgents, OwnedTable
-from storage.postgres.page_conditions import PageConditions, fetch_rows
+from storage.postgres.page_conditions import PageConditions, fetch_page, fetch_rows
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one, from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row
 from storage.postgres.shared_reads import SharedReads
 
 MAX_VERSIONS = 50  # of one document, the current one among them
@@ -62,6 +61,42 @@ RETURNING d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content,
 DELETE = "DELETE FROM document WHERE id = $1 RETURNING id"
 
 WRITTEN = frozenset({"title", "content", "content_type"})  # a change of them makes a new version
+
+TITLES_PAGE = """
+SELECT d.* FROM (
+    (SELECT d.id, d.project_id, d.title, d.path, octet_length(d.content) AS size_bytes, d.created_at,
+            d.updated_at
+     FROM document d
+     WHERE d.agent_id = $1 AND d.deleted_at IS NULL /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+    UNION ALL
+    (SELECT d.id, d.project_id, d.title, d.path, octet_length(d.content) AS size_bytes, d.created_at,
+            d.updated_at
+     FROM document d
+     WHERE d.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
+       AND d.agent_id IS NULL AND d.deleted_at IS NULL /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+) d
+ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
+"""
+
+# The current version is the document itself. A document has at most MAX_VERSIONS of them.
+LIST_VERSIONS = """
+SELECT number, title, content_type, octet_length(content) AS size_bytes, author, run_id, created_at
+FROM document_version WHERE document_id = $1
+UNION ALL
+SELECT version, title, content_type, octet_length(content), author, run_id, updated_at
+FROM document WHERE id = $1
+ORDER BY number DESC
+"""
+
+GET_VERSION = """
+SELECT number, title, content, content_type, octet_length(content) AS size_bytes, author, run_id, created_at
+FROM document_version WHERE document_id = $1 AND number = $2
+UNION ALL
+SELECT version, title, content, content_type, octet_length(content), author, run_id, updated_at
+FROM document WHERE id = $1 AND version = $2
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +154,19 @@ class DocumentFilters:
     visible_to: UUID | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentTitle:
+    """A document without its content, which has `size_bytes`."""
+
+    id: UUID
+    project_id: UUID | None
+    title: str
+    path: str | None
+    size_bytes: int
+    created_at: datetime
+    updated_at: datetime
+
+
 class Documents:
     """The table `document`. A deleted agent's documents are not found."""
 
@@ -171,8 +219,10 @@ class Documents:
             return await fetch_one(self._pool, Document, sql, *given, *changes.values())
 
     async def list_titles(self, agent_id: UUID, project_id: UUID | None, page: Page) -> Chunk[DocumentTitle]:
-        """List one page of what an agent sees, without contents; see `document_titles`."""
-        return await list_titles(self._pool, agent_id, project_id, page)
+        """List one page of what an agent sees, newest first: its documents and those for all agents."""
+        conditions = PageConditions(agent_id, page, "d.created_at, d.id")
+        conditions.add_optional("d.project_id = $", project_id)
+        return await fetch_page(self._pool, DocumentTitle, TITLES_PAGE, conditions)
 
     async def search(self, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]:
         """Find documents by their words, best first; see `search_documents`."""
@@ -213,3 +263,37 @@ def _listing(filters: DocumentFilters, page: Page) -> tuple[str, PageConditions]
     conditions.add_period("d.created_at", filters.created)
     conditions.add_optional("d.path = $", filters.path)
     return statement, conditions
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSummary:
+    """A version without its content; `author` and `run_id` tell who wrote it."""
+
+    number: int
+    title: str
+    content_type: str
+    size_bytes: int
+    author: str
+    run_id: UUID | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVersion(VersionSummary):
+    """A version with its content."""
+
+    content: str
+
+
+class DocumentVersions:
+    """The table `document_version`, to which `Documents` adds, together with the current versions."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def list_all(self, document_id: UUID) -> list[VersionSummary]:
+        """List the versions of a document, the current one first, without their contents."""
+        return await fetch_all(self._pool, VersionSummary, LIST_VERSIONS, document_id)
+
+    async def get(self, document_id: UUID, number: int) -> DocumentVersion | None:
+        return await fetch_one(self._pool, DocumentVersion, GET_VERSION, document_id, number)

@@ -5,8 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.channels.document_search import DocumentHit, SearchScope
-from storage.channels.document_titles import DocumentTitle
-from storage.channels.documents import Document, Writer
+from storage.channels.documents import Document, DocumentTitle, Writer
 from storage.channels.memory_paths import core_refusal
 from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from storage.errors import ReferenceMissing

@@ -6,8 +6,14 @@ from dataclasses import replace
 import pytest
 
 from storage.agents.agents import Agents
-from storage.channels.document_versions import DocumentVersions
-from storage.channels.documents import MAX_VERSIONS, Document, DocumentFilters, Documents, Writer
+from storage.channels.documents import (
+    MAX_VERSIONS,
+    Document,
+    DocumentFilters,
+    Documents,
+    DocumentVersions,
+    Writer,
+)
 from storage.channels.projects import Projects
 from storage.errors import NotUnique, ReferenceMissing
 from storage.ids import new_id

@@ -2,8 +2,7 @@
 
 import pytest
 
-from storage.channels.document_versions import DocumentVersions
-from storage.channels.documents import Document, Documents, Writer
+from storage.channels.documents import Document, Documents, DocumentVersions, Writer
 from storage.channels.memories import MAX_FILES, DirectoryEntry, Memories
 from storage.errors import NotUnique
 from storage.ids import new_id

@@ -11,8 +11,7 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage.channels.document_search import MAX_HITS, DocumentHit, SearchScope
-from storage.channels.document_versions import DocumentVersion, VersionSummary
-from storage.channels.documents import Document, DocumentFilters, Writer
+from storage.channels.documents import Document, DocumentFilters, DocumentVersion, VersionSummary, Writer
 from storage.channels.memory_paths import MAX_PATH_CHARACTERS, ROOT, InvalidPath, core_refusal, normalized
 from storage.ids import new_id
 from storage.storage import Storage

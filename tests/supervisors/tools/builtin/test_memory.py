@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage.channels.document_versions import VersionSummary
-from storage.channels.documents import Document, Documents
+from storage.channels.documents import Document, Documents, VersionSummary
 from storage.channels.memory_paths import CORE, MAX_CORE_BYTES
 from storage.model import Agent
 from storage.organization_limits import OrganizationLimits, StorageLimits
