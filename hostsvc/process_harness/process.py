@@ -300,48 +300,49 @@ class SandboxedProcess(RunProcess):
 @asynccontextmanager
 async def open_process(spec: ProcessSpec) -> AsyncIterator[RunProcess]:
     """Start a process; on exit, kill what is left of it."""
-    process = _start_plain(spec) if spec.containment.kind == "none" else _start_in_sandbox(spec)
+    process = _start(spec)
     try:
         yield process
     finally:
         await process.kill()
 
 
-def _start_plain(spec: ProcessSpec) -> RunProcess:
+def _start(spec: ProcessSpec) -> RunProcess:
     with ExitStack() as owned, ExitStack() as passed:
         output, output_end = _pipe(owned, passed)
-        leader = Popen(  # noqa: S603 -- the operator's command
-            plain_command(spec),
-            stdin=_memory_file(spec.input.encode(), passed),
-            stdout=output_end,
-            stderr=output_end,
-            env=spec.environment,
-            cwd=spec.directory,
-            start_new_session=True,
-        )
-        return RunProcess(Started(spec, leader, output, owned.pop_all()))
-
-
-def _start_in_sandbox(spec: ProcessSpec) -> RunProcess:
-    with ExitStack() as owned, ExitStack() as passed:
-        output, output_end = _pipe(owned, passed)
+        streams = (_memory_file(spec.input.encode(), passed), output_end)
+        if spec.containment.kind == "none":
+            leader = _popen(plain_command(spec), streams, spec.environment, str(spec.directory))
+            return RunProcess(Started(spec, leader, output, owned.pop_all()))
         info, info_end = _pipe(owned, passed)
         go_end, go = _pipe(passed, owned)
-        descriptors = {"--args": _memory_file(sandbox_options(spec), passed), "--info-fd": info_end}
+        numbers = {"--args": _memory_file(sandbox_options(spec), passed), "--info-fd": info_end}
         if spec.containment.network == "service":
-            descriptors["--block-fd"] = go_end
+            numbers["--block-fd"] = go_end
         group = ControlGroup.make(spec, owned)
-        bwrap = Popen(  # noqa: S603 -- the operator's command
-            sandbox_command(spec, descriptors, group),
-            stdin=_memory_file(spec.input.encode(), passed),
-            stdout=output_end,
-            stderr=output_end,
-            pass_fds=tuple(descriptors.values()),
-            env=spec.marks,
-            cwd="/",
-            start_new_session=True,
-        )
+        command = sandbox_command(spec, numbers, group)
+        bwrap = _popen(command, streams, spec.marks, "/", tuple(numbers.values()))
         return SandboxedProcess(Started(spec, bwrap, output, owned.pop_all(), group), info=info, go=go)
+
+
+def _popen(
+    command: list[str],
+    streams: tuple[int, int],
+    environment: Mapping[str, str],
+    directory: str,
+    passed: tuple[int, ...] = (),
+) -> Popen[bytes]:
+    stdin, output = streams
+    return Popen(  # noqa: S603 -- the operator's command
+        command,
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        env=environment,
+        cwd=directory,
+        pass_fds=passed,
+        start_new_session=True,
+    )
 
 
 def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
