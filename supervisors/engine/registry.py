@@ -56,6 +56,7 @@ UNAVAILABLE = "the database is unavailable"  # without the reason, which names a
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 DUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.DUE})
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
+PAGE_SIZE = 1000  # of agents that a broadcast tells
 
 
 class Registry:
@@ -362,9 +363,6 @@ class Registry:
 
 def _log_failed_job(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
     log.error("job of a run failed", job=repr(context.get("job")), exc_info=context.get("exception"))
-
-
-PAGE_SIZE = 1000
 
 
 class Teller(Protocol):

@@ -1,5 +1,9 @@
 """The actor of one agent: it reads the agent's facts, asks the rules, stores their decision, and acts on it.
 
+`reconcile` does that, whatever the signal was: it stores the end of a run, starts or queues one, or rests
+until the next wake. `change` is the way to the row for all but a start. `answer` handles requests, and stores
+each reply before it is given.
+
 Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
@@ -178,9 +182,8 @@ class Supervisor:
 
     async def get_facts(self, now: datetime | None = None) -> AgentFacts:
         """Read the agent's facts, as they are by `now`; raise AgentGone if it was deleted."""
-        return self._remember(
-            await self.context.store.get_facts(self.agent_id, now or self.context.clock.now())
-        )
+        found = await self.context.store.get_facts(self.agent_id, now or self.context.clock.now())
+        return self._remember(found)
 
     async def start(
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None, cause: Cause = BY_RULE
