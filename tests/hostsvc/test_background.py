@@ -37,7 +37,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "webhook matcher": 0.5,
         "event feed": 0,
         "write probe": 0.25,
-        "connection renewal": 5,
+        "connection renewal": 1800,
         "stuck agent watch": 10,
         "loop lag probe": 0,
         "idle supervisor cleaner": 10,
