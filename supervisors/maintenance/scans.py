@@ -25,6 +25,7 @@ log = structlog.get_logger()
 
 PAGE = 1000
 IMMEDIATE_STARTS = 20  # overdue agents that are signalled at once after a start of the service
+MAX_DRIFT_SECONDS = 0.5  # of the wall clock between two scans; beyond it, the clock was set back
 STARTS_PER_SECOND = 500  # of the others
 
 
@@ -39,14 +40,17 @@ class DueScan:
         self._spread: dict[UUID, float] = {}  # agents that start later, and when by the monotonic clock
         self._spread_until = 0.0
         self._has_recovered = False
+        self._clock_offset = self._wall_clock_offset()
 
     async def run_once(self) -> None:
         """Signal the agents that are due or have active notifications; set timers for those due soon.
 
-        The first pass after a recovery looks for steps of the clock. This reads all reminders, so the service
-        does not wait for it at its start.
+        The first pass after a recovery, or after the clock was set back, looks for what lies ahead. This
+        reads all reminders, so the service does not wait for it at its start.
         """
-        if self._has_recovered:
+        offset, before = self._wall_clock_offset(), self._clock_offset
+        self._clock_offset = offset
+        if self._has_recovered or offset < before - MAX_DRIFT_SECONDS:
             # The clock was set back since these became active. Their stored due times may be far ahead.
             activated_later = await self._store.list_activated_later(self._clock.now())
             self._registry.tell_all(activated_later, Signal.RELOAD)
@@ -56,6 +60,10 @@ class DueScan:
         async for agent_id, signal in self._overdue():
             if self._clock.monotonic() >= self._spread.get(agent_id, 0):
                 self._registry.tell(agent_id, signal)
+
+    def _wall_clock_offset(self) -> float:
+        """Return the wall clock minus the monotonic clock, in seconds."""
+        return self._clock.now().timestamp() - self._clock.monotonic()
 
     async def recover(self) -> None:
         """End the dead runs, restore the queue of starts, then scan; to be called when the service starts.
