@@ -305,8 +305,11 @@ class Judge(Nobody):
             self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
             return
         due = self._due_of(before, start.started_at)
-        is_held = due is not None and due.invariant == "I5" and start.wake_reason in BY_MESSAGE
-        may_be_early = is_held and not self._arrivals.are_exact(self.tables.queue(agent_id))
+        may_be_early = (
+            due is not None
+            and start.wake_reason in BY_MESSAGE
+            and not self._arrivals.are_exact(self.tables.queue(agent_id))
+        )
         if not is_late and not may_be_early:
             self._require_due(after, due, start)
 
