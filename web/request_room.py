@@ -29,6 +29,7 @@ LIST_UNITS = 20  # more, while a list of several chunks or a file is sent: at mo
 ACTION_UNITS = 80  # more, for an action on many agents: at most 4 of one organization
 BYTES_OF_UNIT = 262_144  # more for each so many bytes of a long body: all of them together have 256 MiB
 MAX_BODY_UNITS = 256  # of a body, however long the configuration lets it be: it must find room at all
+SHORT_SHARE = 4  # a quarter of all units is for short requests alone: clients can make long ones last
 READS_AT_ONCE = 6  # fewer than there are connections to the database
 PARSES_AT_ONCE = 1  # several threads would hold up the event loop
 TURN_SECONDS = 30.0  # how long a request waits for its turn
@@ -39,11 +40,13 @@ class RequestRoom:
 
     An organization may have at most as many units as are left. So one alone gets half of them, and leaves
     some for the next one. For what is long it may have half as many, a third if it is alone, so that its
-    short requests find room beside that. An organization without a request in flight may always send one.
+    short requests find room beside that; and what is long leaves a part to the short requests of all. An
+    organization without a request in flight may always send one.
     """
 
     def __init__(self, units: int = UNITS, reads_at_once: int = READS_AT_ONCE) -> None:
         self._free = units
+        self._kept_for_short = units // SHORT_SHARE
         self._taken: Counter[UUID] = Counter()
         self._reads = FairSlots[UUID](reads_at_once)
         self._parses = FairSlots[UUID](PARSES_AT_ONCE)
@@ -53,16 +56,21 @@ class RequestRoom:
 
     def enter(self, organization_id: UUID, units: int) -> "Place":
         """Return the place of a request. Raise Unavailable if there is no room for it."""
+        self.take(organization_id, units)
+        return Place(self, organization_id, units)
+
+    def take(self, organization_id: UUID, units: int) -> None:
+        """Take the units of a request, to be given back. Raise Unavailable if there is no room for it."""
         if self._taken[organization_id]:
             self._require(self._taken[organization_id] + units <= self._free - units)
         self._free -= units
         self._taken[organization_id] += units
-        return Place(self, organization_id, units)
 
     @contextmanager
     def more(self, organization_id: UUID, units: int) -> Iterator[None]:
         """Hold further units for something long. Raise Unavailable if too few are left."""
         self._require(2 * (self._taken[organization_id] + units) <= self._free - units)
+        self._require(self._free - units >= self._kept_for_short)
         self._free -= units
         self._taken[organization_id] += units
         try:
@@ -105,6 +113,18 @@ class Place:
     def parsing(self) -> AbstractAsyncContextManager[None]:
         """Wait for a turn to parse a long body, and keep it for the block. Raise Unavailable, too."""
         return self._room.parsing(self._organization_id)
+
+    @contextmanager
+    def waiting_for_client(self) -> Iterator[None]:
+        """Give the units back for the block: its client alone decides how long it lasts.
+
+        Raise Unavailable if there is no room for the request afterwards.
+        """
+        units = self._units
+        self.leave()
+        yield
+        self._room.take(self._organization_id, units)
+        self._units = units
 
     def leave(self) -> None:
         """Give the units back: the request is answered, or only waits for something to happen."""

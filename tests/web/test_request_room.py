@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from contextlib import ExitStack, suppress
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,7 +12,15 @@ from storage.postgres.pool import Pool
 from tests.web.conftest import Api, Service
 from web.app_keys import ROOM
 from web.errors import Unavailable
-from web.request_room import BYTES_OF_UNIT, UNITS, WRITE_UNITS, RequestRoom, body_units
+from web.request_room import (
+    BYTES_OF_UNIT,
+    LIST_UNITS,
+    READ_UNITS,
+    UNITS,
+    WRITE_UNITS,
+    RequestRoom,
+    body_units,
+)
 
 A, B = UUID(int=1), UUID(int=2)
 AGENTS = "/api/cloud/agents/"
@@ -132,13 +141,54 @@ async def test_body_without_room_is_refused_unread(service: Service, api: Api) -
     assert (await api.request("POST", AGENTS, data=body, headers=COMPRESSED)).status == 201
 
 
-async def test_room_is_held_while_a_body_arrives(service: Service, api: Api) -> None:
+def test_what_is_long_leaves_a_quarter_to_the_short_requests_of_all() -> None:
+    """Otherwise clients who read slowly, in a few organizations, would leave others one request at a time."""
+    room = RequestRoom()
+    with ExitStack() as lists:
+        for number in range(20):
+            with suppress(Unavailable):
+                place = room.enter(UUID(int=number + 10), READ_UNITS)
+                while True:
+                    lists.enter_context(place.more(LIST_UNITS))
+        for _ in range(30):
+            room.enter(A, READ_UNITS)
+            room.enter(B, READ_UNITS)
+
+
+def test_request_takes_its_units_again_when_its_client_has_sent_the_rest() -> None:
+    room = RequestRoom(units=8)
+    place, _ = room.enter(A, 2), room.enter(A, 1)
+    with place.waiting_for_client():
+        assert repr(room) == "<RequestRoom: 1 units taken, 7 left>"
+    assert repr(room) == "<RequestRoom: 3 units taken, 5 left>"
+    with pytest.raises(Unavailable), place.waiting_for_client():
+        room.enter(B, 6)
+    place.leave()
+    assert repr(room) == "<RequestRoom: 7 units taken, 1 left>"
+
+
+async def test_bodies_that_trickle_take_no_room(service: Service, api: Api) -> None:
+    """Otherwise a few organizations could leave others one request at a time for as long as they like."""
+    room = service.app[ROOM]
+    head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n"
+    head += "Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    reader, writer = await asyncio.open_connection(*service.address)
+    writer.write(head.encode())
+    await reader.readuntil(b"\r\n\r\n")
+    assert " 0 units taken" in repr(room)
+    writer.write(b"{}")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+    await wait_for_units(room, 0)
+    writer.close()
+
+
+async def test_memory_for_a_long_body_is_held_while_it_arrives(service: Service, api: Api) -> None:
     room = service.app[ROOM]
     head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n"
     reader, writer = await asyncio.open_connection(*service.address)
     writer.write(f"{head}Expect: 100-continue\r\nContent-Length: 300000\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
-    assert repr(room) == f"<RequestRoom: {WRITE_UNITS + 2} units taken, {UNITS - WRITE_UNITS - 2} left>"
+    assert repr(room) == f"<RequestRoom: 2 units taken, {UNITS - 2} left>"
     writer.write(b" " * 300_000)
     assert (await reader.readline()).startswith(b"HTTP/1.1 415 ")
     await wait_for_units(room, 0)

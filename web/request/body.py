@@ -6,7 +6,7 @@ The framework's own decompression would also work on bodies that nobody reads.
 import asyncio
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from aiohttp import HttpVersion11, hdrs, web
 
@@ -64,7 +64,8 @@ def room_for_files(request: web.Request) -> Iterator[None]:
 async def read_raw(request: web.Request) -> bytes:
     """Return the decompressed bytes of a body; their limit is that of a plain body.
 
-    Raise BadRequest for a body that is late or broken, UnsupportedMediaType for another encoding.
+    Raise BadRequest for a body that is late or broken, UnsupportedMediaType for another encoding, Unavailable
+    if the room has been filled while the body arrived.
     """
     raw = await _receive(request)
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
@@ -83,17 +84,23 @@ async def _receive(request: web.Request) -> bytes:
             raise TooLarge(TOO_LARGE)
         if content.is_eof():  # most bodies arrive in one piece with their headers
             return _limited(content.read_nowait(), most)
-        body = bytearray()
-        async with asyncio.timeout(request.app[SETTINGS].body_seconds):
-            await _permit(request)
-            while piece := await content.readany():
-                body += _limited(piece, most - len(body))
-            return bytes(body)
+        with request[PLACE].waiting_for_client() if PLACE in request else nullcontext():
+            return await _arrived(request, most)
     except TimeoutError as error:
         seconds = request.app[SETTINGS].body_seconds
         raise BadRequest(f"The request body did not arrive within {seconds:g} seconds.") from error
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BadRequest("The request body could not be read.") from error
+
+
+async def _arrived(request: web.Request, most: int) -> bytes:
+    """Return the body once all of it has arrived. Raise TimeoutError if that takes too long."""
+    body = bytearray()
+    async with asyncio.timeout(request.app[SETTINGS].body_seconds):
+        await _permit(request)
+        while piece := await request.content.readany():
+            body += _limited(piece, most - len(body))
+    return bytes(body)
 
 
 async def check_expectation(request: web.Request) -> None:
