@@ -94,12 +94,6 @@ def around_requests(counts: RequestCounts, refuse: Refuse) -> Middleware:
     return answer
 
 
-async def add_headers(request: web.Request, answer: web.StreamResponse) -> None:
-    """Add what the request has collected to the head of its answer; a receiver of `on_response_prepare`."""
-    if HEADERS in request:
-        answer.headers.update(request[HEADERS])
-
-
 def _answered(route: web.AbstractRoute | None, status: int) -> Answered:
     if route is None or route.resource is None:
         return Answered("*", "*", status)
