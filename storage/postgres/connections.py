@@ -59,6 +59,7 @@ WRITABLE = (
     SessionAttribute.read_write
 )  # refuses a standby, and a server whose administrator has forbidden writes
 CONNECT_TIMEOUT_SECONDS = 10.0
+GOODBYE_SECONDS = 0.5  # for the server to close a connection that has expired
 HOST_TIMEOUT_SECONDS = 2.0  # for each of several hosts: a request waits while they are tried
 
 _SERVER_CLOSING = (
@@ -100,6 +101,17 @@ def drop(connection: Connection) -> None:
     """Close the connection at once, without telling the server."""
     with suppress(asyncpg.InterfaceError):  # it has died, and its pool has noticed
         connection.terminate()
+
+
+class PooledConnection(asyncpg.Connection):
+    """A connection of a pool, which asyncpg closes when it has expired, also where nobody waits for that."""
+
+    __slots__ = ()
+
+    async def close(self, *, timeout: float | None = None) -> None:
+        """Take leave of the server, but not for long: a failure must not hide what the last caller did."""
+        with suppress(Exception):
+            await super().close(timeout=GOODBYE_SECONDS)
 
 
 def host_urls(url: str) -> tuple[str, ...]:

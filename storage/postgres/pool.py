@@ -16,6 +16,7 @@ from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
     Epoch,
+    PooledConnection,
     check_liveness,
     drop,
     keep_session,
@@ -286,6 +287,7 @@ async def open_pool(
         timeout=CONNECT_TIMEOUT_SECONDS,
         command_timeout=settings.command_timeout_seconds,
         server_settings=SERVER_SETTINGS,
+        connection_class=PooledConnection,
         connect=cast(Any, open_connection),  # the stubs expect the parameters of asyncpg.connect
         init=partial(prepare, epoch=epoch, leads=leads),
         reset=keep_session,

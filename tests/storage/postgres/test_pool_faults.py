@@ -1,6 +1,7 @@
 """The pool while sessions are read-only, old or dead, and while statements get no answer."""
 
 import asyncio
+import gc
 from contextlib import suppress
 
 import pytest
@@ -126,3 +127,18 @@ async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: 
             with pytest.raises(TimeoutError):
                 await probe(pool)
             assert asyncio.get_running_loop().time() - began < settings.acquire_timeout_seconds
+
+
+async def test_expired_connection_to_a_silent_server_fails_no_block_that_was_done(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with relay(database_url) as (in_between, url):
+        settings = DatabaseSettings(url=url, pool_size=1, acquire_timeout_seconds=0.1)
+        async with open_pool(settings, epoch=None) as pool:
+            async with pool.spare() as connection:
+                assert await connection.fetchval("SELECT 1") == 1
+                await pool.renew_connections()
+                in_between.fall_silent()  # before the connection is returned, and closed because it is old
+            assert await pool.fetchval("SELECT 1") == 1  # on a new one; the old one is closed meanwhile
+        gc.collect()
+    assert not caplog.records
