@@ -48,13 +48,13 @@ class DueScan:
         The first pass after a recovery, or after the clock was set back, looks for what lies ahead. This
         reads all reminders, so the service does not wait for it at its start.
         """
-        offset, before = self._wall_clock_offset(), self._clock_offset
-        self._clock_offset = offset
-        if self._has_recovered or offset < before - MAX_DRIFT_SECONDS:
+        offset = self._wall_clock_offset()
+        if self._has_recovered or offset < self._clock_offset - MAX_DRIFT_SECONDS:
             # The clock was set back since these became active. Their stored due times may be far ahead.
             activated_later = await self._store.list_activated_later(self._clock.now())
             self._registry.tell_all(activated_later, Signal.RELOAD)
             self._has_recovered = False
+        self._clock_offset = offset  # only now, so that the next pass repeats a look that failed
         if self._clock.monotonic() >= self._spread_until:
             self._spread.clear()
         async for agent_id, signal in self._overdue():

@@ -36,6 +36,8 @@ class DueAgents:
         self.active: list[UUID] = []
         self.running: list[UUID] = []
         self.queued: list[UUID] = []
+        self.activated_later: list[UUID] = []
+        self.is_away = False
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -55,7 +57,9 @@ class DueAgents:
         return self.queued
 
     async def list_activated_later(self, _: datetime) -> list[UUID]:
-        return []
+        if self.is_away:
+            raise DatabaseUnavailable("the server does not answer")
+        return self.activated_later
 
 
 def new_scan(agents: DueAgents, clock: HeldClock) -> tuple[DueScan, RecordingRegistry]:
@@ -88,6 +92,21 @@ async def test_scan_reads_every_page() -> None:
         *(agent_id for agent_id, _ in agents.due),
         *agents.active,
     ]
+
+
+async def test_clock_set_back_during_an_outage_is_noticed_after_it() -> None:
+    agents, clock, held = DueAgents(), HeldClock(), new_id()
+    scan, registry = new_scan(agents, clock)
+    agents.activated_later, agents.is_away = [held], True
+    clock.step(-3600)
+
+    with pytest.raises(DatabaseUnavailable):
+        await scan.run_once()
+    agents.is_away = False
+    await scan.run_once()
+    await scan.run_once()
+
+    assert registry.signals == [(held, Signal.RELOAD)]
 
 
 async def test_recovery_reloads_interrupted_runs_before_queued_starts() -> None:
