@@ -14,6 +14,7 @@ from tests.web.api.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 from tests.web.conftest import Api, Service, StartService
 
 AGENTS = "/api/cloud/agents/"
+MESSAGES = "/api/defaults/messages/"
 LONG = "x" * 256
 TOO_LONG = ["Ensure this field has no more than 255 characters."]
 
@@ -55,6 +56,27 @@ LIMITS: list[tuple[dict[str, Any], Any]] = [
 
 def path(agent: Any) -> str:
     return f"{AGENTS}{agent['id']}/"
+
+
+async def test_changes_behind_a_lasting_lock_are_refused_and_succeed_later(
+    service: Service, api: Api
+) -> None:
+    agent = await api.create_agent()
+    requests: tuple[tuple[str, str, Any], ...] = (
+        ("POST", AGENTS, {"name": "Bob", "model": "builtin/inbox", "parent": agent["id"]}),
+        ("PATCH", path(agent), {"name": "Ann B."}),
+        ("POST", MESSAGES, {"agent": agent["id"], "channel": "sms", "direction": "inbound", "body": "Hi"}),
+        ("DELETE", path(agent), None),
+    )
+    async with service.storage.pool.transaction() as holder:
+        await holder.execute("SELECT FROM agent WHERE id = $1 FOR UPDATE", UUID(agent["id"]))
+        refused = await asyncio.gather(*(api.request(verb, at, json=body) for verb, at, body in requests))
+    assert [(answer.status, answer.headers["Retry-After"]) for answer in refused] == [(503, "1")] * 4
+    assert {answer.body["detail"] for answer in refused} == {
+        "Another change to the same resource takes too long."
+    }
+    later = [(await api.request(verb, at, json=body)).status for verb, at, body in requests]
+    assert later == [201, 200, 201, 204]
 
 
 async def test_agent_has_defaults(api: Api) -> None:
