@@ -137,9 +137,10 @@ class Doorbell:
             self._report("")
 
     def _disconnect(self, error: Exception) -> None:
-        if not self._connected.done():
-            self._connected.set_exception(error)
         self.reason = failure_reason(error)
+        if not self._connected.done():
+            is_known = isinstance(error, StorageError)
+            self._connected.set_exception(error if is_known else DatabaseUnavailable(self.reason))
         self.away_since = self.away_since or self._now()
         self._report(self.reason)
 

@@ -251,6 +251,16 @@ async def test_failed_first_connection_is_an_error(database_url: str) -> None:
             pass
 
 
+async def test_connection_lost_before_it_listens_is_an_error_of_storage(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.postgres.doorbell.LISTEN", "SELECT pg_terminate_backend(pg_backend_pid())")
+    doorbell = Doorbell(lambda _: None, SystemClock().now, lambda _: None)
+    with pytest.raises(DatabaseUnavailable, match="shutting down, or an administrator"):
+        async with doorbell.listening(database_url, sleep_briefly):
+            pass
+
+
 async def test_closing_at_any_moment_leaves_no_task(database_url: str) -> None:
     tasks = asyncio.all_tasks()
     for attempt in range(60):
