@@ -243,7 +243,7 @@ class Pool:
                     await pool.release(connection)
         except DatabaseUnavailable as error:
             if isinstance(error, DatabaseReadOnly):
-                await self._inner.expire_connections()  # others may have the same setting
+                await self.renew_connections()  # others may have the same setting
             if not isinstance(error, RowLocked):
                 self.on_failure(error)
             raise

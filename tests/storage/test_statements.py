@@ -9,7 +9,8 @@ from tests.paths import ROOT
 
 FILES = [path for path in (ROOT / "storage").rglob("*") if path.suffix in (".py", ".sql")]
 SUBQUERY = re.compile(r"\b(?:FROM|JOIN|LATERAL)\s+\((?=\s*(?:SELECT|VALUES|/\*))")
-ALIAS = re.compile(r"\s+(?:AS\s+)?(?!(?:WHERE|ON|ORDER|GROUP|LIMIT|UNION|JOIN|CROSS|LEFT)\b)[a-z_]+")
+# `{t}` stands for an alias that is filled in.
+ALIAS = re.compile(r"\s+(?:AS\s+)?(?!(?:WHERE|ON|ORDER|GROUP|LIMIT|UNION|JOIN|CROSS|LEFT)\b)(\{t\}|[a-z_]+)")
 
 
 def after_subqueries(text: str) -> list[str]:

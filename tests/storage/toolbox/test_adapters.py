@@ -49,8 +49,6 @@ async def test_update_and_publish_return_the_changed_adapter(adapters: Adapters,
     published = replace(weather, name="Climate", visibility=Visibility.PUBLIC)
     assert await adapters.publish(weather.id) == published
     assert await adapters.publish(new_id()) is None
-    with pytest.raises(ValueError, match="visibility"):
-        await adapters.update(weather.id, {"visibility": "public"})
 
 
 async def test_delete_removes_adapter_with_its_tools(adapters: Adapters, pool: Pool) -> None:
