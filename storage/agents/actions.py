@@ -41,12 +41,12 @@ ACTIVE: LiteralString = """EXISTS (
       AND (n.activated_at <= $ OR n.scheduled_for IS DISTINCT FROM n.activated_at))"""
 
 # The agents for which a stop would have an effect. The phase of an agent that is paused or over its budget
-# does not say whether a start is held.
+# does not say whether a start is held, nor that of one that has just been notified and is about to hold.
 STOPPABLE: LiteralString = """(
     s.run_id IS NOT NULL AND s.phase <> 'stopping'
     OR coalesce(s.queued_at, s.run_requested_at, s.retry_at) IS NOT NULL
     OR s.phase IN ('holding', 'backing_off', 'quarantined')
-    OR s.phase IN ('paused', 'over_budget') AND EXISTS (
+    OR s.phase IN ('asleep', 'paused', 'over_budget') AND EXISTS (
         SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at <= $
           AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until)))
 )"""
