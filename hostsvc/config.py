@@ -22,6 +22,8 @@ from web.settings import MIN_SECRET_BYTES, LimitSettings
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
 REMOVED_KEYS: Mapping[str, str] = {
     "first_user_id": "delete it, and set user; bubblewrap keeps the runs of one user apart",
+    "streams": "delete it; what is sent for long shares the room for requests in flight",
+    "streams_per_caller": "delete it; an organization has at most half of the room that is left",
 }
 MODELS = "models"  # contains one section for each model provider instead of keys
 NOT_KEYS = frozenset({"model_keys", "origins"})  # of Config: they are not in the file
