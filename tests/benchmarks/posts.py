@@ -11,7 +11,7 @@ from tests.benchmarks.rounds import BARE, compare, interleave
 
 TITLE = "POST of a low notification against an insert into the same table"
 AGENTS = 500
-RATE_BAR = 1.5
+RATE_BAR = 1.25
 P99_BAR_MS = 10.0
 HALF_LOAD = 0.5
 
