@@ -26,7 +26,7 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run the tests for every day, less than five minutes
+test: $(READY) ## set up and run the tests for every day, about seven minutes
 	@$(PYTEST) $(PARALLEL) -m "not slow and not console"
 
 test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulation; Hypothesis with random seeds
