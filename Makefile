@@ -11,8 +11,8 @@ SOAK_MINUTES ?= 30
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # One worker more than a small machine has cores, as tests wait for a third of their time.
 PARALLEL := -n 3 --dist loadgroup
-# Tests that take long are not taken for hung (pyproject.toml).
-PATIENT := -o faulthandler_timeout=600
+# Slow tests wait for processes for most of their time. None of them is taken for hung (pyproject.toml).
+SLOW := -n 5 --dist loadgroup -o faulthandler_timeout=600
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test test-slow test-console test-all lint simulate fuzz crash soak bench events vendor screenshots dist lock
@@ -26,17 +26,17 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run the tests for every day, about seven minutes
+test: $(READY) ## set up and run the tests for every day, about five minutes
 	@$(PYTEST) $(PARALLEL) -m "not slow and not console"
 
 test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulation; Hypothesis with random seeds
-	@$(PYTEST) $(PARALLEL) $(PATIENT) -m "(slow or hypothesis) and not console" --hypothesis-profile random
+	@$(PYTEST) $(SLOW) -m "(slow or hypothesis) and not (long or console)" --hypothesis-profile random
 
 test-console: $(READY) ## the console in a real browser (needs a Chromium)
-	@$(PYTEST) $(PARALLEL) $(PATIENT) -m console
+	@$(PYTEST) $(SLOW) -m console
 
 test-all: $(READY) ## all tests, each service in a new interpreter; then `simulate`, `crash` and `fuzz` in full
-	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(PARALLEL) $(PATIENT) --hypothesis-profile random
+	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(SLOW) --hypothesis-profile random
 	@$(MAKE) --no-print-directory simulate crash fuzz
 
 lint: $(READY) ## ruff, mypy strict, import-linter

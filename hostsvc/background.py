@@ -10,11 +10,12 @@ import aiojobs
 import structlog
 
 from hostsvc.config import Config
+from storage.postgres.doorbell import Doorbell
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
-from supervisors.maintenance.database_watch import DatabaseWatch, WriteProbe
+from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, LeadershipGate, PauseSync
@@ -23,7 +24,6 @@ from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 
 log = structlog.get_logger()
 
-LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
@@ -49,16 +49,6 @@ class MaintenanceService:
     counts: bool = False
 
 
-def database_watch_service(watch: DatabaseWatch) -> MaintenanceService:
-    """Build the maintenance service that a standby needs as well."""
-    return MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
-
-
-def catch_up_service(catch_up: Callable[[], Awaitable[None]]) -> MaintenanceService:
-    """Build the maintenance service that checks all agents after rings of the doorbell may have been lost."""
-    return MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS)
-
-
 def maintenance_services(
     config: Config,
     storage: Storage,
@@ -68,23 +58,25 @@ def maintenance_services(
     stuck_agents: StuckAgentWatch,
     writes: WriteProbe,
     feed: EventFeed,
-    may_start_runs: Callable[[], bool],
+    doorbell: Doorbell,
+    gate: LeadershipGate,
     clock: Clock,
 ) -> Sequence[MaintenanceService]:
     """Build every maintenance service."""
     interval = config.supervisors.scan_interval_seconds
-    gate = LeadershipGate(may_start_runs, registry, scan)
     states = storage.agent_states
-    pauses = PauseSync(states, storage.organizations, registry, clock, registry.pause_log)
+    pauses = PauseSync(states, storage.organizations, registry, clock)
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
     matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     probe = LoopLagProbe(registry.statistics, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
+    catch_up = partial(doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
     return (
-        MaintenanceService("leadership gate", gate.run_once, LEAD_POLL_SECONDS),
+        MaintenanceService("leadership gate", gate.run_once, 0),
         MaintenanceService("due scan", scan.run_once, interval),
+        MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS),
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("budget renewal", BudgetRenewal(states, registry, clock).run_once, interval),
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
@@ -115,6 +107,11 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
         yield
     finally:
         await scheduler.close()
+
+
+async def _check_all_agents(storage: Storage, scan: DueScan) -> None:
+    storage.events.written.set()
+    await scan.run_once()
 
 
 async def _measure(storage: Storage, clock: Clock) -> None:

@@ -30,7 +30,7 @@ NOT_KEYS = frozenset({"model_keys", "origins"})  # of Config: they are not in th
 
 
 class ConfigError(Exception):
-    """The configuration is invalid; each message names the key, what it must be, and what was given."""
+    """The configuration is invalid; each message names the key and what it must be."""
 
     def __init__(self, *messages: str) -> None:
         super().__init__("; ".join(messages))

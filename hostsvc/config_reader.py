@@ -4,22 +4,22 @@ The marshmallow schema of each section is derived from its settings, and all err
 """
 
 import dataclasses
-import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 from marshmallow import EXCLUDE, Schema, ValidationError, post_load, validates_schema
 from marshmallow.exceptions import SCHEMA
-from marshmallow.fields import Field, Nested
+from marshmallow.fields import Boolean, Dict, Field, Float, Nested, Raw, String
+from marshmallow.validate import OneOf, Regexp
 
 from hostsvc.config import MODELS, NOT_KEYS, REMOVED_KEYS, Config
 from hostsvc.llm.providers import PRICES_TAKE, ConfiguredPrices, ProviderSettings, parse_prices
@@ -32,11 +32,21 @@ STRAY_PREFIX = "HOSTSVC_"
 TEST_PREFIX = "HOSTSVC_TEST_"  # read by the tests alone, which start services
 # The environment of a run, from which somebody may call hostsvc.
 OTHER_VARIABLES = frozenset({"HOSTSVC_URL", "HOSTSVC_RUN_TOKEN", "HOSTSVC_AGENT_ID", "HOSTSVC_RUN_ID"})
-PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+PROVIDER_NAME = Regexp(
+    re.compile(rf"(?!{PROVIDER}\Z)[a-z0-9][a-z0-9_.-]{{0,63}}\Z"),
+    error="must have another name: the name of a provider consists of lowercase letters, digits and _.-, "
+    f"and is not {PROVIDER}",
+)
 NOT_A_SECTION = "must be a section: write its name in brackets, and its keys below it"
 ANY_URL = "http://localhost"  # base_url is the one key without a default
 
 KeyPath = tuple[str, ...]
+
+
+class VariableText(str):
+    """The text of a variable, which separates the items of a list by commas."""
+
+    __slots__ = ()
 
 
 @dataclass(slots=True)
@@ -60,7 +70,7 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
     values = {} if file is None else _read_toml(file, errors)
-    variables = _add_variables(values, environment, errors)
+    variables = _add_variables(values, environment)
     try:
         config: Config = schema_of(Config()).load(values)
     except ValidationError as error:
@@ -83,25 +93,21 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
 
 def stray_variables(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each variable that looks like a setting and is none."""
+    known = ["__".join(path).upper() for path in _key_paths(schema_of(Config()))]
     expected = OTHER_VARIABLES | {provider.api_key_env for provider in config.models.values()}
     for name in sorted(environment.keys() - expected):
         if name.startswith(STRAY_PREFIX) and not name.startswith((ENVIRONMENT_PREFIX, TEST_PREFIX)):
-            hint = nearest_variable(name) or f"; settings have the form {ENVIRONMENT_PREFIX}SECTION__KEY"
-            yield f"the variable {name} is not a setting and has no effect{hint}"
-
-
-def nearest_variable(name: str) -> str:
-    """Return a question that suggests the most similar variable, or nothing if none is similar."""
-    known = ["__".join(path).upper() for path in _key_paths(schema_of(Config()))]
-    matches = get_close_matches(name.removeprefix(STRAY_PREFIX).lstrip("_").upper(), known, n=1)
-    return f"; did you mean {ENVIRONMENT_PREFIX}{matches[0]}?" if matches else ""
+            nearest = get_close_matches(name.removeprefix(STRAY_PREFIX).upper(), known, n=1)
+            form = f"settings have the form {ENVIRONMENT_PREFIX}SECTION__KEY"
+            hint = f"did you mean {ENVIRONMENT_PREFIX}{nearest[0]}?" if nearest else form
+            yield f"the variable {name} is not a setting and has no effect; {hint}"
 
 
 def _key_paths(schema: Schema, section: KeyPath = ()) -> Iterator[KeyPath]:
     for name, key in schema.fields.items():
         if isinstance(key, Nested):
             yield from _key_paths(key.schema, (*section, name))
-        elif isinstance(key, Key):
+        elif name != MODELS:
             yield (*section, name)
 
 
@@ -116,25 +122,13 @@ def _read_toml(file: Path, errors: ConfigErrors) -> dict[str, Any]:
     return {}
 
 
-class VariableText(str):
-    """The text of a variable, which stands for a value of any type."""
-
-    __slots__ = ()
-
-
-def _add_variables(
-    values: dict[str, Any], environment: Mapping[str, str], errors: ConfigErrors
-) -> dict[KeyPath, str]:
+def _add_variables(values: dict[str, Any], environment: Mapping[str, str]) -> dict[KeyPath, str]:
     """Put the texts of all variables into `values`, and return the names of the variables by their keys."""
     variables: dict[KeyPath, str] = {}
     for name in sorted(environment):
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
         *sections, key = path = tuple(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__"))
-        if name != name.upper() or not sections or not all(path):
-            form = f"{name} must have the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals"
-            errors.add(path[0], f"{form}{nearest_variable(name)}")
-            continue
         variables[path] = name
         table: Any = values
         for section in sections:
@@ -185,7 +179,7 @@ def schema_of(defaults: Any) -> Schema:
     """Derive the schema of a section, or of the whole configuration, from its settings."""
     hints = get_type_hints(type(defaults))
     keys = {
-        setting.name: _key_for(setting, hints[setting.name], defaults)
+        setting.name: _field_of(setting, hints[setting.name], defaults)
         for setting in fields(defaults)
         if setting.name not in NOT_KEYS
     }
@@ -194,18 +188,20 @@ def schema_of(defaults: Any) -> Schema:
     return schema
 
 
-def _key_for(setting: "dataclasses.Field[Any]", hint: Any, defaults: Any) -> Field[Any]:
+def _field_of(setting: "dataclasses.Field[Any]", hint: Any, defaults: Any) -> Field[Any]:
     if setting.name == MODELS:
-        return Providers()
-    if hint not in KINDS and is_dataclass(hint):
+        provider = Nested(schema_of(ProviderSettings(ANY_URL)))
+        return Providers(String(validate=PROVIDER_NAME), provider, error_messages={"invalid": NOT_A_SECTION})
+    if get_origin(hint) is Literal:
+        return String(validate=OneOf(get_args(hint), error="must be one of {choices}, got {input!r}"))
+    if hint not in FIELDS:
         return Nested(schema_of(getattr(defaults, setting.name)))
-    is_choice = get_origin(hint) is Literal
-    return Key(
-        _choice(get_args(hint)) if is_choice else KINDS[hint],
-        is_secret=not setting.repr,
+    takes, make_field = FIELDS[hint]
+    return make_field(
         required=setting.default is MISSING and setting.default_factory is MISSING,
         validate=lambda value: _with_values(defaults, {setting.name: value}),
-        error_messages={"required": "must be set"},
+        error_messages=dict.fromkeys(("invalid", "special", "too_large"), f"must be {takes}")
+        | {"required": "must be set"},
     )
 
 
@@ -218,113 +214,72 @@ def _with_values(defaults: Any, values: Mapping[str, Any]) -> Any:
         raise ValidationError(reason, key) from error
 
 
-class Kind(NamedTuple):
-    """A type of values: how messages describe it, and how one is made of a TOML value or of a text."""
-
-    takes: str
-    convert: Callable[[Any], Any]  # raises ValueError for anything else
-    from_text: Callable[[str], Any] = str
-
-
-class Key(Field[Any]):
-    """A key with a value of one kind. Values of other types are not converted."""
-
-    def __init__(self, kind: Kind, *, is_secret: bool, **options: Any) -> None:
-        super().__init__(**options)
-        self.kind = kind
-        self.is_secret = is_secret
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        if isinstance(value, VariableText):
-            value = self.kind.from_text(str(value))
-        try:
-            return self.kind.convert(value)
-        except (ValueError, OverflowError) as error:
-            given = "" if self.is_secret else f", got {value!r}"
-            raise ValidationError(f"must be {self.kind.takes}{given}") from error
-
-
-class Providers(Field[Any]):
+class Providers(Dict):
     """The model providers: a section for each, named by the operator."""
 
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValidationError(NOT_A_SECTION)
-        schema = schema_of(ProviderSettings(ANY_URL))
-        providers, problems = {}, {}
-        for name, keys in value.items():
-            try:
-                _check_provider_name(name)
-                providers[name] = schema.load(keys)
-            except ValidationError as error:
-                problems[name] = error.messages
-        if problems:
-            raise ValidationError(problems)
-        return MappingProxyType(providers)
+    def _deserialize(self, value: Any, *args: Any, **options: Any) -> Any:
+        try:
+            providers = super()._deserialize(value, *args, **options)  # type: ignore[no-untyped-call] # marshmallow's
+            return MappingProxyType(providers)
+        except ValidationError as error:
+            if not isinstance(error.messages, dict):
+                raise
+            messages = {name: below.get("key") or below["value"] for name, below in error.messages.items()}
+            raise ValidationError(messages) from error
 
 
-def _check_provider_name(name: str) -> None:
-    if name == PROVIDER or not PROVIDER_NAME.fullmatch(name):
-        raise ValidationError(
-            "must have another name: the name of a provider consists of lowercase letters, digits and _.-, "
-            f"and is not {PROVIDER}"
-        )
+class Converted(Raw):
+    """A value that a function makes of one from the file or of the text of a variable."""
+
+    def __init__(self, convert: Callable[[Any], Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.convert = convert
+
+    def _deserialize(self, value: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return self.convert(value)
+        except (TypeError, ValueError) as error:
+            raise ValidationError(self.error_messages["invalid"]) from error
 
 
-def _choice(values: tuple[str, ...]) -> Kind:
-    def convert(value: object) -> object:
-        if value not in values:
-            raise ValueError(value)
-        return value
-
-    return Kind(f"one of {', '.join(values)}", convert)
-
-
-def _of_type(type_: type, value: Any) -> Any:
-    if type(value) is not type_:  # isinstance takes a bool for an int
-        raise ValueError(value)
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in {int, float} or not math.isfinite(value):
-        raise ValueError(value)
-    return float(value)
+def _integer(value: Any) -> int:
+    return int(str(value))  # refuses 1.5 and true
 
 
 def _path(value: Any) -> Path:
-    if not _of_type(str, value).strip():
+    if not str(value).strip():
         raise ValueError(value)
     return Path(value)
 
 
 def _list_of(convert: Callable[[str], Any], collection: Callable[[list[Any]], Any], value: Any) -> Any:
-    return collection([convert(_of_type(str, item)) for item in _of_type(list, value)])
+    if isinstance(value, VariableText):
+        value = [item for item in map(str.strip, value.split(",")) if item]
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError(value)
+    return collection([convert(item) for item in value])
 
 
-def _from_commas(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",")] if text.strip() else []
+def _prices(value: Any) -> ConfiguredPrices:
+    # orjson takes no subclass of str.
+    return parse_prices(orjson.loads(value.encode()) if isinstance(value, str) else value)
 
 
-def _from_json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text
-
-
-KINDS: Mapping[Any, Kind] = {
-    str: Kind("text", partial(_of_type, str)),
-    int: Kind("an integer", partial(_of_type, int), _from_json),
-    bool: Kind("true or false", partial(_of_type, bool), _from_json),
-    float: Kind("a number", _number, _from_json),
-    Path: Kind("a path", _path),
-    tuple[str, ...]: Kind("a list of texts", partial(_list_of, str, tuple), _from_commas),
-    frozenset[Source]: Kind(
-        f"a list of sources ({', '.join(Source)})", partial(_list_of, Source, frozenset), _from_commas
+# By the type of a setting: what messages say that it takes, and its field.
+FIELDS: Mapping[Any, tuple[str, Callable[..., Field[Any]]]] = {
+    str: ("text", String),
+    int: ("an integer", partial(Converted, _integer)),
+    bool: ("true or false", Boolean),
+    float: ("a number", Float),
+    Path: ("a path", partial(Converted, _path)),
+    tuple[str, ...]: ("a list of texts", partial(Converted, partial(_list_of, str, tuple))),
+    frozenset[Source]: (
+        f"a list of sources ({', '.join(Source)})",
+        partial(Converted, partial(_list_of, Source, frozenset)),
     ),
-    tuple[IPv4Network | IPv6Network, ...]: Kind(
-        'a list of networks such as "10.0.0.0/8"', partial(_list_of, ip_network, tuple), _from_commas
+    tuple[IPv4Network | IPv6Network, ...]: (
+        'a list of networks such as "10.0.0.0/8"',
+        partial(Converted, partial(_list_of, ip_network, tuple)),
     ),
-    ConfiguredPrices: Kind(PRICES_TAKE, parse_prices, _from_json),
+    ConfiguredPrices: (PRICES_TAKE, partial(Converted, _prices)),
 }

@@ -12,10 +12,9 @@ from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.process_end import EndRequest
 from storage.encryption import NO_ENCRYPTION, SecretCipher, parse_key
 from storage.errors import DatabaseRefused, DatabaseUnavailable
-from storage.identity.encryption_keys import EncryptionKeys
-from storage.identity.instance import Instance
-from storage.postgres.connections import connect
-from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
+from storage.identity.instance import EncryptionKeys, Instance, stored_operator_token
+from storage.postgres.connections import READABLE, connect
+from storage.postgres.migrations import check, list_pending, migrate, read_migrations, refuse_unsafe
 from storage.postgres.pool import Connection, Pool, open_pool
 from storage.postgres.translation import NO_ANSWER
 from supervisors.clock import Clock, SystemClock, wait_for_event
@@ -69,8 +68,8 @@ async def open_current_pool(config: Config, url: str) -> AsyncIterator[Pool]:
 
 async def operator_token(config: Config) -> str:
     """Return the configured operator token, or else the stored one, which is created if missing."""
-    if config.operator.token:
-        return config.operator.token
+    if token := config.operator.token or await _stored_token(config):
+        return token
     async with open_database(config) as url:
         # Only an empty database is migrated: an older schema has the token's table, too, and stays as it is.
         pending = len(await check(url))
@@ -82,6 +81,17 @@ async def operator_token(config: Config) -> str:
             keys = config.accounts.encryption_keys
             cipher = NO_ENCRYPTION if pending else await open_cipher(keys, pool)
             return await Instance(pool, cipher).operator_token()
+
+
+async def _stored_token(config: Config) -> str | None:
+    """Return the operator token of a configured database, which need not take writes; None without one."""
+    if not config.database.url:
+        return None
+    async with connect(config.database.url, READABLE) as connection:
+        if await list_pending(connection):
+            return None
+        cipher = await open_cipher(config.accounts.encryption_keys, connection)
+        return await stored_operator_token(connection, cipher)
 
 
 async def wait_for_database(database: DatabaseChoice, seconds: float, end: EndRequest, clock: Clock) -> bool:

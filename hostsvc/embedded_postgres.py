@@ -31,7 +31,7 @@ from typing import Any
 
 import structlog
 
-from supervisors.clock import Clock
+from supervisors.clock import Clock, wait_until_readable
 from supervisors.maintenance.loop import repeat
 
 log = structlog.get_logger()
@@ -65,7 +65,7 @@ async def embedded_postgres(data_dir: Path, clock: Clock) -> AsyncIterator[str]:
     server = EmbeddedPostgres(data_dir)
     url = await asyncio.to_thread(server.start)
     watch = asyncio.create_task(
-        repeat("embedded PostgreSQL", server.revive, _WATCH_SECONDS, clock), name="embedded PostgreSQL"
+        repeat("embedded PostgreSQL", server.keep_alive, _WATCH_SECONDS, clock), name="embedded PostgreSQL"
     )
     try:
         yield url
@@ -103,8 +103,10 @@ class EmbeddedPostgres:
             ) from error
         return f"postgresql://postgres:@/postgres?host={self._sockets}"
 
-    async def revive(self) -> None:
-        """Start the server again if it has died."""
+    async def keep_alive(self) -> None:
+        """Wait until the server has died, if this system tells of it, and start it again."""
+        if postmaster := _Postmaster.read(self._cluster):
+            await postmaster.wait_until_dead()
         if await asyncio.to_thread(self._start_if_dead):
             log.warning("the embedded PostgreSQL had died and was restarted", data=str(self._data_dir))
 
@@ -288,6 +290,18 @@ class _Postmaster:
         except FileNotFoundError:
             return True  # no /proc on this system: is_listening() decides
         return name == "(postgres)" and state != "Z"
+
+    async def wait_until_dead(self) -> None:
+        """Wait until the process has ended. Return at once on a system that cannot tell."""
+        try:
+            process = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return
+        try:
+            if self.is_alive():
+                await wait_until_readable(process)
+        finally:
+            os.close(process)
 
     def is_listening(self) -> bool:
         """Return whether the server accepts connections: the socket of a dead one refuses."""

@@ -1,19 +1,20 @@
 """The execution of runs: the tools, the models, and the harness that `harness.kind` selects."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from hostsvc.config import Config
 from hostsvc.llm.price_list import PriceList
+from hostsvc.llm.providers import FILE_TYPES
 from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Harness
+from supervisors.events.feed import EventFeed
 from supervisors.harness.builtin import BuiltinHarness
-from supervisors.harness.live_text import LiveOutput
 from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog, Prices
@@ -21,7 +22,7 @@ from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
 from supervisors.outbound import Outbound
 from supervisors.tools.toolset import Toolset
-from supervisors.wake.context import WakeContexts
+from supervisors.wake_context import WakeContexts
 from web.credentials.formats import RunTokens
 from web.ports import HarnessStatus
 
@@ -45,7 +46,7 @@ class Execution:
 async def open_execution(
     config: Config,
     storage: Storage,
-    live_output: LiveOutput,
+    feed: EventFeed,
     outbound: Outbound,
     clock: Clock,
     credentials: RunCredentials,
@@ -55,11 +56,12 @@ async def open_execution(
         open_schema_checker(clock) as checker,
         _open_models(config) as models,
     ):
-        toolset, prices = Toolset(storage, clock, outbound, checker), price_list(config)
-        wakes = WakeContexts(storage.wakes, clock, config.runs.context_tokens)
-        builtin = _builtin_harness(config, storage, live_output, toolset, wakes, models, prices, clock)
+        prices = price_list(config)
+        catalog = _catalog(config, prices)
+        toolset = Toolset(storage, clock, outbound, checker, catalog)
+        wakes = WakeContexts(storage, clock, config.runs, _file_types(config))
+        builtin = _builtin_harness(config, storage, feed, toolset, checker, wakes, models, prices, clock)
         async with _open_harness(config, storage, builtin, clock, credentials) as (harness, harness_status):
-            catalog = _catalog(config, prices)
             yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status)
 
 
@@ -106,11 +108,7 @@ async def _open_harness(
     if config.harness.kind == "process":
         async with open_workspace(config.harness, clock, os.environ) as workspace:
             harness = ProcessHarness(
-                agents=storage.agents,
-                templates=storage.templates,
-                spans=storage.traces,
-                secrets=storage.secrets,
-                journals=storage.journals,
+                stores=storage,
                 clock=clock,
                 command=config.harness.command,
                 run_settings=config.runs,
@@ -122,29 +120,33 @@ async def _open_harness(
     yield builtin, lambda: HarnessStatus("builtin")
 
 
+def _file_types(config: Config) -> Mapping[str, Collection[str]]:
+    """Return the types of files that the built-in loop sends to the models of each provider."""
+    if config.harness.kind == "process":
+        return {}
+    return {name: FILE_TYPES[provider.files] for name, provider in config.models.items()}
+
+
 def _builtin_harness(
     config: Config,
     storage: Storage,
-    live_output: LiveOutput,
+    feed: EventFeed,
     toolset: Toolset,
+    checker: SchemaChecker,
     wakes: WakeContexts,
     models: Mapping[str, Model],
     prices: Prices,
     clock: Clock,
 ) -> BuiltinHarness:
     return BuiltinHarness(
+        stores=storage,
         wakes=wakes,
-        notifications=storage.notifications,
-        recent_notifications=storage.recent_notifications,
-        spans=storage.traces,
-        transcripts=storage.transcripts,
-        shared_contents=storage.shared_contents,
-        usage=storage.usage,
         budget_guard=BudgetGuard(storage.spending, prices, clock),
         prices=prices,
         toolset=toolset,
+        schema_checker=checker,
         providers={PROVIDER: InboxModel(), **models},
-        live_output=live_output,
+        feed=feed,
         clock=clock,
         settings=config.runs,
         tracing=config.tracing,

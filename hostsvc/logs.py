@@ -57,57 +57,26 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     stream = stream or sys.stderr
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderers = _renderers(not settings.is_json(stream), stream)
-    handler = _LineHandler(stream)
     structlog.configure(
-        processors=[complete, *renderers],
+        processors=[structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=_LineLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), complete],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
+            processors=[complete, structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
+    logging.raiseExceptions = False  # a log that cannot be written does not end what it reports on
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     # httpx2 logs a line for each model call; the span of the call says more.
     logging.getLogger("httpx2").setLevel(max(level, logging.WARNING))
     logging.captureWarnings(True)
-
-
-class _LineHandler(logging.StreamHandler[TextIO]):
-    """Writes to the stream: records of libraries, and the finished lines of our own."""
-
-    def write(self, line: str) -> None:
-        """Write a line. A log that cannot be written does not end what it reports on."""
-        self.acquire()
-        try:
-            self.stream.write(f"{line}\n")
-            self.stream.flush()
-        except (OSError, ValueError):  # the disk is full, the reader has gone, or the stream is closed
-            pass
-        finally:
-            self.release()
-
-
-class _LineLogger:
-    """Passes finished lines to the handler. It takes half the time of a logger of the standard library."""
-
-    def __init__(self, *name: str) -> None:
-        self.name = _name_after_caller(*name).name
-
-    def write(self, line: str) -> None:
-        for handler in logging.root.handlers:
-            if isinstance(handler, _LineHandler):
-                handler.write(line)
-
-    debug = info = warning = error = critical = write
-
-
-_name_after_caller = structlog.stdlib.LoggerFactory(ignore_frame_names=[__name__])
 
 
 def log_uncaught_errors() -> None:
@@ -141,14 +110,13 @@ def complete(logger: Any, method: str, event: EventDict) -> EventDict:
     One function does it all, because the steps of a chain cost more than their work, and each run has two
     lines.
     """
-    record = event.get("_record")  # of a library
     line = {
         "timestamp": format_timestamp(CLOCK.now()),
         "level": LEVELS.get(method, method),
         "event": event["event"],
         **structlog.contextvars.get_contextvars(),
         **event,
-        "logger": record.name if record else logger.name,
+        "logger": event["_record"].name,
     }
     return hide_secrets(logger, method, name_request(logger, method, line))
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
-from hostsvc.background import catch_up_service, database_watch_service, maintenance_services, run_maintenance
+from hostsvc.background import WATCH_SECONDS, MaintenanceService, maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.database import (
     encryption_notice,
@@ -31,20 +31,21 @@ from hostsvc.operating_system import (
 )
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
-from storage.encryption import SecretCipher
+from storage.agents.agents import Agents
 from storage.errors import LeadershipLost, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate
-from storage.postgres.pool import Pool, open_pool
+from storage.postgres.pool import open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
+from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
-from supervisors.maintenance.scans import DueScan
+from supervisors.maintenance.scans import DueScan, LeadershipGate
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import open_webhook_sender
 from supervisors.policy.explanations import when
@@ -53,15 +54,14 @@ from web.app import build_app
 from web.ports import Health, Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
 from web.server.standby import build_standby_app
-from web.settings import WebSettings
-from web.version import VERSION
+from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
 
 REPLACED = "another instance has taken the lead; this one ends"
 REPLACED_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
-Tell = Callable[[Sequence[UUID]], None]
+Tell = Callable[[Signal, Sequence[UUID]], None]
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
 
 
@@ -77,8 +77,8 @@ class Service:
     stuck_agents: StuckAgentWatch
     writes: WriteProbe
     feed: EventFeed
-    draining: bool = False
     notice: str = ""  # for the operator, logged at the start
+    draining: bool = False
 
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
@@ -192,7 +192,8 @@ async def open_service(
         serve_app = partial(serving, listener=listener, settings=connections)
         clock = SystemClock()
         watch = DatabaseWatch(clock)
-        await stack.enter_async_context(run_maintenance([database_watch_service(watch)], clock))
+        watching = MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
+        await stack.enter_async_context(run_maintenance([watching], clock))
         database = await stack.enter_async_context(open_database(config))
         await _migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
@@ -262,23 +263,9 @@ async def _open_leader(
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
         registry.tell_all(agent_ids, signal)
 
-    def on_ring(agent_ids: Sequence[UUID]) -> None:
-        storage.events.announce()
-        on_commit(agent_ids)
-        on_clear(agent_ids)  # another program may have done either
-
-    async def check_all_agents() -> None:
-        storage.events.announce()
-        await scan.run_once()
-
-    on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
-    pool_settings = config.database.pool_settings(database)
-    pool = await enter(open_pool(pool_settings, epoch=leadership.epoch, leads=leadership.is_held))
-    cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
-    storage = _build_storage(config, pool, on_commit, on_clear, cipher, clock)
-    stack.push_async_callback(storage.close)
+    storage, notice = await _open_storage(stack, config, database, leadership, tell, clock)
     writes = WriteProbe(storage.instance, clock, watch)
-    pool.on_failure = writes.suspect
+    storage.pool.on_failure = writes.suspect
     leadership.report = partial(writes.report_connection, Part.LEAD)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
@@ -286,38 +273,69 @@ async def _open_leader(
     credentials = run_credentials(config, settings.token_secret, url, clock)
     feed = EventFeed(storage.events, clock)
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
+    if execution.models:
+        await warn_of_missing_providers(execution.models, storage.agents)
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = Doorbell(on_ring, clock.now, partial(writes.report_connection, Part.DOORBELL))
+    doorbell = _doorbell(storage, tell, writes, clock)
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
-    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes, feed)
-    service.notice = await encryption_notice(cipher, pool)
+    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes, feed, notice)
     await scan.recover()
+    gate = LeadershipGate(service.may_start_runs, leadership.changed, registry, scan)
     services = maintenance_services(
-        config, storage, registry, scan, webhooks, stuck_agents, writes, feed, service.may_start_runs, clock
+        config, storage, registry, scan, webhooks, stuck_agents, writes, feed, doorbell, gate, clock
     )
-    catch_up = catch_up_service(partial(doorbell.catch_up, check_all_agents))
-    await enter(run_maintenance([*services, catch_up], clock))
+    await enter(run_maintenance(services, clock))
     app = build_application(config, settings, storage, registry, execution, feed, clock, service)
     await enter(serve_app(app))
     return service
 
 
-def _build_storage(
-    config: Config, pool: Pool, on_commit: Tell, on_clear: Tell, cipher: SecretCipher, clock: Clock
-) -> Storage:
-    return Storage(
+async def _open_storage(
+    stack: AsyncExitStack,
+    config: Config,
+    database: str,
+    leadership: Leadership,
+    tell: Tell,
+    clock: Clock,
+) -> tuple[Storage, str]:
+    """Open the storage of a process that leads; return it with a notice about its encryption, if any."""
+    settings = config.database.pool_settings(database)
+    pool = await stack.enter_async_context(
+        open_pool(settings, epoch=leadership.epoch, leads=leadership.is_held)
+    )
+    cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
+    storage = Storage(
         pool,
-        on_commit=on_commit,
-        on_clear=on_clear,
+        on_commit=partial(tell, Signal.NOTIFIED),
+        on_clear=partial(tell, Signal.CLEARED),
         sleep=clock.sleep,
         cipher=cipher,
         spans_per_trace=config.limits.spans_per_trace,
         limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic),
     )
+    return storage, await encryption_notice(cipher, pool)
+
+
+async def warn_of_missing_providers(models: ModelCatalog, agents: Agents) -> None:
+    """Log which agents name a model provider that the configuration does not have: their runs will fail."""
+    for provider, count in (await agents.count_by_provider()).items():
+        if provider not in models.providers:
+            log.warning("agents use a model provider that is not configured", provider=provider, agents=count)
+
+
+def _doorbell(storage: Storage, tell: Tell, writes: WriteProbe, clock: Clock) -> Doorbell:
+    """Return the doorbell that other programs ring when they have written rows of agents."""
+
+    def on_ring(agent_ids: Sequence[UUID]) -> None:
+        storage.events.written.set()
+        tell(Signal.NOTIFIED, agent_ids)
+        tell(Signal.CLEARED, agent_ids)  # another program may have done either
+
+    return Doorbell(on_ring, clock.now, partial(writes.report_connection, Part.DOORBELL))
 
 
 def _build_registry(

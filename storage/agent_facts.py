@@ -169,11 +169,6 @@ class StateUpdate:
     notice: SystemNotice | None = None
     events: tuple[NewEvent, ...] = ()
 
-    @property
-    def has_effect(self) -> bool:
-        """Return whether it changes or stores anything."""
-        return self.after != self.before or self.end is not None or self.receipt is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Counts:

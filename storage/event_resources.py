@@ -7,7 +7,7 @@ from storage.channels.messages import Message, message_of
 from storage.delivery.outbox import WebhookDelivery
 from storage.model import Notification, Run
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all
+from storage.postgres.statement import fetch_all
 
 LIST_RUNS = """
 SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count

@@ -44,47 +44,44 @@ WHERE token_secret IS NOT DISTINCT FROM $1 AND operator_token IS NOT DISTINCT FR
 RETURNING epoch
 """
 
-LIST_TEMPLATES = """
-SELECT id, tool_call_secret AS stored FROM template WHERE id > $1 AND tool_call_secret <> ''
-ORDER BY id LIMIT $2
+LIST = """
+SELECT id, {column}::text AS stored FROM {table} WHERE id > $1 AND {column}::text <> '' ORDER BY id LIMIT $2
 """
 
-REPLACE_TEMPLATES = """
-UPDATE template t SET tool_call_secret = n.replacement
+REPLACE = """
+UPDATE {table} t SET {column} = n.replacement::{type}
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
-WHERE t.id = n.id AND t.tool_call_secret = n.stored
+WHERE t.id = n.id AND t.{column}::text = n.stored
 RETURNING t.id
 """
 
-LIST_CONFIGS = "SELECT id, config::text AS stored FROM adapter_config WHERE id > $1 ORDER BY id LIMIT $2"
 
-REPLACE_CONFIGS = """
-UPDATE adapter_config c SET config = n.replacement::json
-FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
-WHERE c.id = n.id AND c.config::text = n.stored
-RETURNING c.id
-"""
+@dataclass(frozen=True, slots=True)
+class SecretColumn:
+    """A column whose values are encrypted, each for the place in its row."""
+
+    kind: str
+    table: str
+    column: str
+    place_of: Callable[[UUID], str]
+    batch: int
+    type: str = "text"
+
+    @property
+    def list(self) -> str:
+        return LIST.format(table=self.table, column=self.column)
+
+    @property
+    def replace(self) -> str:
+        return REPLACE.format(table=self.table, column=self.column, type=self.type)
 
 
-LIST_SECRETS = "SELECT id, value AS stored FROM secret WHERE id > $1 ORDER BY id LIMIT $2"
-
-REPLACE_SECRETS = """
-UPDATE secret s SET value = n.replacement
-FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
-WHERE s.id = n.id AND s.value = n.stored
-RETURNING s.id
-"""
-
-LIST_WEBHOOK_SECRETS = """
-SELECT id, value AS stored FROM webhook_secret WHERE id > $1 ORDER BY id LIMIT $2
-"""
-
-REPLACE_WEBHOOK_SECRETS = """
-UPDATE webhook_secret s SET value = n.replacement
-FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n (id, stored, replacement)
-WHERE s.id = n.id AND s.value = n.stored
-RETURNING s.id
-"""
+COLUMNS = (
+    SecretColumn(TEMPLATES, "template", "tool_call_secret", tool_call_secret_of, BATCH_ROWS),
+    SecretColumn(CONFIGS, "adapter_config", "config", config_of, BATCH_CONFIGS, type="json"),
+    SecretColumn(SECRETS, "secret", "value", value_of_secret, BATCH_SECRETS),
+    SecretColumn(WEBHOOKS, "webhook_secret", "value", value_of_webhook_secret, BATCH_ROWS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,30 +104,8 @@ class KeyRotation:
     async def run(self) -> AsyncIterator[RotationResult]:
         """Yield one result for each kind of secret, when all of this kind are done."""
         yield await self._rotate_instance()
-        yield await self._rotate_table(
-            TEMPLATES,
-            LIST_TEMPLATES,
-            REPLACE_TEMPLATES,
-            BATCH_ROWS,
-            partial(self._encrypt_text, tool_call_secret_of),
-        )
-        yield await self._rotate_table(
-            CONFIGS, LIST_CONFIGS, REPLACE_CONFIGS, BATCH_CONFIGS, self._encrypt_config
-        )
-        yield await self._rotate_table(
-            SECRETS,
-            LIST_SECRETS,
-            REPLACE_SECRETS,
-            BATCH_SECRETS,
-            partial(self._encrypt_text, value_of_secret),
-        )
-        yield await self._rotate_table(
-            WEBHOOKS,
-            LIST_WEBHOOK_SECRETS,
-            REPLACE_WEBHOOK_SECRETS,
-            BATCH_ROWS,
-            partial(self._encrypt_text, value_of_webhook_secret),
-        )
+        for column in COLUMNS:
+            yield await self._rotate_table(column)
 
     async def _rotate_instance(self) -> RotationResult:
         row = await self._pool.fetchrow(GET_INSTANCE)
@@ -152,27 +127,23 @@ class KeyRotation:
         total = sum(text is not None for text in stored.values())
         return RotationResult(INSTALLATION, total, count, tuple(unreadable))
 
-    async def _rotate_table(
-        self,
-        kind: str,
-        list_rows: str,
-        replace_rows: str,
-        batch: int,
-        encrypt: Callable[[Record], str | None],
-    ) -> RotationResult:
+    async def _rotate_table(self, column: SecretColumn) -> RotationResult:
         """Go through the table by id, and again if a row was written between read and replacement."""
+        encrypt = partial(
+            self._encrypt_json if column.type == "json" else self._encrypt_text, column.place_of
+        )
         encrypted, is_complete = 0, False
         while not is_complete:
             total, after, is_complete = 0, FIRST, True
             unreadable: list[str] = []
-            while rows := await self._pool.fetch(list_rows, after, batch):
+            while rows := await self._pool.fetch(column.list, after, column.batch):
                 total, after = total + len(rows), rows[-1]["id"]
                 changes = list(_changes(rows, encrypt, unreadable))
                 if changes:
-                    replaced = await self._pool.fetch(replace_rows, *zip(*changes, strict=True))
+                    replaced = await self._pool.fetch(column.replace, *zip(*changes, strict=True))
                     encrypted += len(replaced)
                     is_complete = is_complete and len(replaced) == len(changes)
-        return RotationResult(kind, total, encrypted, tuple(unreadable))
+        return RotationResult(column.kind, total, encrypted, tuple(unreadable))
 
     def _encrypt_text(self, place_of: Callable[[UUID], str], row: Record) -> str | None:
         """Return the replacement for a secret text; None if it needs none."""
@@ -181,14 +152,14 @@ class KeyRotation:
         place = place_of(row["id"])
         return self._cipher.encrypt(self._cipher.decrypt(row["stored"], place), place)
 
-    def _encrypt_config(self, row: Record) -> str | None:
-        """Return the replacement for a config, as JSON text; None if it needs none."""
+    def _encrypt_json(self, place_of: Callable[[UUID], str], row: Record) -> str | None:
+        """Return the replacement for a secret JSON value, as its text; None if it needs none."""
         stored = orjson.loads(row["stored"])
         if self._cipher.is_current(stored):
             return None
-        place = config_of(row["id"])
-        config = self._cipher.decrypt_json(stored, place)
-        return to_json(self._cipher.encrypt_json(config, place)).decode()
+        place = place_of(row["id"])
+        value = self._cipher.decrypt_json(stored, place)
+        return to_json(self._cipher.encrypt_json(value, place)).decode()
 
 
 def _changes(

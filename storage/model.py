@@ -110,6 +110,17 @@ class Reply(StrEnum):
     """By the text of its final answer, which the service sends to the contact that woke the agent."""
 
 
+class ToolChoice(StrEnum):
+    """Whether a model may or must call tools."""
+
+    AUTO = "auto"
+    """As the model decides. The default."""
+    REQUIRED = "required"
+    """The model must call a tool in each turn, so its runs end with `sleep`."""
+    NONE = "none"
+    """The model may call no tool. For templates whose `reply` is `text`."""
+
+
 class Content(StrEnum):
     """Whether traces keep the texts that a model was told and answered."""
 
@@ -255,6 +266,12 @@ class Template:
     content_days: int | None = None
     environment_secrets: tuple[str, ...] = ()
     unpriced: Unpriced = Unpriced.REFUSE
+    may_create_contacts: bool = True
+    temperature: float | None = None
+    max_output_tokens: int = 0
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    response_format: dict[str, Any] | None = None
+    may_create_agents: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,3 +368,6 @@ class Run:
     stop_reason: str = ""  # of the stop that ended it
     output: str = ""  # the text of the final answer
     journal: Any = None  # what it did; None while it is active
+    failed_calls: int = 0  # of tools, once it has ended
+    needs_person: bool = False  # something failed in it, and was neither solved in it nor dismissed since
+    prompt: Any = None  # the version of the system prompt that it was told, and whose it is

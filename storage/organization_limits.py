@@ -8,16 +8,18 @@ an addition. Deletions, and what other programs write, are seen at the next coun
 import asyncio
 import math
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
-from storage.errors import DatabaseUnavailable, LimitReached
+from storage.errors import DatabaseUnavailable, LimitReached, NoAnswer
+from storage.model import Agent, Template
 from storage.postgres.pool import Pool
 
-# Deleted agents do not count. At most $2 rows are counted.
+# Deleted agents do not count. Here, and in all others with a $2, at most $2 rows are counted.
 COUNT_AGENTS = """
 SELECT count(*) FROM (
     SELECT FROM agent WHERE organization_id = $1 AND deleted_at IS NULL LIMIT $2) a
@@ -32,8 +34,8 @@ SELECT count(*) FROM (
     WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
 """
 
-# Each version of a document, and each attachment, counts 1 KiB beyond its content, so that empty ones cannot
-# be stored without end. octet_length does not decompress.
+# Each version of a document, each earlier version of a prompt, and each attachment counts 1 KiB beyond its
+# content, so that empty ones cannot be stored without end. octet_length does not decompress.
 COUNT_DOCUMENT_BYTES = """
 SELECT coalesce(sum(bytes), 0)::bigint FROM (
     SELECT 1024 + octet_length(title) + octet_length(content) AS bytes
@@ -42,26 +44,25 @@ SELECT coalesce(sum(bytes), 0)::bigint FROM (
     SELECT 1024 + octet_length(title) + octet_length(content)
     FROM document_version WHERE organization_id = $1
     UNION ALL
+    SELECT 1024 + octet_length(v.text)
+    FROM agent a JOIN prompt_version v ON v.owner_id = a.id WHERE a.organization_id = $1
+    UNION ALL
+    SELECT 1024 + octet_length(v.text)
+    FROM template t JOIN prompt_version v ON v.owner_id = t.id WHERE t.organization_id = $1
+    UNION ALL
     SELECT 1024 + size FROM attachment WHERE organization_id = $1) AS stored
 """
 
-# At most $2 rows are counted.
-COUNT_SECRETS = """
-SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s
-"""
+COUNT_SECRETS = "SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s"
 
-# At most $2 rows are counted.
-COUNT_WEBHOOKS = """
-SELECT count(*) FROM (SELECT FROM webhook WHERE organization_id = $1 LIMIT $2) w
-"""
+COUNT_WEBHOOKS = "SELECT count(*) FROM (SELECT FROM webhook WHERE organization_id = $1 LIMIT $2) w"
 
 BYTES_OF_DOCUMENT = 1024
-MIN_COUNTED_ROWS = (
-    1_000_000  # how far rows are counted, at least: a use beyond that and the limit is not exact
-)
+MIN_COUNTED_ROWS = 1_000_000  # how far they are counted, at least: a use beyond it and the limit is not exact
 MIN_PAUSE_SECONDS = 1.0  # between two counts for one organization
 PAUSE_FACTOR = 20  # a pause lasts this many times as long as the count before it
 SHOWN_SECONDS = 3.0  # how old a shown count may be
+MAX_WRITE_SECONDS = 60.0  # more than a write takes that goes on after its caller has gone
 COUNTS_AT_ONCE = 2  # of all organizations, so that most connections stay free
 MAX_ORGANIZATIONS = 50_000
 
@@ -83,6 +84,7 @@ class _Use:
 
     bound: int
     pending: int = 0  # reserved and perhaps not stored yet, so a count may miss it
+    abandoned: deque[tuple[float, int]] = field(default_factory=deque)  # of it: until when, and how much
     counted: int = 0
     is_known: bool = True  # false after a count that failed
     counts: int = 0
@@ -104,7 +106,7 @@ class OrganizationLimit:
     """How much of one kind each organization may store; 0 for no limit.
 
     Within one process the limit is never exceeded. A refusal may come a moment too early: while other
-    inserts of the organization are in flight, and until the next count after a deletion.
+    inserts of the organization are in flight or were given up, and until the next count after a deletion.
     """
 
     def __init__(
@@ -122,19 +124,29 @@ class OrganizationLimit:
 
     @asynccontextmanager
     async def reserved(self, organization_id: UUID | None, amount: int = 1) -> AsyncIterator[None]:
-        """Reserve `amount` while the block stores it. Without an organization nothing is reserved.
+        """Reserve `amount` while the block stores it; without an organization nothing is reserved.
 
         Raise LimitReached, or DatabaseUnavailable if a count was needed and failed.
         """
         if not self.limit or organization_id is None or amount <= 0:
             yield
             return
-        use = await self._reserve(organization_id, amount)
+        use = self._use_of(organization_id)
+        if use.bound + amount > self.limit:
+            await self._make_room(organization_id, use, amount)
+        # What is refused after all stays in the bound, which may be too high until the next count.
+        use.bound += amount
+        use.pending += amount
         try:
             yield
-        finally:
-            # What was refused after all stays in the bound, which may be too high until the next count.
+        except (asyncio.CancelledError, NoAnswer):
+            # The write may go on without its caller, and the next count would miss it.
+            use.abandoned.append((self._monotonic() + MAX_WRITE_SECONDS, amount))
+            raise
+        except BaseException:
             use.pending -= amount
+            raise
+        use.pending -= amount
 
     async def in_use(self, organization_id: UUID) -> int:
         """Return what the organization stores, by a count that is a few seconds old and what came since."""
@@ -148,26 +160,23 @@ class OrganizationLimit:
                     use.shown_at = use.counted_at
         return use.bound if self.limit else use.counted
 
-    async def _reserve(self, organization_id: UUID, amount: int) -> _Use:
-        """Add to the bound, after a count if that would exceed the limit."""
-        use = self._use_of(organization_id)
-        if use.bound + amount > self.limit:
-            counts_before = use.counts
-            async with use.counting:
-                self._require_success(use, counts_before)
+    async def _make_room(self, organization_id: UUID, use: _Use, amount: int) -> None:
+        """Count again if the last count is not too recent. Raise LimitReached if there is no room."""
+        counts_before = use.counts
+        async with use.counting:
+            self._require_success(use, counts_before)
+            exceeds = use.bound + amount > self.limit
+            if exceeds and use.may_count(self._monotonic(), MIN_PAUSE_SECONDS):
+                await self._count_again(organization_id, use)
                 exceeds = use.bound + amount > self.limit
-                if exceeds and use.may_count(self._monotonic(), MIN_PAUSE_SECONDS):
-                    await self._count_again(organization_id, use)
-                    exceeds = use.bound + amount > self.limit
-                if exceeds:
-                    self.refused += 1
-                    raise LimitReached(self.name, self.limit)
-        use.bound += amount
-        use.pending += amount
-        return use
+            if exceeds:
+                self.refused += 1
+                raise LimitReached(self.name, self.limit)
 
     async def _count_again(self, organization_id: UUID, use: _Use) -> None:
         began = self._monotonic()
+        while use.abandoned and use.abandoned[0][0] <= began:
+            use.pending -= use.abandoned.popleft()[1]
         bound_before, pending_before = use.bound, use.pending
         use.is_known = False
         try:
@@ -207,7 +216,10 @@ class OrganizationLimits:
         limits = limits or StorageLimits()
         turns = asyncio.Semaphore(COUNTS_AT_ONCE)
 
-        def limit(name: str, most: int, statement: str, *parameters: int) -> OrganizationLimit:
+        def limit(name: str, statement: str, *, is_of_rows: bool = True) -> OrganizationLimit:
+            most: int = getattr(limits, name)
+            parameters = [_rows_to_count(most)] if is_of_rows else []
+
             async def count(organization_id: UUID) -> int:
                 async with turns:
                     counted: int = await pool.fetchval(statement, organization_id, *parameters)
@@ -215,16 +227,23 @@ class OrganizationLimits:
 
             return OrganizationLimit(name, most, count, monotonic)
 
-        self.agents = limit("agents", limits.agents, COUNT_AGENTS, _rows_to_count(limits.agents))
-        self.waiting_notifications = limit(
-            "waiting_notifications",
-            limits.waiting_notifications,
-            COUNT_WAITING,
-            _rows_to_count(limits.waiting_notifications),
-        )
-        self.document_bytes = limit("document_bytes", limits.document_bytes, COUNT_DOCUMENT_BYTES)
-        self.secrets = limit("secrets", limits.secrets, COUNT_SECRETS, _rows_to_count(limits.secrets))
-        self.webhooks = limit("webhooks", limits.webhooks, COUNT_WEBHOOKS, _rows_to_count(limits.webhooks))
+        self.agents = limit("agents", COUNT_AGENTS)
+        self.waiting_notifications = limit("waiting_notifications", COUNT_WAITING)
+        self.document_bytes = limit("document_bytes", COUNT_DOCUMENT_BYTES, is_of_rows=False)
+        self.secrets = limit("secrets", COUNT_SECRETS)
+        self.webhooks = limit("webhooks", COUNT_WEBHOOKS)
+
+    def prompt_reserved(
+        self, owner: Agent | Template | None, changes: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[None]:
+        """Return a context that reserves the system prompt which the changes of its owner replace.
+
+        Raise the errors of `OrganizationLimit.reserved`.
+        """
+        if owner is None or changes.get("system_prompt", owner.system_prompt) == owner.system_prompt:
+            return nullcontext()
+        size = document_bytes("", owner.system_prompt)
+        return self.document_bytes.reserved(owner.organization_id, size)
 
     def all(self) -> tuple[OrganizationLimit, ...]:
         return self.agents, self.waiting_notifications, self.document_bytes, self.secrets, self.webhooks

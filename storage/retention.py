@@ -7,7 +7,7 @@ organization in turn if there is no other index; rows of deleted agents are foun
 from datetime import datetime, timedelta
 
 from storage.postgres.pool import Pool
-from storage.postgres.rows import delete_rows
+from storage.postgres.statement import delete_rows
 
 LATE_WRITES = timedelta(hours=1)  # every write in flight when an agent was deleted has ended by then
 
@@ -165,50 +165,27 @@ DELETE FROM attachment_chunk WHERE (attachment_id, position) IN (
 
 ROWS_PER_CHUNK = 32  # how many rows of other tables take as long to delete as a piece of a file
 
-DELETE_LEFTOVERS = (
-    """
-DELETE FROM attachment WHERE id IN (
-    SELECT r.id FROM agent a JOIN attachment r ON r.agent_id = a.id
+DELETE_OF_DELETED = """
+DELETE FROM {table} WHERE id IN (
+    SELECT r.id FROM agent a JOIN {table} r ON r.agent_id = a.id
     WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
-DELETE FROM notification WHERE id IN (
-    SELECT r.id FROM agent a JOIN notification r ON r.agent_id = a.id
-    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
-DELETE FROM run WHERE id IN (
-    SELECT r.id FROM agent a JOIN run r ON r.agent_id = a.id
-    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
-DELETE FROM message WHERE id IN (
-    SELECT r.id FROM agent a JOIN message r ON r.agent_id = a.id
-    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
+"""
+
+# Its indexes are by agent and whether a turn is carried.
+DELETE_TURNS_OF_DELETED = """
 DELETE FROM transcript_turn WHERE id IN (
     SELECT r.id FROM agent a CROSS JOIN LATERAL (
         SELECT id FROM transcript_turn WHERE agent_id = a.id AND carried
         UNION ALL SELECT id FROM transcript_turn WHERE agent_id = a.id AND NOT carried
     ) r
     WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
-DELETE FROM contact WHERE id IN (
-    SELECT r.id FROM agent a JOIN contact r ON r.agent_id = a.id
-    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
-DELETE FROM document WHERE id IN (
-    SELECT r.id FROM agent a JOIN document r ON r.agent_id = a.id
-    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
-    """
-DELETE FROM project WHERE id IN (
-    SELECT r.id FROM agent a JOIN project r ON r.agent_id = a.id
-    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-""",
+"""
+
+# Attachments go before their messages, and messages before their contacts.
+LEFTOVERS = ("attachment", "notification", "run", "message", "contact", "document", "project")
+DELETE_LEFTOVERS = (
+    *(DELETE_OF_DELETED.format(table=table) for table in LEFTOVERS),
+    DELETE_TURNS_OF_DELETED,
 )
 
 MARK_EMPTIED = """

@@ -5,43 +5,34 @@ from uuid import UUID
 
 from storage.agents.actions import AgentSelections
 from storage.agents.agents import Agents
-from storage.agents.lists import SortedAgents
+from storage.agents.attention import AttentionItems
+from storage.agents.filters import SortedAgents
 from storage.agents.overviews import Overviews
 from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
-from storage.channels.attachments import Attachments
 from storage.channels.contacts import Contacts
-from storage.channels.documents import Documents, DocumentVersions
+from storage.channels.documents import Documents
 from storage.channels.memories import Memories
-from storage.channels.messages import Messages
+from storage.channels.messages import Attachments, Messages
 from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
-from storage.delivery.webhook_matching import WebhookMatching
-from storage.delivery.webhooks import Webhooks
+from storage.delivery.webhooks import WebhookMatching, Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.events import Events
 from storage.events.timeline import MarkEvents, PhaseEvents
-from storage.history.daily_usage import UsageByDay
-from storage.history.journals import Journals
-from storage.history.runs import Runs
-from storage.history.span_content import SharedContents
-from storage.history.span_inserts import MAX_SPANS_PER_TRACE
-from storage.history.spending import Spending
+from storage.history.runs import Journals, Runs
+from storage.history.spans import MAX_SPANS_PER_TRACE, SharedContents
 from storage.history.traces import Traces
 from storage.history.transcripts import Transcripts
-from storage.history.usage import Usage
-from storage.identity.accounts import Accounts
+from storage.history.usage import Spending, Usage, UsageByDay
+from storage.identity.accounts import Accounts, LoginNetworks, TokenHolders
 from storage.identity.api_keys import ApiKeys
 from storage.identity.instance import Instance
-from storage.identity.invites import Invites
-from storage.identity.login_networks import LoginNetworks
-from storage.identity.memberships import Memberships
-from storage.identity.organizations import Organizations
-from storage.identity.token_holders import TokenHolders
+from storage.identity.organizations import Invites, Memberships, Organizations
 from storage.notifications.notifications import Notifications
 from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
@@ -49,10 +40,8 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
 from storage.service_facts import ServiceFacts
-from storage.toolbox.adapter_configs import AdapterConfigs
-from storage.toolbox.adapters import Adapters
-from storage.toolbox.agent_tools import AgentTools
-from storage.toolbox.tools import Tools
+from storage.toolbox import AdapterConfigs, Adapters, AgentTools, Tools
+from storage.versions import Versions
 
 
 class Storage:
@@ -78,7 +67,7 @@ class Storage:
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
-        pool.on_write = self.events.announce
+        pool.on_write = self.events.written.set
         self.event_resources = EventResources(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
@@ -88,7 +77,7 @@ class Storage:
         self.invites = Invites(pool, self.token_holders)
         self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
-        self.templates = Templates(pool, cipher)
+        self.templates = Templates(pool, cipher, self.limits)
         self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
@@ -104,6 +93,7 @@ class Storage:
         self.agent_selections = AgentSelections(pool)
         self.agent_states = AgentStates(pool)
         self.overviews = Overviews(pool)
+        self.attention = AttentionItems(pool)
         self.wakes = Wakes(pool, cipher)
         self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
         self.recent_notifications = RecentNotifications(pool)
@@ -111,7 +101,7 @@ class Storage:
         self.messages = Messages(pool, self.notifications)
         self.attachments = Attachments(pool)
         self.documents = Documents(pool, self.limits)
-        self.document_versions = DocumentVersions(pool)
+        self.versions = Versions(pool)
         self.memories = Memories(pool)
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
@@ -127,15 +117,3 @@ class Storage:
         self.mark_events = MarkEvents(pool)
         self.service_facts = ServiceFacts(pool)
         self.retention = Retention(pool)
-
-    async def close(self) -> None:
-        """Finish pending writes and reads, then refuse new ones. Reads by id end with the pool."""
-        await self.notifications.close()
-        await self.recent_notifications.close()
-        await self.agent_states.close()
-        await self.wakes.close()
-        await self.traces.close()
-        await self.usage.close()
-        await self.spending.close()
-        await self.token_holders.close()
-        await self.api_keys.close()

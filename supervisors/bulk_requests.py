@@ -1,27 +1,31 @@
-"""The same request to many supervisors: a few at a time, for a limited time."""
+"""The same request for many agents or messages: a few at a time, for a limited time."""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, TypeVar
 from uuid import UUID
+
+import structlog
 
 from storage.errors import DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock
-from supervisors.engine.messages import Reply, Request
 from supervisors.errors import SupervisorError
+from supervisors.tools.arguments import ToolError
+
+log = structlog.get_logger()
 
 CONCURRENT_REQUESTS = 8
 UNAVAILABLE = "The database is unavailable."
 CRASHED = "An internal error; the log of the service tells more."
 
-Ask = Callable[[UUID, Request[Reply]], Awaitable[Reply]]
+Reply = TypeVar("Reply")
 
 
 @dataclass(slots=True)
 class BulkReplies(Generic[Reply]):
-    """The replies by agent, the refusals by agent, and the agents that were not asked, in their order."""
+    """The replies by id, the refusals by id, and the ids that were not asked for, in their order."""
 
     replies: dict[UUID, Reply] = field(default_factory=dict)
     failures: dict[UUID, str] = field(default_factory=dict)
@@ -29,27 +33,28 @@ class BulkReplies(Generic[Reply]):
 
 
 async def ask_each(
-    ask: Ask[Reply], agent_ids: Sequence[UUID], request: Request[Reply], clock: Clock, seconds: float
+    ask: Callable[[UUID], Awaitable[Reply]], ids: Sequence[UUID], clock: Clock, seconds: float
 ) -> BulkReplies[Reply]:
-    """Ask the supervisors one after the other, CONCURRENT_REQUESTS at a time, and begin none after `seconds`.
+    """Ask for one id after the other, CONCURRENT_REQUESTS at a time, and begin none after `seconds`.
 
     Without a database no further one is asked; raise its error if no reply came before.
     """
-    waiting, deadline = deque(agent_ids), clock.monotonic() + seconds
+    waiting, deadline = deque(ids), clock.monotonic() + seconds
     result, outages = BulkReplies[Reply](), list[Exception]()
 
     async def ask_next() -> None:
         while waiting and not outages and clock.monotonic() < deadline:
-            agent_id = waiting.popleft()
+            id_ = waiting.popleft()
             try:
-                result.replies[agent_id] = await ask(agent_id, request)
-            except SupervisorError as error:
-                result.failures[agent_id] = str(error)
+                result.replies[id_] = await ask(id_)
+            except (SupervisorError, ToolError) as error:
+                result.failures[id_] = str(error)
             except (DatabaseUnavailable, LeadershipLost) as error:
-                result.failures[agent_id] = UNAVAILABLE
+                result.failures[id_] = UNAVAILABLE
                 outages.append(error)
-            except Exception:  # the supervisor has logged its crash; one agent never affects another
-                result.failures[agent_id] = CRASHED
+            except Exception:  # one agent or message never affects another
+                log.exception("bulk request crashed", id=str(id_))
+                result.failures[id_] = CRASHED
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(CONCURRENT_REQUESTS):

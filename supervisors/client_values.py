@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 MAX_DEPTH = 64
+MAX_VALUES = 50_000  # of JSON: checking this many takes about as long as other requests may have to wait
 OFF_LOOP_BYTES = 32_768  # longer JSON is read in a thread, so that other requests do not wait for it
 INTEGER_TEXT = re.compile(r"-?[0-9]{1,1000}")  # Python reads longer ones in quadratic time
 NUMBER_TEXT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
@@ -34,6 +35,23 @@ def layers(value: Any) -> Iterator[list[Any]]:
             return
         layer = [*chain.from_iterable(lists), *chain.from_iterable(objects)]
         layer += chain.from_iterable(map(dict.values, objects))
+
+
+def has_more_values(raw: bytes, most: int) -> bool:
+    """Return whether JSON has more than `most` values, before it is parsed.
+
+    Counts the separators `,`, `[` and `{`, so an empty list or object counts twice. Separators inside texts
+    are left out in a second pass, which few texts need.
+    """
+    if _separators(raw) <= most:
+        return False
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quotation mark delimits a text
+    has_too_many_texts = unescaped.count(b'"') > 4 * most  # each value may have a key
+    return has_too_many_texts or _separators(b"".join(unescaped.split(b'"')[::2])) > most
+
+
+def _separators(raw: bytes) -> int:
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 def parse_boolean(value: Any) -> bool | None:

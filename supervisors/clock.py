@@ -59,6 +59,16 @@ async def wait_for_event(event: asyncio.Event, seconds: float, clock: Clock) -> 
     return event.is_set()
 
 
+async def wait_until_readable(descriptor: int) -> None:
+    """Wait until a pipe has something to read, or the process of a handle has ended."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
 async def first_of(*awaitables: Awaitable[object]) -> None:
     """Return when the first of the awaitables is done, and cancel the others."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]

@@ -4,6 +4,7 @@ SupervisorError
 ├── AgentGone           the agent does not exist or was deleted
 ├── AgentArchived       the agent is archived: it starts no run
 ├── RunIsOver           the run that sent the request has ended, or is being stopped
+├── UnusableModel       no provider has the agent's model, or a spending cap refuses it
 └── TryAgainLater       nothing was done; the same request may succeed soon
     ├── MailboxFull     too many requests to this agent wait for an answer
     ├── ChecksPending   too many JSON Schema checks of the organization wait for their turn
@@ -31,6 +32,10 @@ class AgentArchived(SupervisorError):
 
 class RunIsOver(SupervisorError):
     """The run has ended or is being stopped, so it can no longer sleep."""
+
+
+class UnusableModel(SupervisorError):
+    """An agent could make no call of its model; the message says why."""
 
 
 class TryAgainLater(SupervisorError):

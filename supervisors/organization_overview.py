@@ -6,15 +6,28 @@ the facts of the agents that it names.
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from storage.agents.attention import (
+    DELIVERIES,
+    MESSAGES,
+    RUNS,
+    AttentionItems,
+    AttentionKind,
+    FailedDelivery,
+    FailedMessage,
+    FailedRun,
+)
 from storage.agents.overviews import (
     ALL_PHASES,
+    FailingAgent,
     FailingWebhook,
     NextReminder,
     Overviews,
@@ -22,13 +35,15 @@ from storage.agents.overviews import (
     TroubledAgent,
     WakingAgent,
 )
+from storage.channels.messages import Channel
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
+from supervisors.engine.snapshot import AgentSummary
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, WakeCause
 from supervisors.policy.explanations import when
 from supervisors.policy.phases import ShownPhase
-from supervisors.text import excerpt
+from supervisors.text import excerpt, quoted
 
 AGENDA_PERIOD = timedelta(hours=24)
 MAX_AGENDA = 100
@@ -38,11 +53,9 @@ UNCLEARED_AFTER = timedelta(minutes=10)  # before that, a run may be at it
 FORGOTTEN_AFTER = timedelta(minutes=1)
 UNPAUSED = frozenset({ShownPhase.RUNNING, ShownPhase.STOPPING, ShownPhase.ARCHIVED})
 MAX_NAME = 100
+MAX_ERROR = 200
 NO_AGENTS = "There are no agents yet."
 ALL_WELL = "Nothing needs a person."
-READY = "The service is ready."
-DRAINING = "The service is shutting down."
-ONE_PROBLEM = "The service has a problem."
 
 # In the order of a sentence, which begins with what happens at present.
 WORDS: Mapping[ShownPhase, str] = {
@@ -57,23 +70,6 @@ WORDS: Mapping[ShownPhase, str] = {
     ShownPhase.ASLEEP: "asleep",
     ShownPhase.ARCHIVED: "archived",
 }
-
-
-class AttentionKind(StrEnum):
-    """A kind of thing that needs a person."""
-
-    PAUSED = "paused"
-    """The organization is paused."""
-    FORGOTTEN = "forgotten"
-    """The agent was due a minute ago or earlier, and nothing has started it."""
-    QUARANTINED = "quarantined"
-    """The agent rests after too many failures in a row."""
-    OVER_BUDGET = "over_budget"
-    """The budget of the day is spent."""
-    UNCLEARED_HIGH = "uncleared_high"
-    """A high-priority notification has been active for ten minutes or longer."""
-    FAILING_WEBHOOK = "failing_webhook"
-    """Deliveries to the webhook fail, or the service has switched it off."""
 
 
 class AgendaKind(StrEnum):
@@ -103,16 +99,17 @@ KINDS: Mapping[WakeCause, AgendaKind] = {
 }
 
 
+Found = TypeVar("Found", bound="Subject")
+Subject = TroubledAgent | FailedDelivery | FailingWebhook | PausedOrganization
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionItem:
     """Something that needs a person."""
 
     kind: AttentionKind
     sentence: str
-    since: datetime | None
-    organization_id: UUID
-    agent: TroubledAgent | None = None
-    webhook_id: UUID | None = None
+    subject: Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +129,12 @@ class Attention:
     items: list[AttentionItem] = field(default_factory=list)
     counts: Counter[AttentionKind] = field(default_factory=Counter)
 
-    def add(self, kind: AttentionKind, items: Iterable[AttentionItem], total: int) -> None:
-        """Add the items of a kind, of which there are `total`."""
-        self.items += items
-        if total > 0:
-            self.counts[kind] = total
+    def add(
+        self, kind: AttentionKind, found: Sequence[Found], sentence: Callable[[Found], str], total: int = 0
+    ) -> None:
+        """Add what was found of a kind, of which there are `total`, if those are more."""
+        self.items += [AttentionItem(kind, sentence(one), one) for one in found[:MAX_SHOWN]]
+        self.counts += Counter({kind: max(total, len(found))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +152,9 @@ class OrganizationsOverview:
 class OverviewReader:
     """Reads overviews."""
 
-    def __init__(self, store: Overviews, status: StatusReader, clock: Clock) -> None:
+    def __init__(self, store: Overviews, failed: AttentionItems, status: StatusReader, clock: Clock) -> None:
         self._store = store
+        self._failed = failed
         self._status = status
         self._clock = clock
 
@@ -173,13 +172,16 @@ class OverviewReader:
         counts = await self._store.count_phases(organization_ids)
         phases = shown_phases((one.organization_id in paused_ids, one.phase, one.agents) for one in counts)
         attention = Attention()
-        items = [
-            AttentionItem(AttentionKind.PAUSED, why_paused(one), one.since, one.organization_id)
-            for one in paused
-        ]
-        attention.add(AttentionKind.PAUSED, items[:MAX_SHOWN], len(items))
+        attention.add(AttentionKind.PAUSED, paused, why_paused)
         await self._add_agents(attention, active_ids, phases, stuck, now)
-        await self._add_webhooks(attention, administered_ids)
+        messages = await self._failed.list(MESSAGES, organization_ids, MAX_COUNTED)
+        attention.add(AttentionKind.FAILED_MESSAGE, messages, why_unsent)
+        runs = await self._failed.list(RUNS, organization_ids, MAX_COUNTED)
+        attention.add(AttentionKind.FAILED_RUN, runs, why_unsolved)
+        deliveries = await self._failed.list(DELIVERIES, administered_ids, MAX_COUNTED)
+        attention.add(AttentionKind.FAILING_HOOK, deliveries, why_undelivered)
+        webhooks = await self._store.list_failing_webhooks(administered_ids, MAX_COUNTED)
+        attention.add(AttentionKind.FAILING_WEBHOOK, webhooks, why_failing)
         agenda = await self._agenda(active_ids, now)
         return OrganizationsOverview(
             as_of=now,
@@ -200,7 +202,7 @@ class OverviewReader:
     ) -> None:
         """Add the agents that need a person, each to the first kind that fits it."""
         store = self._store
-        found = {
+        found: dict[AttentionKind, Sequence[TroubledAgent]] = {
             AttentionKind.FORGOTTEN: await store.list_forgotten(
                 organization_ids, now - FORGOTTEN_AFTER, stuck, MAX_COUNTED
             ),
@@ -210,6 +212,7 @@ class OverviewReader:
             AttentionKind.OVER_BUDGET: await store.list_in_phase(
                 organization_ids, ShownPhase.OVER_BUDGET, MAX_SHOWN
             ),
+            AttentionKind.FAILING: await store.list_failing(organization_ids, MAX_COUNTED),
             AttentionKind.UNCLEARED_HIGH: await store.list_uncleared(
                 organization_ids, now - UNCLEARED_AFTER, MAX_COUNTED
             ),
@@ -222,31 +225,10 @@ class OverviewReader:
         for kind, agents in found.items():
             new = [agent for agent in agents if agent.agent_id not in seen]
             seen.update(agent.agent_id for agent in new)
-            items = await self._explain(kind, new[:MAX_SHOWN])
-            attention.add(kind, items, totals[kind] - (len(agents) - len(new)))
-
-    async def _explain(self, kind: AttentionKind, agents: Sequence[TroubledAgent]) -> Sequence[AttentionItem]:
-        summaries = await self._status.summaries([agent.agent_id for agent in agents])
-        return [
-            AttentionItem(
-                kind,
-                _sentence(kind, agent, summaries[agent.agent_id].why),
-                agent.since,
-                agent.organization_id,
-                agent,
-            )
-            for agent in agents
-            if agent.agent_id in summaries
-        ]
-
-    async def _add_webhooks(self, attention: Attention, organization_ids: Sequence[UUID]) -> None:
-        webhooks = await self._store.list_failing_webhooks(organization_ids, MAX_COUNTED)
-        kind = AttentionKind.FAILING_WEBHOOK
-        items = [
-            AttentionItem(kind, why_failing(one), one.since, one.organization_id, webhook_id=one.id)
-            for one in webhooks[:MAX_SHOWN]
-        ]
-        attention.add(kind, items, len(webhooks))
+            summaries = await self._status.summaries([agent.agent_id for agent in new[:MAX_SHOWN]])
+            known = [agent for agent in new if agent.agent_id in summaries]
+            total = totals[kind] - (len(agents) - len(new))
+            attention.add(kind, known, partial(_sentence, kind, summaries), total)
 
     async def _agenda(self, organization_ids: Sequence[UUID], now: datetime) -> list[AgendaItem]:
         waking = await self._store.list_waking(organization_ids, now + AGENDA_PERIOD, MAX_AGENDA)
@@ -265,12 +247,15 @@ class OverviewReader:
         return await self._store.count_waking(organization_ids, now + AGENDA_PERIOD)
 
 
-def _sentence(kind: AttentionKind, agent: TroubledAgent, why: str) -> str:
+def _sentence(kind: AttentionKind, summaries: Mapping[UUID, AgentSummary], agent: TroubledAgent) -> str:
+    why = summaries[agent.agent_id].why
     match kind:
         case AttentionKind.UNCLEARED_HIGH:
             return why_uncleared(agent, why)
         case AttentionKind.FORGOTTEN:
             return why_forgotten(agent, why)
+        case AttentionKind.FAILING if isinstance(agent, FailingAgent):
+            return why_failing_agent(agent, why)
         case _:
             return why
 
@@ -338,20 +323,6 @@ def _needed(attention: int) -> str:
     return "1 thing needs a person." if attention == 1 else f"{attention:,} things need a person."
 
 
-def service_sentence(*, is_draining: bool, problems: int, running: int, slots: int, queued: int) -> str:
-    """Say how the service is, and how busy."""
-    state = READY
-    if is_draining:
-        state = DRAINING
-    elif problems:
-        state = ONE_PROBLEM if problems == 1 else f"The service has {problems} problems."
-    waiting = ""
-    if queued:
-        waiting = ", and 1 agent waits for one" if queued == 1 else f", and {queued:,} agents wait for one"
-    verb = "is" if running == 1 else "are"
-    return f"{state} {running:,} of {slots:,} run slots {verb} taken{waiting}."
-
-
 def why_uncleared(agent: TroubledAgent, why: str) -> str:
     """Say since when a notification waits, and what the agent does."""
     return f"A high-priority notification has been uncleared since {when(agent.since)}. {why}"
@@ -360,6 +331,37 @@ def why_uncleared(agent: TroubledAgent, why: str) -> str:
 def why_forgotten(agent: TroubledAgent, why: str) -> str:
     """Say that nothing has started an agent that was due."""
     return f"It has been due since {when(agent.since)}, and nothing has started it. {why}"
+
+
+def why_failing_agent(agent: FailingAgent, why: str) -> str:
+    """Say how many runs in a row count toward a quarantine, and what follows."""
+    runs = "Its last run" if agent.failures == 1 else f"Its last {agent.failures} runs"
+    return f"{runs} failed, or cleared nothing. {why}"
+
+
+def why_unsent(message: FailedMessage) -> str:
+    """Say to whom a message was not sent, and why."""
+    recipient = quoted(excerpt(message.recipient, MAX_NAME)) if message.recipient else "a contact"
+    reason = message.error or "Its sending goes on, or was interrupted."
+    kind = "e-mail" if message.channel == Channel.EMAIL else "text message"
+    return f"The {kind} to {recipient} was not sent. {excerpt(reason, MAX_ERROR)}"
+
+
+def why_unsolved(run: FailedRun) -> str:
+    """Say which tools failed, or that the run left contacts without an answer."""
+    if run.is_unanswered:
+        return "It cleared messages of contacts that got no answer."
+    tools = ", ".join(quoted(name) for name in run.tools)
+    return f"{tools} failed, and nothing was changed afterwards: {excerpt(run.error, MAX_ERROR)}"
+
+
+def why_undelivered(delivery: FailedDelivery) -> str:
+    """Say which host did not take a delivery, and whether it is tried again."""
+    host = excerpt(urlsplit(delivery.url).hostname or "an unknown host", MAX_NAME)
+    then = "It was given up" if delivery.is_given_up else "It is tried again"
+    return (
+        f"The webhook of a template at {host} did not take the delivery of an event. {then}: {delivery.error}"
+    )
 
 
 def why_paused(organization: PausedOrganization) -> str:

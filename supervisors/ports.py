@@ -1,18 +1,14 @@
 """Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
 import asyncio
-from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.events.model import Event, Interest
-from storage.history.journals import JournalFacts
-from storage.history.trace_model import NewSpan
-from storage.history.usage import UsageRecord
-from storage.model import Agent, Template
+from storage.history.runs import JournalFacts
 from storage.postgres.paging import Chunk
 
 
@@ -46,12 +42,13 @@ class StateStore(Protocol):
         self, now: datetime, after: UUID | None, limit: int
     ) -> list[UUID]: ...
 
-    async def list_non_idle_of_organization(
-        self, organization_id: UUID, after: UUID | None, limit: int
-    ) -> list[UUID]: ...
-
-    async def list_non_idle_of_template(
-        self, template_id: UUID, after: UUID | None, limit: int
+    async def list_non_idle(
+        self,
+        after: UUID | None,
+        limit: int,
+        *,
+        organization_id: UUID | None = None,
+        template_id: UUID | None = None,
     ) -> list[UUID]: ...
 
     async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
@@ -68,10 +65,8 @@ class StateStore(Protocol):
 
     async def list_activated_later(self, now: datetime) -> list[UUID]: ...
 
-    async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]: ...
-
-    async def list_ids_of_name(
-        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
+    async def list_ids(
+        self, organization_id: UUID | None, after: UUID | None, limit: int, name: str | None = None
     ) -> list[UUID]: ...
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]: ...
@@ -98,48 +93,12 @@ class OrganizationStore(Protocol):
     async def list_paused(self) -> list[UUID]: ...
 
 
-class AgentStore(Protocol):
-    async def get(self, agent_id: UUID) -> Agent | None: ...
-
-
-class TemplateStore(Protocol):
-    async def get(self, template_id: UUID) -> Template | None: ...
-
-
-class SecretStore(Protocol):
-    """The secrets for code and tools."""
-
-    async def get_values(
-        self, organization_id: UUID, template_id: UUID | None, names: Collection[str]
-    ) -> dict[str, str]: ...
-
-
-class SpanStore(Protocol):
-    """The spans of runs; `storage.history.traces.Traces` documents each operation."""
-
-    async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
-    async def end_spans(self, spans: Sequence[NewSpan]) -> None: ...
-    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]: ...
-    async def insert_note(self, note: NewSpan) -> None: ...
-
-
-class JournalStore(Protocol):
-    """The journals of runs that processes execute."""
-
-    async def get_facts(self, run_id: UUID) -> JournalFacts: ...
-    async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
-
-
-class UsageStore(Protocol):
-    """The store of model usage. Inserting the same record again has no effect."""
-
-    async def insert_all(self, records: Sequence[UsageRecord]) -> None: ...
-
-
-class KnownPrices(Protocol):
-    """The models whose prices are known; `supervisors.llm.catalog.ModelCatalog` documents the operations."""
+class KnownModels(Protocol):
+    """The models that agents can have; `supervisors.llm.catalog.ModelCatalog` documents the operations."""
 
     def qualify(self, model: str) -> str: ...
+
+    def require_known(self, model: str) -> None: ...
 
     async def is_priced(self, model: str, now: datetime) -> bool: ...
 

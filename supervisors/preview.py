@@ -11,7 +11,7 @@ from uuid import UUID
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, PendingGroup
 from storage.model import AgentStatus, Priority, Source
-from storage.notifications.inserts import activation
+from storage.notifications.changes import activation
 from supervisors.engine.snapshot import NextWake, Present
 from supervisors.policy import explanations, transitions
 from supervisors.policy.decisions import Decision, decide

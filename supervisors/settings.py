@@ -69,3 +69,7 @@ class RunSettings:
             raise ValueError(
                 f"default_provider must be the name of a model provider, got {self.default_provider!r}"
             )
+
+    def qualify(self, model: str) -> str:
+        """Return `<provider>/<name>`, also for a model of the default provider without its prefix."""
+        return model if "/" in model else f"{self.default_provider}/{model}"

@@ -60,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark = FOLDER_MARKS.get(item.nodeid.split("/", 2)[1])
         if mark is not None and item.get_closest_marker("everyday") is None:
             item.add_marker(mark)
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.slow)
         if (
             item.get_closest_marker("real_time") is not None
             and item.get_closest_marker("xdist_group") is None

@@ -11,7 +11,7 @@ from aiohttp import ClientResponse, ClientTimeout
 
 from tests.web.conftest import Api
 
-SECONDS = 20.0
+SECONDS = 60.0
 ENDLESS = ClientTimeout(total=None)
 
 

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import selectors
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -30,10 +31,13 @@ class Server:
         self._processes: dict[int, tuple[int, socket.socket]] = {}  # by pidfd
 
     def run(self) -> list[str] | None:
-        """Fork until stdin ends. Return None then; in a forked process, return its arguments."""
+        """Fork until stdin ends, and kill what still runs then. In a forked process, return its arguments."""
         while True:
             for key, _ in self._selector.select():
-                if key.fileobj is sys.stdin:
+                if key.fileobj is sys.stdin:  # the tests are over, or were killed
+                    for pidfd in self._processes:
+                        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    self._close()
                     return None
                 if key.fileobj is not self._listener:
                     self._report_end(key.fd)

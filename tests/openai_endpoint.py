@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 Json: TypeAlias = dict[str, Any]
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

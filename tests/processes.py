@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 0.01
 
 

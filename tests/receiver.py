@@ -56,7 +56,7 @@ class Receiver:
         """Return the address under another host name."""
         return f"http://{host}:{self.port}"
 
-    async def wait_for(self, number: int, within: float = 10.0) -> list[Received]:
+    async def wait_for(self, number: int, within: float = 60.0) -> list[Received]:
         """Wait until `number` requests have come, and return them all."""
         try:
             async with asyncio.timeout(within), self._arrival:

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from tests.cited_tests import cited_tests, missing_tests
 from tests.paths import DOCS, ROOT
 
@@ -77,42 +75,3 @@ def test_document_links_each_row_to_existing_tests() -> None:
     assert document.scenarios == set(range(1, 26))
     assert document.unlinked == []
     assert missing_tests(document.tests, ROOT) == []
-
-
-EXAMPLE = """
-| | Invariant | Tests |
-|---|---|---|
-| I1 | One run at a time | [`test_a`](../tests/a/test_a.py::test_a) |
-| `I2` | No lost wake | `tests/a/test_a.py::test_b`, `tests/a/test_a.py` |
-| **3** | A text in a hold | nothing yet |
-"""
-
-
-def test_rows_and_links_are_read_from_tables() -> None:
-    document = read_document(EXAMPLE)
-
-    assert (document.invariants, document.scenarios) == ({"I1", "I2"}, {3})
-    path = "tests/a/test_a.py"
-    assert document.tests == {(path, "test_a"), (path, "test_b"), (path, "")}
-    assert document.unlinked == ["3"]
-
-
-@pytest.mark.parametrize(
-    ("text", "unknown"),
-    [
-        ('"""I1 and I2 hold in scenario 3."""', []),
-        ('judge.condemn("I8", agent_id, what)', ["I8"]),
-        ("# Scenario 4: a text in a pause", ["scenario 4"]),
-        ("scenarios 2-4 and 25", ["scenario 2", "scenario 4", "scenario 25"]),
-        ("KIB, IO, I, AI1", []),
-    ],
-)
-def test_unknown_citations_are_reported(text: str, unknown: list[str]) -> None:
-    assert unknown_citations(text, read_document(EXAMPLE)) == unknown
-
-
-def test_links_to_missing_tests_are_reported(tmp_path: Path) -> None:
-    (tmp_path / "tests/a").mkdir(parents=True)
-    (tmp_path / "tests/a/test_a.py").write_text("async def test_a() -> None: ...\n")
-
-    assert missing_tests(read_document(EXAMPLE).tests, tmp_path) == ["tests/a/test_a.py::test_b"]

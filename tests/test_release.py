@@ -21,11 +21,12 @@ from hostsvc.cli.commands import main
 from tests.paths import ROOT
 from web.app import ROUTES
 from web.openapi.document import build_document
-from web.version import VERSION
+from web.settings import VERSION
 
 PACKAGES = ("hostsvc", "web", "supervisors", "storage")
 # Parts of the interfaces of aiohttp (the first two), aiopg and openai, which depend on them.
 INTERFACES = {"multidict", "yarl", "psycopg2", "httpx2"}
+INSTALLED = pytest.mark.xdist_group("installed wheel")  # it is built and installed once
 # What programs, and pip in particular, need to know of this machine.
 PASSED_ON = re.compile("PATH|HOME|PIP_.*|SSL_CERT_.*|REQUESTS_CA_BUNDLE|.*_(proxy|PROXY)")
 LIST_MODULES = """
@@ -143,11 +144,13 @@ def imported_modules() -> set[str]:
 
 
 @pytest.mark.slow
+@INSTALLED
 def test_installation_adds_one_command(installed: Installed) -> None:
     assert [command.name for command in installed.commands.iterdir()] == ["hostsvc"]
 
 
 @pytest.mark.slow
+@INSTALLED
 def test_installed_wheel_contains_every_module(installed: Installed, directory: Path, wheel: Path) -> None:
     output = run(installed.python, "-c", LIST_MODULES, *PACKAGES, cwd=directory)
     version, files = json.loads(output)
@@ -159,6 +162,7 @@ def test_installed_wheel_contains_every_module(installed: Installed, directory: 
 
 
 @pytest.mark.slow
+@INSTALLED
 def test_installed_wheel_runs_the_demo(installed: Installed, directory: Path) -> None:
     home = directory / "home"
     home.mkdir()

@@ -33,8 +33,3 @@ def test_each_cited_attack_is_made_by_its_test() -> None:
     text = (DOCS / "security.md").read_text()
     assert text.count("test_attacks.py::test_service_withstands_") == len(ATTACK.findall(text))
     assert set(ATTACK.findall(text)) <= {attack.name for attack in TESTED}
-
-
-def test_claims_are_read_from_their_tables_only() -> None:
-    text = f"{TABLE}\n|---|---|\n| a or b | `tests/a.py::test_a` |\n| c | |\n\n| actor | may |\n| d | e |"
-    assert claims(text) == {"a or b": " `tests/a.py::test_a` ", "c": " "}

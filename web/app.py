@@ -14,31 +14,29 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
-from supervisors.wake.context import WakeContexts
+from supervisors.wake_context import WakeContexts
 from web import app_keys
-from web.access.admission import admit_caller, admit_operator
-from web.access.auth import authenticate_operator
+from web.access.auth import admit_caller, admit_operator, authenticate_operator
+from web.access.login_guard import LOGIN_GUARD, LoginGuard
 from web.api.agents import actions, agents, context, runs, templates, usage
-from web.api.channels import contacts, documents, messages, notifications, projects
+from web.api.channels import contacts, documents, messages, notifications, projects, versions
 from web.api.events import events
 from web.api.events.frames import FRAMES, EventFrames
 from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
-from web.api.service import addresses, console, documentation, health, metrics, status
-from web.api.supervision import preview, supervisors, timeline
+from web.api.service import pages, status
+from web.api.supervision import attention, preview, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, tools
 from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
-from web.credentials.login_guard import LoginGuard
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
-from web.errors import errors_as_json
+from web.errors import REPORT_REFUSAL
 from web.observability.line_limit import LineLimit
-from web.observability.requests import HEADERS, RequestCounts, around_requests
+from web.observability.requests import RequestCounts
 from web.openapi.document import ServedDocument
 from web.ports import HarnessStatus, Health, Registry
 from web.request.body import check_expectation
-from web.request.unknown_names import UNKNOWN_NAMES
 from web.request_room import RequestRoom
 from web.routes import Access, Route
 from web.settings import WebSettings
@@ -61,6 +59,7 @@ HANDLERS = (
     context,
     runs,
     supervisors,
+    attention,
     timeline,
     preview,
     transcripts,
@@ -69,15 +68,13 @@ HANDLERS = (
     contacts,
     messages,
     documents,
+    versions,
     projects,
     traces,
     spans,
     events,
-    addresses,
-    health,
     status,
-    metrics,
-    documentation,
+    pages,
 )
 ROUTES = tuple(route for handlers in HANDLERS for route in handlers.routes)
 
@@ -100,8 +97,7 @@ def build_app(
     harness_status: Callable[[], HarnessStatus],
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
-    counts = RequestCounts()
-    app = web.Application(middlewares=[around_requests(counts, errors_as_json(health.report_refusal))])
+    app = web.Application()
     app[app_keys.STORAGE] = storage
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
@@ -117,8 +113,13 @@ def build_app(
     app[app_keys.HEALTH] = health
     app[app_keys.HARNESS] = harness_status
     app[app_keys.STARTED_AT] = clock.now()
-    app[app_keys.REQUEST_COUNTS] = counts
-    _add_client_limits(app, settings)
+    app[app_keys.REQUEST_COUNTS] = RequestCounts()
+    app[REPORT_REFUSAL] = health.report_refusal
+    app[LOGIN_GUARD] = LoginGuard()
+    app[app_keys.SIGNUPS] = TokenBuckets(max(1, settings.limits.signups_per_hour), HOUR_SECONDS)
+    app[app_keys.LINES] = LineLimit(clock.monotonic)
+    app[app_keys.ROOM] = RequestRoom()
+    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits)
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
@@ -126,38 +127,28 @@ def build_app(
     app[FRAMES] = EventFrames(storage, clock, app[app_keys.ROOM])
     app[OPEN_STREAMS] = OpenStreams(app, feed, settings.limits.event_streams_per_caller)
     app.cleanup_ctx.extend((_passwords, look_after_streams))
-    app.on_response_prepare.append(_add_headers)
     _add_routes(app)
     return app
-
-
-def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
-    """Add what bounds the requests of clients."""
-    app[app_keys.LOGIN_GUARD] = LoginGuard()
-    app[app_keys.SIGNUPS] = TokenBuckets(max(1, settings.limits.signups_per_hour), HOUR_SECONDS)
-    app[app_keys.LINES] = LineLimit(app[app_keys.CLOCK].monotonic)
-    app[app_keys.ROOM] = RequestRoom()
-    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits)
 
 
 def _add_routes(app: web.Application) -> None:
     """Add the routes, and what tells clients of them."""
     app[app_keys.API_DOCUMENT] = ServedDocument(ROUTES).get
-    app[app_keys.COLLECTIONS] = addresses.collection_paths(ROUTES)
+    app[app_keys.COLLECTIONS] = pages.collection_paths(ROUTES)
     by_path: dict[str, list[Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, []).append(route)
     for path, routes in by_path.items():
         resource = app.router.add_resource(path)
         for each in routes:
-            endpoint = each.endpoint()
+            endpoint = each.endpoint(app[app_keys.SETTINGS].limits)
             resource.add_route(each.method, endpoint, expect_handler=check_expectation)
             if each.method == "GET":
                 resource.add_route("HEAD", endpoint, expect_handler=check_expectation)
         # Without it `PATCH /notifications/clear/` would go to `/notifications/{id}/`.
         resource.add_route("*", _refuse_method(routes), expect_handler=check_expectation)
-    documentation.add_files(app)
-    console.add_files(app)
+    pages.add_documentation_files(app)
+    pages.add_console_files(app)
 
 
 def _refuse_method(routes: Sequence[Route]) -> Handler:
@@ -176,15 +167,8 @@ def _refuse_method(routes: Sequence[Route]) -> Handler:
     return refuse
 
 
-async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
-    """Add what the request has collected to the head of its answer."""
-    answer.headers.update(request.get(HEADERS, {}))
-    if UNKNOWN_NAMES in request:
-        answer.headers.update(request[UNKNOWN_NAMES].headers(is_refused=answer.status >= 400))
-
-
 async def _passwords(app: web.Application) -> AsyncIterator[None]:
-    guard, clock = app[app_keys.LOGIN_GUARD], app[app_keys.CLOCK]
+    guard, clock = app[LOGIN_GUARD], app[app_keys.CLOCK]
     with Passwords(lambda network: guard.has_guessed(network, clock.monotonic())) as passwords:
         app[app_keys.PASSWORDS] = passwords
         yield

@@ -14,9 +14,8 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
-from supervisors.wake.context import WakeContexts
+from supervisors.wake_context import WakeContexts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
-from web.credentials.login_guard import LoginGuard
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.observability.line_limit import LineLimit
@@ -41,7 +40,6 @@ HARNESS: web.AppKey[Callable[[], HarnessStatus]] = web.AppKey("harness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
-LOGIN_GUARD: web.AppKey[LoginGuard] = web.AppKey("login_guard")
 SIGNUPS: web.AppKey[TokenBuckets] = web.AppKey("signups")  # by client network
 LINES: web.AppKey[LineLimit] = web.AppKey("lines")  # of the log
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")

@@ -17,7 +17,8 @@
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -25,6 +26,9 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage.errors import (
+    AddressTaken,
+    BadAddress,
+    ConstraintError,
     DatabaseBusy,
     DatabaseRefused,
     DatabaseUnavailable,
@@ -32,6 +36,8 @@ from storage.errors import (
     LastOwner,
     LeadershipLost,
     LimitReached,
+    NotUnique,
+    ReferenceMissing,
     RowLocked,
     SecretUnreadable,
     StorageError,
@@ -43,8 +49,9 @@ from supervisors.errors import (
     NoStarts,
     TryAgainLater,
 )
+from web.fields import unknown_id
 from web.json import json_response
-from web.observability.requests import Refuse, request_id
+from web.observability.requests import HEADER, HEADERS
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +63,12 @@ BUSY_RETRY_SECONDS = 1
 OPERATOR_RETRY_SECONDS = 60
 FULL_RETRY_SECONDS = 10
 BUSY = "The service is busy; nothing of this request was done."
+APPLIED_HEADER = "Preference-Applied"  # of the answer to a strict request, unless it is refused
 UNAVAILABLE = (DatabaseUnavailable, DatabaseRefused, LeadershipLost)
+
+
+# Called with each error by which the database refused a request.
+REPORT_REFUSAL: web.AppKey[Callable[[StorageError], None]] = web.AppKey("report_refusal")
 
 
 class ApiError(Exception):
@@ -170,31 +182,21 @@ class Unavailable(ApiError):
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 
-def errors_as_json(
-    report_refusal: Callable[[StorageError], None],
-) -> Refuse:
-    """Return the function that answers every refusal and every crash of a handler in JSON.
+async def refuse(request: web.Request, error: Exception) -> web.StreamResponse:
+    """Answer a refusal, or a crash of a handler, in JSON.
 
     What the database refuses is reported instead of logged: in an outage that is every request.
     """
-
-    async def answer_error(request: web.Request, error: Exception) -> web.StreamResponse:
-        if isinstance(error, web.HTTPNotFound):
-            return await _without_slash(request)
-        if isinstance(error, web.HTTPException):
-            return framework_error_response(error)
-        if isinstance(error, UNAVAILABLE):
-            report_refusal(error)
-        return _error_response(request, error)
-
-    return answer_error
-
-
-def _error_response(request: web.Request, error: Exception) -> web.StreamResponse:
+    if isinstance(error, web.HTTPNotFound):
+        return await _without_slash(request)
+    if isinstance(error, web.HTTPException):
+        return _framework_error_response(error)
+    if isinstance(error, UNAVAILABLE):
+        request.app[REPORT_REFUSAL](error)
     refusal = _refusal(error)
     if refusal is None:
         log.error("request failed", method=request.method, path=request.path, exc_info=error)
-        detail = {"detail": "Internal server error.", "request_id": request_id(request)}
+        detail = {"detail": "Internal server error.", "request_id": request[HEADERS][HEADER]}
         return json_response(detail, status=500)
     return json_response(refusal.body, refusal.status, refusal.headers)
 
@@ -231,8 +233,10 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return PermissionDenied()
         case LastOwner():
             return Invalid({"non_field_errors": [str(error)]})
-        case LimitReached():
-            return _refusal_by_limit(error)
+        case LimitReached(name="waiting_notifications"):  # room comes by itself, as agents clear their queues
+            return TooManyRequests(str(error), FULL_RETRY_SECONDS)
+        case LimitReached():  # somebody must make room
+            return BadRequest(str(error))
         case RowLocked():
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
         case DatabaseBusy():
@@ -247,11 +251,29 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return None
 
 
-def _refusal_by_limit(error: LimitReached) -> ApiError:
-    """Return 429 if room comes by itself, as agents clear their queues, and 400 if somebody must make it."""
-    if error.name == "waiting_notifications":
-        return TooManyRequests(str(error), FULL_RETRY_SECONDS)
-    return BadRequest(str(error))
+@contextmanager
+def refusing_constraint_errors(body: Mapping[str, Any]) -> Iterator[None]:
+    """Raise Invalid about the fields of `body` for a constraint that the block violates."""
+    try:
+        yield
+    except ConstraintError as error:
+        raise constraint_refusal(error, body) from error
+
+
+def constraint_refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
+    """Return the error for a value that was taken, or an id that was deleted, after the checks."""
+    match error:
+        case NotUnique():
+            message = f"The fields {', '.join(error.fields)} must make a unique set."
+            return Invalid({"non_field_errors": [message]})
+        case ReferenceMissing():
+            return Invalid({error.field: [unknown_id(body[f"{error.field}_id"])]})
+        case BadAddress():
+            return Invalid({error.field: [str(error)]})
+        case AddressTaken():
+            return Invalid({error.field: [f"{error}."]})
+        case _:
+            raise error
 
 
 async def _without_slash(request: web.Request) -> web.Response:
@@ -265,7 +287,7 @@ async def _without_slash(request: web.Request) -> web.Response:
     return json_response({"detail": "Not found."}, 404)
 
 
-def framework_error_response(error: web.HTTPException) -> web.StreamResponse:
+def _framework_error_response(error: web.HTTPException) -> web.StreamResponse:
     """Return the framework's own refusal, such as 405 or 413, as JSON in our wording."""
     match error:
         case web.HTTPMethodNotAllowed():

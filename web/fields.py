@@ -3,25 +3,42 @@
 Unlike marshmallow's own fields they refuse 3.7 for an integer, "yes" for a boolean and a date for a datetime.
 """
 
+import math
 import re
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import orjson
 from marshmallow import ValidationError, fields, missing, validate
 
 from storage.channels.addresses import BAD_EMAIL, EMAIL_TEXT, REGIONS
-from supervisors.client_values import parse_boolean, parse_integer, parse_number, parse_text
-from web.storable import SURROGATE, check_json, check_text
+from storage.events.model import nearest_pattern, patterns_of
+from supervisors.client_values import (
+    MAX_DEPTH,
+    layers,
+    parse_boolean,
+    parse_integer,
+    parse_number,
+    parse_text,
+)
 
 Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
 
+MIN_JSON_INTEGER = -(2**63)
+MAX_JSON_INTEGER = 2**64 - 1
+
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+NO_NULS = "Null characters are not allowed."
+NO_SURROGATES = "Surrogate characters are not allowed."
 MIN_INT32 = -(2**31)
 MAX_INT32 = 2**31 - 1
 MAX_OFFSET = 2**62  # well within the range of a bigint
@@ -42,6 +59,8 @@ DATETIME_TEXT = re.compile(
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
 
+NOT_DIGITS = re.compile("[^0-9]")
+MAX_GUESSED_CHARACTERS = 64  # for which a similar name is sought; none that we know is longer
 REQUIRED = "This field is required."
 OUT_OF_RANGE = "Datetime value out of range."
 
@@ -146,7 +165,9 @@ class Line(Text):
 
 
 class _Pattern(Line):
-    """A line that `matches` accepts, or blank if that is allowed."""
+    """A line of the form `pattern`, unless `matches` says otherwise; or blank if that is allowed."""
+
+    pattern: ClassVar[re.Pattern[str]]
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
@@ -155,43 +176,41 @@ class _Pattern(Line):
         return text
 
     def matches(self, text: str) -> bool:
-        raise NotImplementedError
+        return self.pattern.fullmatch(text) is not None
 
 
 class Email(_Pattern):
     default_error_messages = wording(pattern=BAD_EMAIL)
-
-    def matches(self, text: str) -> bool:
-        return EMAIL_TEXT.fullmatch(text) is not None
+    pattern = EMAIL_TEXT
 
 
 class LocalPart(_Pattern):
     """The part of an e-mail address before the @."""
 
     default_error_messages = wording(pattern="Enter a valid local part of an email address.")
-
-    def matches(self, text: str) -> bool:
-        return LOCAL_PART_TEXT.fullmatch(text) is not None
+    pattern = LOCAL_PART_TEXT
 
 
-class Timezone(_Pattern):
-    """An IANA name."""
+class _Known(_Pattern):
+    """One of `choices`, which are too many to be listed in a refusal."""
 
     default_error_messages = wording(pattern='"{input}" is not a valid choice.')
-
-    def matches(self, text: str) -> bool:
-        return text in TIMEZONES
-
-
-class Region(_Pattern):
-    """A region that has phone numbers, by its two letters of ISO 3166; blank for none."""
-
-    choices = ("", *sorted(REGIONS))
-
-    default_error_messages = wording(pattern='"{input}" is not a valid choice.')
+    choices: Collection[str]
 
     def matches(self, text: str) -> bool:
         return text in self.choices
+
+
+class Timezone(_Known):
+    """An IANA name."""
+
+    choices = TIMEZONES
+
+
+class Region(_Known):
+    """A region that has phone numbers, by its two letters of ISO 3166; blank for none."""
+
+    choices = ("", *sorted(REGIONS))
 
 
 class Url(_Pattern):
@@ -209,74 +228,81 @@ class Url(_Pattern):
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and port_is_valid and unspaced
 
 
-class Integer(_Field, fields.Integer):
-    default_error_messages = wording(invalid="A valid integer is required.")
+class _Parsed(_Field):
+    """A value that `parse` understands: it returns None for any other."""
 
-    def __init__(self, *, min_value: int, max_value: int, **options: Any) -> None:
-        low = "Ensure this value is greater than or equal to {min}."
-        high = "Ensure this value is less than or equal to {max}."
-        checks = [validate.Range(min=min_value, error=low), validate.Range(max=max_value, error=high)]
-        super().__init__(validate=checks, **options)
+    parse: "ClassVar[staticmethod[[Any], Any]]"
 
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> int:
-        integer = parse_integer(value)
-        if integer is None:
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
+        parsed = self.parse(value)
+        if parsed is None:
             raise self.make_error("invalid")
-        return integer
+        return parsed
 
 
-class Money(_Field, fields.Decimal):
+class _Number(_Parsed):
+    """A number within limits."""
+
+    default_error_messages = wording(invalid="A valid number is required.")
+
+    def __init__(self, *, min_value: float | Decimal = 0, max_value: float | Decimal, **options: Any) -> None:
+        at_least = validate.Range(min=min_value, error="Ensure this value is greater than or equal to {min}.")
+        at_most = validate.Range(max=max_value, error="Ensure this value is less than or equal to {max}.")
+        super().__init__(validate=[at_least, at_most], **options)
+
+
+class Integer(_Number, fields.Integer):
+    default_error_messages = wording(invalid="A valid integer is required.")
+    parse = staticmethod(parse_integer)
+
+
+class Money(_Number, fields.Decimal):
     """US dollars, exactly: at least 0, at most six decimals."""
 
     default_error_messages = wording(
         invalid="A valid number is required.",
         decimals=f"Ensure that there are no more than {MONEY_DECIMALS} decimal places.",
     )
+    parse = staticmethod(parse_number)
 
-    def __init__(self, **options: Any) -> None:
-        low = "Ensure this value is greater than or equal to {min}."
-        high = "Ensure this value is less than or equal to {max}."
-        checks = [validate.Range(min=Decimal(0), error=low), validate.Range(max=MAX_MONEY, error=high)]
-        super().__init__(validate=checks, **options)
+    def __init__(self, *, max_value: Decimal = MAX_MONEY, **options: Any) -> None:
+        super().__init__(max_value=max_value, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Decimal:
-        amount = parse_number(value)
-        if amount is None:
-            raise self.make_error("invalid")
+        amount: Decimal = super()._deserialize(value, attr, data, **options)
         exponent = amount.as_tuple().exponent
         if isinstance(exponent, int) and exponent < -MONEY_DECIMALS:
             raise self.make_error("decimals")
         return amount
 
 
-class Boolean(_Field, fields.Boolean):
+class Number(_Number, fields.Float):
+    """A number from 0 to `max_value`."""
+
+    parse = staticmethod(parse_number)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> float:
+        return float(super()._deserialize(value, attr, data, **options))
+
+
+class Boolean(_Parsed, fields.Boolean):
     default_error_messages = wording(invalid="Must be a valid boolean.")
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> bool:
-        boolean = parse_boolean(value)
-        if boolean is None:
-            raise self.make_error("invalid")
-        return boolean
+    parse = staticmethod(parse_boolean)
 
 
-class Uuid(_Field, fields.UUID):
-    default_error_messages = wording(invalid_uuid="Must be a valid UUID.")
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> UUID:
-        parsed = parse_uuid(value) if isinstance(value, str) else None
-        if parsed is None:
-            raise self.make_error("invalid_uuid")
-        return parsed
-
-
-def parse_uuid(text: str) -> UUID | None:
-    """Return the id, or None for any form but the usual one with four hyphens."""
-    return _parse_uuid(text) if len(text) == UUID_LENGTH else None
+def parse_uuid(value: Any) -> UUID | None:
+    """Return the id, or None for anything but its usual text with four hyphens."""
+    return _parse_uuid(value) if isinstance(value, str) and len(value) == UUID_LENGTH else None
 
 
 @lru_cache(MAX_KNOWN_UUIDS)
 def _parse_uuid(text: str) -> UUID | None:
     return UUID(text) if UUID_TEXT.fullmatch(text) else None
+
+
+class Uuid(_Parsed, fields.UUID):
+    default_error_messages = wording(invalid="Must be a valid UUID.")
+    parse = staticmethod(parse_uuid)
 
 
 class Datetime(_Field, fields.DateTime):
@@ -308,11 +334,11 @@ class DayOrDatetime(Datetime):
 
 
 class Choice(_Field, fields.Field[Option], Generic[Option]):
-    """A value of an enum, or "" if `blank` allows it."""
+    """A value of an enum, or one of these values of it, or "" if `blank` allows it."""
 
     default_error_messages = wording(choice='"{input}" is not a valid choice.')
 
-    def __init__(self, options_of: type[Option], *, blank: bool = False, **options: Any) -> None:
+    def __init__(self, options_of: Iterable[Option], *, blank: bool = False, **options: Any) -> None:
         super().__init__(**options)
         self.choices: dict[str, Any] = {member.value: member for member in options_of}
         if blank:
@@ -380,3 +406,113 @@ class JsonObject(JsonValue):
             raise self.make_error("invalid", type=type(value).__name__)
         checked: dict[str, Any] = super()._deserialize(value, attr, data, **options)
         return checked
+
+
+# Text and JSON values that PostgreSQL and every client can store unchanged.
+
+
+def check_text(value: str) -> str:
+    """Return the text. Raise ValidationError for characters that cannot be stored."""
+    if "\x00" in value:
+        raise ValidationError(NO_NULS)
+    if not value.isascii() and SURROGATE.search(value):
+        raise ValidationError(NO_SURROGATES)
+    return value
+
+
+def check_json(value: Any) -> None:
+    """Raise ValidationError for a value that cannot be stored, or that is nested too deep."""
+    if not _is_surely_storable(value):
+        check_layers(value)
+
+
+def check_layers(value: Any) -> None:
+    """Check each layer of a value by itself, as `check_json` does for what it cannot decide quickly."""
+    for depth, layer in enumerate(layers(value)):
+        if depth > MAX_DEPTH:
+            raise ValidationError(f"Nested deeper than {MAX_DEPTH} levels.")
+        _check_scalars(layer)
+
+
+def _is_surely_storable(value: Any) -> bool:
+    """Return whether the JSON of the value shows that it can be stored; False if that takes a closer look.
+
+    orjson refuses lone surrogates and integers of more than 64 bits, and writes NaN and infinities as null.
+    """
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        return False
+    may_be_too_deep = text.count(b"[") + text.count(b"{") > MAX_DEPTH
+    return not (may_be_too_deep or b"null" in text or b"\\u0000" in text)
+
+
+def _check_scalars(layer: list[Any]) -> None:
+    check_text("".join([item for item in layer if isinstance(item, str)]))
+    integers = [item for item in layer if isinstance(item, int)]
+    if integers and not MIN_JSON_INTEGER <= min(integers) <= max(integers) <= MAX_JSON_INTEGER:
+        raise ValidationError(f"Ensure integers are between {MIN_JSON_INTEGER} and {MAX_JSON_INTEGER}.")
+    if not all(map(math.isfinite, [item for item in layer if isinstance(item, float)])):
+        raise ValidationError("NaN and Infinity are not allowed.")
+
+
+# Fields of queries that filter lists.
+
+
+class UtcDatetime(Datetime):
+    """An instant in UTC; one without an offset is UTC, too."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> datetime:
+        return to_utc(super()._deserialize(value, attr, data, **options), UTC)
+
+
+class OneOf(Line):
+    """One of a few texts, which the refusal of any other text lists."""
+
+    default_error_messages = wording(choice='"{input}" is not a valid choice. Choose one of: {choices}.')
+
+    def __init__(self, choices: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self.choices = tuple(choices)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if text not in self.choices:
+            raise self.make_error("choice", input=printable(text), choices=", ".join(self.choices))
+        return text
+
+
+class EmailFilter(Email):
+    """An e-mail address to look for. A space is a `+` that was not written as `%2B`."""
+
+    def _tidy(self, text: str) -> str:
+        return super()._tidy(text).replace(" ", "+")
+
+
+class PhoneFilter(Line):
+    """A telephone number to look for, reduced to its digits, of which it has at least one."""
+
+    default_error_messages = wording(digits="Enter a telephone number with at least one digit.")
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        digits = NOT_DIGITS.sub("", super()._deserialize(value, attr, data, **options))
+        if not digits:
+            raise self.make_error("digits")
+        return digits
+
+
+class EventTypePattern(OneOf):
+    """The name of an event type, or `run.*` for a family. The refusal of any other text names the nearest."""
+
+    default_error_messages = wording(pattern='Unknown event type "{input}". Did you mean "{nearest}"?')
+
+    def __init__(self, types: Iterable[str], **options: Any) -> None:
+        self._types = tuple(types)
+        super().__init__(patterns_of(self._types), **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = Line._deserialize(self, value, attr, data, **options)
+        if text not in self.choices:
+            nearest = nearest_pattern(text[:MAX_GUESSED_CHARACTERS], self._types)
+            raise self.make_error("pattern", input=printable(text), nearest=nearest)
+        return text

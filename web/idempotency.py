@@ -7,10 +7,10 @@ that has the effect, which stores both in one transaction; so an answer is store
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from aiohttp import web
@@ -20,15 +20,15 @@ from storage.model import Receipt, ReceiptKey
 from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused, PermissionDenied
-from web.json import JSON_TYPE, json_response
+from web.json import JSON_TYPE, to_json
 from web.request.files import encode_for_hash
-from web.request.parsing import Body, read_body, read_converted, read_items
+from web.request.parsing import EXPECTED, check_items, read_body, read_converted
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
 MAX_CHARACTERS = 255
 
-CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
+CallerHandler = Callable[[web.Request, Caller], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,9 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
     """Wrap the handler of an idempotent route, so that it answers a repeated request from its receipt."""
 
     @wraps(handler)
-    async def answer(request: web.Request, caller: Caller) -> web.StreamResponse:
+    async def answer(request: web.Request, caller: Caller) -> object:
+        if HEADER not in request.headers:
+            return await handler(request, caller)
         try:
             return await handler(request, caller)
         except AnsweredBefore:
@@ -58,14 +60,14 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
     return answer
 
 
-async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> dict[str, Any]:
+async def read_body_once(request: web.Request, caller: Caller) -> dict[str, Any]:
     """Return the checked fields of the body, as `read_body` does.
 
     Raise AnsweredBefore if the request was answered before, Conflict while it is being answered.
     """
     if HEADER not in request.headers:
-        return await read_body(request, schema)
-    organization = request.headers.get(ORGANIZATION_HEADER)
+        return await read_body(request)
+    schema, organization = request[EXPECTED].body, request.headers.get(ORGANIZATION_HEADER)
     body, body_hash = await read_converted(
         request, schema, lambda values: (schema.checked(values), _hash(organization, values))
     )
@@ -74,39 +76,38 @@ async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> 
 
 
 async def read_items_once(
-    request: web.Request,
-    caller: Caller,
-    schema: Body,
-    max_items: int,
-    prepare: Callable[[dict[str, Any]], None],
+    request: web.Request, caller: Caller, prepare: Callable[[dict[str, Any]], None]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the checked items of the body, as `read_items` does. Raise the errors of `read_body_once`."""
-    if HEADER not in request.headers:
-        return await read_items(request, schema, max_items, prepare)
+    """Return the checked items of the body and whether it is a list of them or a single item.
+
+    `prepare` may refuse or change each item. Raise the errors of `read_body_once`.
+    """
+    schema, max_items = request[EXPECTED].body, request[EXPECTED].max_items
     organization = request.headers.get(ORGANIZATION_HEADER)
-    hashes: list[bytes] = []
-    items = await read_items(
-        request, schema, max_items, prepare, lambda value: hashes.append(_hash(organization, value))
-    )
-    await _begin(request, caller, hashes[0])
+    has_key = HEADER in request.headers
+
+    def convert(value: Any) -> tuple[tuple[list[dict[str, Any]], bool], bytes]:
+        body_hash = _hash(organization, value) if has_key else b""
+        return check_items(value, schema, max_items, prepare), body_hash
+
+    items, body_hash = await read_converted(request, schema, convert)
+    if has_key:
+        await _begin(request, caller, body_hash)
     return items
 
 
-def receipt_of(request: web.Request, answer: web.Response) -> Receipt | None:
-    """Return the receipt to store together with the effect; None for a request without a key."""
+def receipt_of(request: web.Request, answer: Any, *secrets: str) -> Receipt | None:
+    """Return the receipt to store together with the effect; None for a request without a key.
+
+    It has the answer with null for the fields in `secrets`, unless they are blank.
+    """
     attempt = request.get(ATTEMPT)
     if attempt is None:
         return None
-    body, now = cast(bytes, answer.body), request.app[CLOCK].now()
-    return Receipt(attempt.key, attempt.body_hash, answer.status, body, now)
-
-
-def receipt_without(request: web.Request, answer: Mapping[str, Any], *secrets: str) -> Receipt | None:
-    """Return the receipt of the creation that `answer` shows, with null for these fields unless blank."""
-    if ATTEMPT not in request:
-        return None
-    shown = {**answer, **{name: None for name in secrets if answer[name]}}
-    return receipt_of(request, json_response(shown, status=201))
+    if secrets:
+        answer = {**answer, **{name: None for name in secrets if answer[name]}}
+    status, now = request[EXPECTED].status, request.app[CLOCK].now()
+    return Receipt(attempt.key, attempt.body_hash, status, to_json(answer), now)
 
 
 def parse_key(text: str) -> str:

@@ -18,11 +18,9 @@ from storage import ids
 from storage.postgres.paging import Chunk, Cursor, Page
 from storage.postgres.query import Period
 from web.access.auth import CALLER
-from web.access.path_access import OwnedResource
 from web.app_keys import ROOM, SETTINGS
-from web.errors import Invalid
-from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
-from web.filter_fields import UtcDatetime
+from web.errors import PermissionDenied
+from web.fields import MAX_OFFSET, Integer, UtcDatetime, Uuid
 from web.json import JSON_TYPE, to_json
 from web.request.parsing import Body
 from web.request_room import LIST_UNITS, PLACE
@@ -39,13 +37,15 @@ ALL = 2**31  # the limit of a page that is a whole list
 class Listing(Generic[Item]):
     """The way to read a list, newest first, and to show its items.
 
-    `find` returns an item that the caller may pass as `after`, or None; without it no `after` is accepted.
-    `time` names the field by which the list is ordered.
+    `find` returns the item that the caller passed as `after`, None if there is none, and `is_visible` whether
+    the caller may see it; a listing without `find` takes no `after`. `time` names the field by which the list
+    is ordered.
     """
 
     fetch: Callable[[Page], Awaitable[Chunk[Item]]]
     serialize: Callable[[Item], Mapping[str, Any]]
     find: Callable[[UUID], Awaitable[Any | None]] | None = None
+    is_visible: Callable[[Any], bool] = lambda _: True
     time: str = "created_at"
 
 
@@ -140,18 +140,6 @@ def period(query: Mapping[str, Any], name: str) -> Period:
     return Period(query[f"{name}_after"], query[f"{name}_before"])
 
 
-def find_owned(
-    organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[OwnedResource | None]]
-) -> Callable[[UUID], Awaitable[OwnedResource | None]]:
-    """Return a function that gets an item, or None if it does not belong to one of these organizations."""
-
-    async def find(item_id: UUID) -> OwnedResource | None:
-        item = await get(item_id)
-        return item if item is not None and item.organization_id in organization_ids else None
-
-    return find
-
-
 async def answer_list(
     request: web.Request, query: Mapping[str, Any], listing: Listing[Item]
 ) -> web.StreamResponse:
@@ -167,6 +155,23 @@ async def answer_list(
         return next_link(request, reader.next_after, page.limit) if reader.next_after else {}
 
     return await send_page(request, reader, b"[", b"]", link)
+
+
+async def answer_owned(
+    request: web.Request,
+    query: Mapping[str, Any],
+    organization_ids: Collection[UUID],
+    get: Callable[[UUID], Awaitable[Any | None]],
+    fetch: Callable[[Page], Awaitable[Chunk[Item]]],
+    serialize: Callable[[Item], Mapping[str, Any]],
+    time: str = "created_at",
+) -> web.StreamResponse:
+    """Answer as `answer_list` does, with items that these organizations own."""
+
+    def is_visible(item: Any) -> bool:
+        return item.organization_id in organization_ids
+
+    return await answer_list(request, query, Listing(fetch, serialize, get, is_visible, time))
 
 
 async def send_page(
@@ -233,18 +238,48 @@ def aborting(request: web.Request) -> Iterator[None]:
             request.transport.abort()
 
 
+async def send_file(
+    request: web.Request,
+    size: int,
+    headers: Mapping[str, str],
+    read: Callable[[int], Awaitable[bytes | None]],
+) -> web.StreamResponse:
+    """Send a file of `size` bytes, of which `read` returns the pieces by position, None after the last one.
+
+    Raise Unavailable if too many lists and files are being sent already. Abort the connection if a piece is
+    missing because the file has been deleted.
+    """
+    caller = request[CALLER]
+    with request[PLACE].more(LIST_UNITS):
+        response = web.StreamResponse(headers=headers)
+        response.content_length = size
+        with aborting(request):
+            await response.prepare(request)
+            if request.method == "HEAD":
+                return response
+            sent, position = 0, 0
+            while sent < size:
+                async with request.app[ROOM].reading(caller.accountable):
+                    piece = await read(position)
+                if piece is None:
+                    raise FileNotFoundError("the file was deleted while it was sent")
+                await write_in_pieces(response, piece)
+                sent, position = sent + len(piece), position + 1
+            await response.write_eof()
+    return response
+
+
 async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     if after is None:
         return None
     item = await listing.find(after) if listing.find else None
     if item is not None:
+        if not listing.is_visible(item):
+            raise PermissionDenied
         return getattr(item, listing.time), item.id
     # The item may have been deleted since. An item gets its creation time before its id, so a cursor made
-    # from the id skips nothing; items of the same millisecond may appear twice.
-    latest_creation = ids.latest_creation(after)
-    if latest_creation is None:
-        raise Invalid({"after": [unknown_id(after)]})
-    return latest_creation, after
+    # from the id skips nothing; items of the same millisecond may appear twice. Nothing follows any other id.
+    return ids.latest_creation(after) or ids.EPOCH, after
 
 
 def next_link(request: web.Request, after: UUID | str, limit: int) -> dict[str, str]:

@@ -12,19 +12,8 @@ from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
 
 
-class PauseLog(Protocol):
-    """The log of pauses."""
-
-    def report(self, organization_id: UUID, *, is_paused: bool, caller: str) -> None:
-        """Log a pause or its end, unless it was logged before."""
-
-
 class Registry(Protocol):
     """The way to all supervisors."""
-
-    @property
-    def pause_log(self) -> PauseLog:
-        """Return the log of pauses."""
 
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have a supervisor reconcile; never fails."""

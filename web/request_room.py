@@ -15,6 +15,7 @@ from contextlib import (
     contextmanager,
 )
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from aiohttp import web
@@ -24,7 +25,7 @@ from web.errors import BUSY, BUSY_RETRY_SECONDS, Unavailable
 
 UNITS = 1024
 READ_UNITS = 1
-WRITE_UNITS = 4  # so 256 writes wait for their commit, at most 128 of one organization
+WRITE_UNITS = 5  # so 204 writes wait for their commit, at most 102 of one organization
 LIST_UNITS = 20  # more, while a list of several chunks or a file is sent: at most 16 of one organization
 ACTION_UNITS = 80  # more, for an action on many agents: at most 4 of one organization
 BYTES_OF_UNIT = 262_144  # more for each so many bytes of a long body: all of them together have 256 MiB
@@ -48,23 +49,21 @@ class RequestRoom:
         self._free = units
         self._kept_for_short = units // SHORT_SHARE
         self._taken: Counter[UUID] = Counter()
-        self._reads = FairSlots[UUID](reads_at_once)
-        self._parses = FairSlots[UUID](PARSES_AT_ONCE)
+        # Wait for a turn to read much from the database, or to parse a long body, and keep it for the block.
+        # Raise Unavailable if it does not come in time.
+        self.reading = partial(_turn, FairSlots[UUID](reads_at_once))
+        self.parsing = partial(_turn, FairSlots[UUID](PARSES_AT_ONCE))
 
     def __repr__(self) -> str:
         return f"<RequestRoom: {self._taken.total()} units taken, {self._free} left>"
 
     def enter(self, organization_id: UUID, units: int) -> "Place":
         """Return the place of a request. Raise Unavailable if there is no room for it."""
-        self.take(organization_id, units)
-        return Place(self, organization_id, units)
-
-    def take(self, organization_id: UUID, units: int) -> None:
-        """Take the units of a request, to be given back. Raise Unavailable if there is no room for it."""
         if self._taken[organization_id]:
             self._require(self._taken[organization_id] + units <= self._free - units)
         self._free -= units
         self._taken[organization_id] += units
+        return Place(self, organization_id, units)
 
     @contextmanager
     def more(self, organization_id: UUID, units: int) -> Iterator[None]:
@@ -81,17 +80,6 @@ class RequestRoom:
     def give_back(self, organization_id: UUID, units: int) -> None:
         self._free += units
         decrement(self._taken, organization_id, units)
-
-    def reading(self, organization_id: UUID) -> AbstractAsyncContextManager[None]:
-        """Wait for a turn to read much from the database, and keep it for the block.
-
-        Raise Unavailable if it does not come in time.
-        """
-        return _turn(self._reads, organization_id)
-
-    def parsing(self, organization_id: UUID) -> AbstractAsyncContextManager[None]:
-        """Wait for a turn to parse a long body, and keep it for the block. Raise Unavailable, too."""
-        return _turn(self._parses, organization_id)
 
     def _require(self, has_room: bool) -> None:
         if not has_room:
@@ -123,8 +111,7 @@ class Place:
         units = self._units
         self.leave()
         yield
-        self._room.take(self._organization_id, units)
-        self._units = units
+        self._units = self._room.enter(self._organization_id, units)._units
 
     def leave(self) -> None:
         """Give the units back: the request is answered, or only waits for something to happen."""

@@ -4,24 +4,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from marshmallow import Schema
 
 from supervisors.client_values import OFF_LOOP_BYTES
-from web.access.admission import admit_address, admit_caller, admit_operator
-from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
-from web.app_keys import ROOM, SETTINGS
+from web.access.auth import (
+    CALLER,
+    ORGANIZATION_HEADER,
+    Caller,
+    RunAccess,
+    admit_address,
+    admit_caller,
+    admit_operator,
+    authenticate_operator,
+    named_organization,
+)
+from web.app_keys import ROOM
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
-from web.json import JSON_TYPE
-from web.request.body import FILE_BYTES, MAX_BYTES, is_multipart
-from web.request.parsing import note_fields
-from web.request.unknown_names import UNKNOWN_NAMES, KnownNames, UnknownNames
+from web.json import JSON_TYPE, json_response
+from web.request.body import BODY_LIMIT, BodyLimit, is_multipart
+from web.request.parsing import EXPECTED, NO_FIELDS, Body, Expected, note_fields
+from web.request.unknown_names import PREFER_HEADER, note_unknown_names, shown_fields
 from web.request_room import PLACE, READ_UNITS, WRITE_UNITS
+from web.settings import LimitSettings
 
+EVENT_STREAM = "text/event-stream"
+LAST_EVENT_ID = "Last-Event-ID"  # the header by which a client resumes such a stream
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
 
 
@@ -41,13 +53,13 @@ class Route(ABC):
 
     method: str
     path: str
-    handler: Callable[..., Awaitable[web.StreamResponse]]
+    handler: Callable[..., Awaitable[object]]  # returns its answer, or the whole response
     _: KW_ONLY
     status: int = 200  # of a success
     answer: Any = None  # the type of the response body, None without one
     stream: Any = None  # the type of the JSON in each event, if the answer may also be a stream
-    body: Schema | None = None
-    query: Schema | None = None
+    body: Body | None = None
+    query: Body | None = None
     refusals: Set[int] = frozenset()  # statuses beyond those that follow from the other fields
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
@@ -65,45 +77,51 @@ class Route(ABC):
         """Return whether nothing in the body is required: a PATCH changes only what its body contains."""
         return self.method == "PATCH"
 
-    def known_names(self) -> KnownNames:
-        """Return the names that requests may contain; all others are named in the answer."""
-        ignored_headers = () if self.idempotent else (IDEMPOTENCY_HEADER,)
-        return KnownNames.of(self.query, self.body, self.answer, *ignored_headers)
-
-    def limit_body(self, request: web.Request) -> None:
-        """Note the maximum size of the body, if this route has one of its own."""
-        if self.takes_files and is_multipart(request):
-            request[FILE_BYTES] = request.app[SETTINGS].limits.attachment_bytes
-        elif self.body_bytes is not None:
-            request[MAX_BYTES] = self.body_bytes
+    def body_limit(self, limits: LimitSettings) -> BodyLimit:
+        """Return the maximum size of a body that is no form with files."""
+        most = limits.body_bytes if self.body_bytes is None else self.body_bytes
+        return BodyLimit(most, most)
 
     @abstractmethod
     async def admit(self, request: web.Request) -> tuple[Caller, ...]:
         """Return who calls, if the handler receives the caller. Raise an error to refuse the request."""
 
-    def endpoint(self) -> Handler:
+    def endpoint(self, limits: LimitSettings) -> Handler:
         """Return the function that answers a request of this route.
 
         It admits the request, looks for names that the route does not know, and calls the handler.
         """
-        known = self.known_names()
+        is_read, query, body = self.method == "GET", self.query or NO_FIELDS, self.body or NO_FIELDS
         handler = answered_once(self.handler) if self.idempotent else self.handler
-        ignores_body = self.body is None and self.method != "GET"
+        shown = shown_fields(self.answer, body.known) if self.body else frozenset()
+        expected = Expected(query, body, self.partial, self.max_items, shown, self.status)
+        without_effect = () if self.idempotent else (IDEMPOTENCY_HEADER,)
+        body_limit = self.body_limit(limits)
+        form_limit = BodyLimit(limits.body_bytes + limits.attachment_bytes, limits.body_bytes)
 
-        async def answer(request: web.Request) -> web.StreamResponse:
+        async def respond(request: web.Request) -> web.StreamResponse:
             caller = await self.admit(request)
             try:
-                request[UNKNOWN_NAMES] = UnknownNames(request, known)
-                if self.body is not None:
-                    self.limit_body(request)
-                if ignores_body and request.body_exists:
-                    await note_fields(request)
-                return await handler(request, *caller)
+                request[EXPECTED] = expected
+                headers = request.headers
+                ignored = [name for name in without_effect if name in headers]
+                if request.rel_url.raw_query_string or PREFER_HEADER in headers or ignored:
+                    note_unknown_names(request, query.known.names, *ignored)
+                if not is_read:
+                    may_have_files = self.takes_files and is_multipart(request)
+                    request[BODY_LIMIT] = form_limit if may_have_files else body_limit
+                    if self.body is None and request.body_exists:
+                        await note_fields(request)
+                answer = await handler(request, *caller)
+                if isinstance(answer, web.StreamResponse):
+                    return answer
+                return json_response(answer, self.status) if self.answer else web.Response(status=self.status)
             finally:
-                if PLACE in request:
-                    request[PLACE].leave()
+                place = request.get(PLACE)
+                if place is not None:
+                    place.leave()
 
-        return answer
+        return respond
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +137,9 @@ class PublicRoute(Route):
             admit_address(request)
         return ()
 
-    def limit_body(self, request: web.Request) -> None:
-        request[MAX_BYTES] = min(self.body_bytes, request.app[SETTINGS].limits.body_bytes)
+    def body_limit(self, limits: LimitSettings) -> BodyLimit:
+        most = min(self.body_bytes, limits.body_bytes)
+        return BodyLimit(most, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +152,10 @@ class CallerRoute(Route):
 
     async def admit(self, request: web.Request) -> tuple[Caller]:
         caller = await admit_caller(request, takes_ticket=self.takes_ticket)
-        caller.require_route(self.run_access)
-        named = named_organization(request, caller)
+        if caller.run is not None:
+            caller.run.require_route(self.run_access)
         is_read = self.method == "GET"  # of all organizations, whatever the header names
+        named = named_organization(request, caller) if ORGANIZATION_HEADER in request.headers else None
         if named is not None and named in caller.roles and not is_read:
             caller = caller.confined_to(named)
         request[CALLER] = caller
@@ -165,17 +185,19 @@ ROUTES_FOR: dict[Access, type[Route]] = {
     Access.CALLERS: CallerRoute,
     Access.OPERATORS: OperatorRoute,
 }
-AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[web.StreamResponse]])
+AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[object]])
 
 
 class Routes(list[Route]):
     """The routes of a module, each declared above its handler:
 
-        @routes.get("/api/defaults/contacts/{id}/", answer=ContactResponse)
-        async def get_contact(request: web.Request, caller: Caller) -> web.Response:
+        @routes.patch("/api/defaults/contacts/{id}/", body=ContactBody)
+        async def change_contact(request: web.Request, caller: Caller) -> ContactResponse:
 
-    The name and the docstring of the handler describe it in the API document. The options are the fields of
-    `Route` and of the class for the `access`, which an option can change for one route.
+    The name and the docstring of the handler describe it in the API document, and so does the type of the
+    answer that it returns, to be written as JSON. A handler that returns a whole response has the option
+    `answer` instead. The options are the fields of `Route` and of the class for the `access`, which an option
+    can change for one route; `body` and `query` are given as classes.
     """
 
     def __init__(self, access: Access = Access.CALLERS) -> None:
@@ -200,9 +222,18 @@ class Routes(list[Route]):
 
     def _route(self, method: str, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
         route = ROUTES_FOR[options.pop("access", self._access)]
+        options |= {name: _schema(options[name]) for name in options.keys() & {"body", "query"}}
 
         def add(handler: AnyHandler) -> AnyHandler:
-            self.append(route(method, path, handler, **options))
+            answer = handler.__annotations__["return"]
+            is_whole = isinstance(answer, type) and issubclass(answer, web.StreamResponse)
+            self.append(route(method, path, handler, **({} if is_whole else {"answer": answer}), **options))
             return handler
 
         return add
+
+
+@cache
+def _schema(kind: type[Body]) -> Body:
+    """Return the schema of a class, the same for all routes that name it."""
+    return kind()

@@ -1,12 +1,14 @@
 """The settings of the HTTP interface: its limits, its accounts and its connections."""
 
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network
 
-from storage.history.span_inserts import MAX_SPANS_PER_TRACE
+from storage.history.spans import MAX_SPANS_PER_TRACE
 from storage.organization_limits import StorageLimits
 from supervisors.settings import require_between
 
+VERSION = version("hostsvc")  # of the service, as answers name it
 MIN_SECRET_BYTES = 32
 MAX_ATTACHMENT_BYTES = 25 * 1_048_576  # twice as much is less than one organization may have in memory
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot

@@ -20,7 +20,14 @@ from hostsvc.cli.database_commands import (
     vacuum_command,
 )
 from hostsvc.cli.demo import demo
-from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
+from hostsvc.cli.runner import (
+    config_option,
+    print_problem,
+    read_config_to_serve,
+    refuse,
+    run_command,
+    with_config,
+)
 from hostsvc.cli.status_command import status_command
 from hostsvc.cli.tail_command import tail_command
 from hostsvc.config import Config
@@ -102,13 +109,13 @@ def serve_command(file: Path | None, wait_seconds: float, with_guide: bool) -> N
 
 @main.command("demo")
 @click.option("--keep", is_flag=True, help="Keep the instance running afterwards, until Ctrl-C.")
-@config_option
-def demo_command(file: Path | None, keep: bool) -> None:
+@with_config
+async def demo_command(config: Config, *, keep: bool) -> int:
     """Show the service at work on a temporary instance.
 
     The exit code is 1 if a step fails.
     """
-    run_command(file, partial(demo, keep=keep, print_line=click.echo))
+    return await demo(config, keep=keep, print_line=click.echo)
 
 
 @main.command()

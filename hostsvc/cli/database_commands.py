@@ -1,13 +1,11 @@
 """Commands that work on the database, whether or not the service runs: upkeep, accounts and organizations."""
 
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
 from uuid import UUID
 
 import click
 
-from hostsvc.cli.runner import NotFound, config_option, run_command
+from hostsvc.cli.runner import NotFound, with_config
 from hostsvc.config import Config, ConfigError
 from hostsvc.database import (
     NEW_KEY,
@@ -19,16 +17,15 @@ from hostsvc.database import (
 )
 from storage.errors import DatabaseRefused
 from storage.events.model import BY_OPERATOR
-from storage.identity.accounts import Accounts
-from storage.identity.encryption_keys import EncryptionKeys
+from storage.identity.accounts import Accounts, TokenHolders
+from storage.identity.instance import EncryptionKeys
 from storage.identity.organizations import Organizations
-from storage.identity.token_holders import TokenHolders
 from storage.key_rotation import KeyRotation
 from storage.model import Organization
 from storage.postgres.leadership import has_leader
 from storage.postgres.migrations import check, migrate
 from storage.retention import Retention
-from storage.toolbox.adapters import Adapters
+from storage.toolbox import Adapters
 from supervisors.clock import SystemClock
 from supervisors.maintenance.retention_cleaner import RetentionCleaner
 from web.credentials.formats import hash_secret, make_code
@@ -44,48 +41,12 @@ RESET_CODE_LIFETIME = timedelta(hours=1)
 @click.option(
     "--check", "only_check", is_flag=True, help="Change nothing; exit with 1 if a migration is pending."
 )
-@config_option
-def migrate_command(file: Path | None, only_check: bool) -> None:
+@with_config
+async def migrate_command(config: Config, *, only_check: bool) -> int:
     """Bring the database to the schema of this version.
 
     The service does the same at its start.
     """
-    run_command(file, partial(_migrate, only_check=only_check))
-
-
-@click.command("operator-token")
-@config_option
-def operator_token_command(file: Path | None) -> None:
-    """Print the operator token, for /status/ and /metrics.
-
-    It is created if there is none. The command needs no running service, but the database, unless
-    operator.token is set.
-    """
-    run_command(file, _print_operator_token)
-
-
-@click.command("rotate-keys", short_help="Encrypt all stored secrets with a new key.")
-@config_option
-def rotate_keys_command(file: Path | None) -> None:
-    """Encrypt all stored secrets with the first of accounts.encryption_keys.
-
-    This includes secrets stored in clear. It may run beside the service, which must have been started with
-    the same first key, and may be repeated after an interruption. Afterwards the other keys can be removed.
-    """
-    run_command(file, _rotate_keys)
-
-
-@click.command("vacuum")
-@config_option
-def vacuum_command(file: Path | None) -> None:
-    """Remove expired data now.
-
-    The section [retention] says what expires when. A running service does the same every hour.
-    """
-    run_command(file, _vacuum)
-
-
-async def _migrate(config: Config, *, only_check: bool) -> int:
     async with open_database(config) as url:
         names = await (check(url) if only_check else migrate(url))
     for name in names:
@@ -95,11 +56,25 @@ async def _migrate(config: Config, *, only_check: bool) -> int:
     return PENDING if only_check and names else 0
 
 
-async def _print_operator_token(config: Config) -> None:
+@click.command("operator-token")
+@with_config
+async def operator_token_command(config: Config) -> None:
+    """Print the operator token, for /status/ and /metrics.
+
+    It is created if there is none. The command needs no running service, but the database, unless
+    operator.token is set.
+    """
     click.echo(await operator_token(config))
 
 
-async def _rotate_keys(config: Config) -> int:
+@click.command("rotate-keys", short_help="Encrypt all stored secrets with a new key.")
+@with_config
+async def rotate_keys_command(config: Config) -> int:
+    """Encrypt all stored secrets with the first of accounts.encryption_keys.
+
+    This includes secrets stored in clear. It may run beside the service, which must have been started with
+    the same first key, and may be repeated after an interruption. Afterwards the other keys can be removed.
+    """
     if not config.accounts.encryption_keys:
         raise ConfigError(f"accounts.encryption_keys is empty; set it to a key made by `{NEW_KEY}`")
     async with open_database(config) as url, open_current_pool(config, url) as pool:
@@ -128,7 +103,13 @@ async def _rotate_keys(config: Config) -> int:
     return 0
 
 
-async def _vacuum(config: Config) -> None:
+@click.command("vacuum")
+@with_config
+async def vacuum_command(config: Config) -> None:
+    """Remove expired data now.
+
+    The section [retention] says what expires when. A running service does the same every hour.
+    """
     async with open_current_database(config) as pool:
         removed = await RetentionCleaner(Retention(pool), config.retention, SystemClock()).run_once()
     for kind, count in removed.items():
@@ -142,54 +123,12 @@ def accounts() -> None:
 
 @accounts.command("reset-password")
 @click.argument("email")
-@config_option
-def reset_password_command(email: str, file: Path | None) -> None:
+@with_config
+async def reset_password_command(config: Config, *, email: str) -> None:
     """Print a code for setting a new password.
 
     EMAIL is the address that the user signed up with. The code is valid for an hour, for one use.
     """
-    run_command(file, partial(_print_reset_code, email=email))
-
-
-@click.group()
-def adapters() -> None:
-    """Share tool adapters between organizations."""
-
-
-@adapters.command("publish")
-@click.argument("adapter_id", metavar="ID", type=click.UUID)
-@config_option
-def publish_command(adapter_id: UUID, file: Path | None) -> None:
-    """Let every organization see and attach an adapter.
-
-    ID is the id of the adapter.
-    """
-    run_command(file, partial(_publish, adapter_id=adapter_id))
-
-
-@click.command("pause")
-@click.argument("organization", metavar="ORG")
-@config_option
-def pause_command(organization: str, file: Path | None) -> None:
-    """Stop all runs of an organization and start no new ones.
-
-    ORG is the id of the organization, or its name.
-    """
-    run_command(file, partial(_set_paused, id_or_name=organization, paused=True))
-
-
-@click.command("unpause")
-@click.argument("organization", metavar="ORG")
-@config_option
-def unpause_command(organization: str, file: Path | None) -> None:
-    """Let the agents of an organization start again.
-
-    Agents that are due start at once. ORG is the id of the organization, or its name.
-    """
-    run_command(file, partial(_set_paused, id_or_name=organization, paused=False))
-
-
-async def _print_reset_code(config: Config, *, email: str) -> None:
     code = make_code()
     async with open_current_database(config) as pool:
         expires_at = SystemClock().now() + RESET_CODE_LIFETIME
@@ -199,7 +138,19 @@ async def _print_reset_code(config: Config, *, email: str) -> None:
     click.echo(code)
 
 
-async def _publish(config: Config, *, adapter_id: UUID) -> None:
+@click.group()
+def adapters() -> None:
+    """Share tool adapters between organizations."""
+
+
+@adapters.command("publish")
+@click.argument("adapter_id", metavar="ID", type=click.UUID)
+@with_config
+async def publish_command(config: Config, *, adapter_id: UUID) -> None:
+    """Let every organization see and attach an adapter.
+
+    ID is the id of the adapter.
+    """
     async with open_current_database(config) as pool:
         adapter = await Adapters(pool).publish(adapter_id)
     if adapter is None:
@@ -207,7 +158,29 @@ async def _publish(config: Config, *, adapter_id: UUID) -> None:
     click.echo(f"{adapter.name} is public: every organization can see and attach it")
 
 
-async def _set_paused(config: Config, *, id_or_name: str, paused: bool) -> None:
+@click.command("pause")
+@click.argument("organization", metavar="ORG")
+@with_config
+async def pause_command(config: Config, *, organization: str) -> None:
+    """Stop all runs of an organization and start no new ones.
+
+    ORG is the id of the organization, or its name.
+    """
+    await _set_paused(config, organization, paused=True)
+
+
+@click.command("unpause")
+@click.argument("organization", metavar="ORG")
+@with_config
+async def unpause_command(config: Config, *, organization: str) -> None:
+    """Let the agents of an organization start again.
+
+    Agents that are due start at once. ORG is the id of the organization, or its name.
+    """
+    await _set_paused(config, organization, paused=False)
+
+
+async def _set_paused(config: Config, id_or_name: str, *, paused: bool) -> None:
     async with open_current_database(config) as pool:
         organizations = Organizations(pool)
         organization = await _get_organization(organizations, id_or_name)

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -99,6 +100,17 @@ def run_command(
         if is_service:
             _refuse_to_serve(config, message)
         refuse(message)
+
+
+def with_config(work: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., NoReturn]:
+    """Return the function of a command that runs `work(config, **arguments)`, with the option --config."""
+
+    @config_option
+    @wraps(work)
+    def command(file: Path | None, **arguments: Any) -> NoReturn:
+        run_command(file, partial(work, **arguments))
+
+    return command
 
 
 def _refuse_to_serve(config: Config, *messages: str) -> NoReturn:

@@ -23,6 +23,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=10)
 OVERVIEW = "/status/"
 SUPERVISORS = "/status/supervisors/"
 EVENTS = "/status/events/"
+MAX_LINE_BYTES = 2**24  # of a stream; the longest resource is a fifth of it
 STREAM_TIMEOUT = aiohttp.ClientTimeout(sock_connect=10, sock_read=40)  # a stream is never silent for so long
 
 Query = Sequence[tuple[str, str]]
@@ -112,7 +113,11 @@ class StatusClient:
         headers = {**self._headers(), "Accept": "text/event-stream", "Last-Event-ID": after}
         with self._unanswered(STREAM_TIMEOUT.sock_read):
             async with self._session.get(
-                self._url + EVENTS, params=query, headers=headers, timeout=STREAM_TIMEOUT
+                self._url + EVENTS,
+                params=query,
+                headers=headers,
+                timeout=STREAM_TIMEOUT,
+                read_bufsize=MAX_LINE_BYTES,
             ) as response:
                 if response.status != 200:
                     raise await self._failure(response.status, EVENTS, await _json_of(response))

@@ -4,10 +4,9 @@ import asyncio
 import json
 import signal
 import sys
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import click
+from aiohttp.http_exceptions import LineTooLong
 from rich.console import Console
 
 from hostsvc.cli.moments import FORMS, InvalidMoment, parse_moment
@@ -28,21 +28,19 @@ from hostsvc.cli.status_client import (
     StatusUnavailable,
     status_client,
 )
-from hostsvc.cli.status_command import FetchToken, address, authenticate, find_agent
+from hostsvc.cli.status_command import address, authenticate, find_agent
 from hostsvc.cli.tail_lines import event_line
 from hostsvc.config import Config
 from hostsvc.database import operator_token
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from supervisors.clock import SystemClock
 
 Json = dict[str, Any]
 
-MAX_NAMES = 10_000  # of agents, kept by their ids
 RESET = "reset"
 STORED_TYPES = tuple(dict.fromkeys(f"{type_.partition('.')[0]}.*" for type_ in EventType))  # no `model.delta`
 
 RETRY_SECONDS = 1.0
-MAX_FRAME_BYTES = 2**25  # the longest resource is a tenth of it
 TRANSIENT = (ServiceNotRunning, ServiceStandingBy, DatabaseLost)  # a restart or a failover brings it back
 
 
@@ -92,25 +90,17 @@ def tail_command(
     run_command(file, partial(_tail, options=TailOptions(agent, moment, types, as_json), url=url))
 
 
-async def _tail(config: Config, *, options: TailOptions, url: str | None) -> int:
-    return await tail(address(config, url), partial(operator_token, config), options)
-
-
-async def tail(url: str, fetch_token: FetchToken, options: TailOptions) -> int:
-    """Print events until Ctrl-C, and return the exit code.
-
-    Raise StatusUnavailable if the first request fails.
-    """
-    following = asyncio.ensure_future(_follow(url, fetch_token, options))
+async def _tail(config: Config, *, options: TailOptions, url: str | None) -> None:
+    """Print events until Ctrl-C. Raise StatusUnavailable if the first request fails."""
+    following = asyncio.ensure_future(_follow(config, options, address(config, url)))
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, following.cancel)
     with suppress(asyncio.CancelledError):
         await following
-    return 0
 
 
-async def _follow(url: str, fetch_token: FetchToken, options: TailOptions) -> None:
+async def _follow(config: Config, options: TailOptions, url: str) -> None:
     async with status_client(url) as client:
-        await authenticate(client, url, fetch_token)
+        await authenticate(client, url, partial(operator_token, config))
         query = [("type", type_) for type_ in options.types or STORED_TYPES]
         if options.agent is not None:
             agent_id = await find_agent(client, options.agent)
@@ -133,7 +123,7 @@ class EventPrinter:
         self._client = client
         self._options = options
         self._console = Console(highlight=False) if sys.stdout.isatty() else None
-        self._names: OrderedDict[str, str] = OrderedDict()  # by the agent's id
+        self._names: dict[str, str] = {}  # by the agent's id
 
     async def print_event(self, type_: str, event: Json) -> None:
         """Print the event."""
@@ -154,15 +144,10 @@ class EventPrinter:
         if id_ is None:
             return ""
         if resource.get("id") == id_:
-            self._remember(id_, resource["name"])
+            self._names[id_] = resource["name"]
         elif id_ not in self._names:
-            self._remember(id_, await self._read_name(id_))
+            self._names[id_] = await self._read_name(id_)
         return self._names[id_]
-
-    def _remember(self, id_: str, name: str) -> None:
-        self._names[id_] = name
-        if len(self._names) > MAX_NAMES:
-            self._names.popitem(last=False)
 
     async def _read_name(self, id_: str) -> str:
         try:
@@ -185,36 +170,22 @@ class Frame:
     data: str
 
 
-@dataclass(slots=True)
-class FrameParser:
-    """Splits the bytes of a stream into frames. Comments and unknown fields are ignored."""
-
-    position: str
-    _rest: bytes = b""
-    _type: str = ""
-    _data: list[str] = field(default_factory=list)
-
-    def feed(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that this chunk completes. Raise ValueError for a stream of another kind."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > MAX_FRAME_BYTES:
-            raise ValueError("a line of the stream is too long")
-        return [frame for line in lines if (frame := self._take(line.rstrip(b"\r").decode())) is not None]
-
-    def _take(self, line: str) -> Frame | None:
-        if not line:
-            frame = Frame(self.position, self._type, "\n".join(self._data))
-            self._type, self._data = "", []
-            return frame
-        name, _, value = line.partition(":")
+async def read_frames(lines: AsyncIterable[bytes], position: str) -> AsyncIterator[Frame]:
+    """Yield the frames that the lines of a stream make. Comments and unknown fields are ignored."""
+    type_, data = "", list[str]()
+    async for line in lines:
+        text = line.decode().rstrip("\r\n")
+        name, _, value = text.partition(":")
         match name:
             case "id":
-                self.position = value.removeprefix(" ")
+                position = value.removeprefix(" ")
             case "event":
-                self._type = value.removeprefix(" ")
+                type_ = value.removeprefix(" ")
             case "data":
-                self._data.append(value.removeprefix(" "))
-        return None
+                data.append(value.removeprefix(" "))
+            case _ if not text:
+                yield Frame(position, type_, "\n".join(data))
+                type_, data = "", []
 
 
 async def position_at(client: StatusClient, since: datetime | None) -> str:
@@ -264,8 +235,9 @@ class EventFollower:
             problem = "the service has ended the stream"
             try:
                 await self._read_stream()
-            except ValueError as error:
-                raise StatusUnavailable(f"the stream is none of hostsvc: {error}; correct --url") from error
+            except (ValueError, LineTooLong) as error:
+                reason = "a line is too long" if isinstance(error, LineTooLong) else error
+                raise StatusUnavailable(f"the stream is none of hostsvc: {reason}; correct --url") from error
             except StatusUnavailable as error:
                 if not isinstance(error, TRANSIENT):
                     raise
@@ -276,13 +248,11 @@ class EventFollower:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _read_stream(self) -> None:
-        parser = FrameParser(self._position)
         async with self._client.event_stream(self._query, self._position) as content:
             if self._is_broken:
                 self._is_broken = False
                 self._on_break("")
-            async for chunk in content.iter_any():
-                for frame in parser.feed(chunk):
-                    self._position = frame.position
-                    if frame.data:
-                        await self._on_event(frame.type, json.loads(frame.data))
+            async for frame in read_frames(content, self._position):
+                self._position = frame.position
+                if frame.data:
+                    await self._on_event(frame.type, json.loads(frame.data))

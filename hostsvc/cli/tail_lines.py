@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from hostsvc.cli.status_screen import COLORS, plain
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from supervisors.policy.explanations import describe_reason
 from supervisors.text import excerpt
 

@@ -4,6 +4,8 @@ It reads only the fields it needs, and leniently: servers differ in everything e
 """
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,9 +14,21 @@ import orjson
 
 from hostsvc.llm.providers import ThinkingField
 from storage.ids import new_id
-from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
+from storage.model import ToolChoice
+from supervisors.llm.port import (
+    IMAGE_TYPES,
+    ChatMessage,
+    ChatRole,
+    ModelFile,
+    ModelOptions,
+    ModelRequest,
+    ModelResponse,
+    ToolCall,
+)
 from supervisors.text import excerpt, storable
 from supervisors.tools.tool import ToolDefinition
+from web.errors import TooLarge
+from web.request.json_text import MAX_VALUES, check_value_count
 
 Json = dict[str, Any]
 
@@ -32,20 +46,45 @@ class InvalidResponse(Exception):
         self.content = content if isinstance(content, str) else json.dumps(content)
 
 
-def request_body(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> Json:
-    """Build the body of a call."""
-    messages = [_message(message) for message in request.messages if not _is_empty_answer(message)]
+# The options that a model may refuse, by their fields. OpenAI's reasoning models know the limit of an answer
+# only by its newer name, and many servers only by the older one.
+LIMITS = ("max_tokens", "max_completion_tokens")
+OPTIONS = ("reasoning_effort", "temperature", *LIMITS, "tool_choice", "response_format")
+FILES = "files"  # the files of messages, which can be refused, too
+
+
+def request_body(
+    request: ModelRequest, thinking: ThinkingField, refused: Sequence[str] = (), *, stream: bool
+) -> Json:
+    """Build the body of a call, without the options and files that were `refused`, in this order."""
+    messages = [
+        _message(message, with_files=FILES not in refused)
+        for message in request.messages
+        if not _is_empty_answer(message)
+    ]
     body: Json = {"model": request.model, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return body | _thinking(request, thinking)
+    body |= _thinking(request.options, thinking) | _options(request)
+    for name in refused:
+        value = body.pop(name, None)
+        if value is not None and name == LIMITS[0]:
+            body[LIMITS[1]] = value
+    return body
+
+
+def refused_option(body: Json, error: str) -> str | None:
+    """Return the option in the body that an error names, else "files" if the body has any, else None."""
+    named = (name for name in OPTIONS if name in body and re.search(rf"\b{name}\b", error))
+    has_files = any(isinstance(message["content"], list) for message in body["messages"])
+    return next(named, FILES if has_files else None)
 
 
 def parse_response(body: bytes) -> ModelResponse:
     """Parse a whole response. Raise InvalidResponse."""
-    payload = _parse_json(body)
+    payload = parse_json(body)
     choice = _first_choice(payload)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
@@ -72,7 +111,7 @@ class StreamedResponse:
     _thoughts: list[str] = field(default_factory=list)
     _calls: list["_StreamedCall"] = field(default_factory=list)
     _by_index: dict[int, "_StreamedCall"] = field(default_factory=dict)  # the current call of each index
-    _usage: dict[str, int] = field(default_factory=dict)
+    _usage: Json = field(default_factory=dict)
     _id: str = ""
     _model: str = ""
     _finish_reason: str = ""
@@ -82,6 +121,8 @@ class StreamedResponse:
         """Add the next chunk. Raise InvalidResponse."""
         if not isinstance(chunk, dict):
             raise InvalidResponse("a chunk of its stream is not an object", chunk)
+        if chunk.get("error"):
+            raise InvalidResponse("its stream ends with an error", chunk)
         self._has_chunks = True
         self._id = self._id or _name(chunk.get("id"))
         self._model = self._model or _name(chunk.get("model"))
@@ -167,8 +208,10 @@ def _is_empty_answer(message: ChatMessage) -> bool:
     return message.role is ChatRole.ASSISTANT and not message.tool_calls and not message.text.strip()
 
 
-def _message(message: ChatMessage) -> Json:
+def _message(message: ChatMessage, *, with_files: bool) -> Json:
     body: Json = {"role": str(message.role), "content": message.text}
+    if message.files and with_files:
+        body["content"] = [{"type": "text", "text": message.text}, *map(_file, message.files)]
     if message.role is ChatRole.TOOL:
         body["tool_call_id"] = message.tool_call_id
     if message.tool_calls:
@@ -182,6 +225,13 @@ def _message(message: ChatMessage) -> Json:
             for call in message.tool_calls
         ]
     return body
+
+
+def _file(file: ModelFile) -> Json:
+    url = f"data:{file.content_type};base64,{b64encode(file.content).decode()}"
+    if file.content_type in IMAGE_TYPES:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": file.name, "file_data": url}}
 
 
 def _valid_arguments(arguments: str) -> str:
@@ -200,9 +250,25 @@ def _tool(tool: ToolDefinition) -> Json:
     }
 
 
-def _thinking(request: ModelRequest, field_: ThinkingField) -> Json:
+def _options(request: ModelRequest) -> Json:
+    """Build the fields for the other options. Servers refuse a tool choice without tools."""
+    options = request.options
+    body: Json = {}
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    if options.max_output_tokens:
+        body["max_tokens"] = options.max_output_tokens
+    if request.tools and options.tool_choice is not ToolChoice.AUTO:
+        body["tool_choice"] = options.tool_choice
+    if options.response_format is not None:
+        schema = {"name": "answer", "schema": options.response_format}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body
+
+
+def _thinking(options: ModelOptions, field_: ThinkingField) -> Json:
     """Build the field for thinking. A token limit replaces the effort: servers accept only one of them."""
-    limit = request.thinking_max_tokens
+    limit = options.thinking_max_tokens
     match field_ if limit else "none":
         case "reasoning":
             return {"reasoning": {"max_tokens": limit}}
@@ -211,7 +277,7 @@ def _thinking(request: ModelRequest, field_: ThinkingField) -> Json:
         case "thinking_token_budget":
             return {"thinking_token_budget": limit}
         case _:
-            return {"reasoning_effort": request.reasoning_effort} if request.reasoning_effort else {}
+            return {"reasoning_effort": options.reasoning_effort} if options.reasoning_effort else {}
 
 
 def _first_choice(payload: Any) -> Json | None:
@@ -246,10 +312,13 @@ def _arguments(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict) else _text(value)
 
 
-def _parse_json(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """Parse JSON strictly, or else as Python does: with lone surrogates, NaN and other encodings."""
     try:
+        check_value_count(body, MAX_VALUES)
         return orjson.loads(body)
+    except TooLarge:
+        raise InvalidResponse(f"it holds more than {MAX_VALUES:,} values") from None
     except orjson.JSONDecodeError:
         pass
     try:
@@ -280,7 +349,7 @@ def _dicts(value: Any) -> Sequence[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _usage(usage: Any) -> dict[str, int]:
+def _usage(usage: Any) -> Json:
     """Return the token counts, or {} if the server reports no usage."""
     if not isinstance(usage, dict):
         return {}

@@ -8,6 +8,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from supervisors.llm.catalog import ModelCall
+from supervisors.llm.port import IMAGE_TYPES, PDF_TYPE
 from supervisors.settings import require_between
 
 ANY_MODEL = "*"
@@ -26,6 +27,12 @@ ThinkingField = Literal[
     "thinking",  # {"thinking": {"type": "enabled", "budget_tokens": n}}: LiteLLM, Anthropic
     "thinking_token_budget",  # {"thinking_token_budget": n}: vLLM
 ]
+
+# The files of messages that a server's models read.
+FileKinds = Literal["none", "images", "images_and_pdfs"]
+FILE_TYPES: Mapping[FileKinds, frozenset[str]] = MappingProxyType(
+    {"none": frozenset(), "images": IMAGE_TYPES, "images_and_pdfs": IMAGE_TYPES | {PDF_TYPE}}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class ProviderSettings:
     max_retries: int = 2
     stream: bool = False
     thinking_field: ThinkingField = "none"
+    files: FileKinds = "none"
     prices: ConfiguredPrices = field(default_factory=ConfiguredPrices)
 
     def __post_init__(self) -> None:

@@ -26,13 +26,15 @@ from standardwebhooks.webhooks import EmptyWebhookSecretError
 from yarl import URL
 
 from hostsvc.outbound.addresses import is_ambiguous_address, parse_address, special_kind
-from hostsvc.outbound.bounded_connector import MAX_BYTES, TOO_LONG, BoundedConnector
+from hostsvc.outbound.bounded_http import AnswerTooLarge, bounded_session, read_answer
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
 from supervisors.settings import require_between
+from web.request.chunks import OF_CALLERS
 
 MAX_CALLS = 400
+MAX_BYTES = 1 << 20  # of a response body
 ONLY_PUBLIC = "outbound calls go to public addresses only"
 
 
@@ -102,7 +104,7 @@ class GuardedHttp:
                 return OutboundAnswer(
                     status=response.status,
                     content_type=_content_type(response),
-                    body=await _read(response),
+                    body=b"".join([piece async for piece in read_answer(response, MAX_BYTES, OF_CALLERS)]),
                     retry_after=_retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
                 )
 
@@ -114,22 +116,15 @@ async def open_guarded_http(
     """Open the client; `names` resolves names, by default like the system."""
     threads = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="lookup")
     resolver = names or SystemNames(threads)
-    connector = BoundedConnector(
-        resolver=resolver if settings.allow_private else PublicNames(resolver),
-        use_dns_cache=False,
-        limit=0,  # FairSlots is the limit
-    )
     tracing = aiohttp.TraceConfig()
     tracing.on_connection_create_end.append(_note_connection)
     try:
-        async with aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # Not decompressed: a few bytes could expand to very many.
-            headers={"User-Agent": "hostsvc", "Accept-Encoding": "identity"},
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None),
-            trace_configs=[tracing],
+        async with bounded_session(
+            MAX_BYTES,
+            [tracing],
+            resolver=resolver if settings.allow_private else PublicNames(resolver),
+            use_dns_cache=False,
+            force_close=True,
         ) as session:
             yield GuardedHttp(session, settings, clock)
     finally:
@@ -241,6 +236,8 @@ def _translated(host: str, progress: _Progress, seconds: float) -> Iterator[None
     """Turn errors of aiohttp, which may contain the whole URL, into errors of the port."""
     try:
         yield
+    except AnswerTooLarge as error:
+        raise NoAnswer(f"The answer {error}; the rest was not read.") from error
     except (aiohttp.ClientError, OSError) as error:  # includes TimeoutError
         reason = f"it took more than {seconds:g} s" if isinstance(error, TimeoutError) else _reason(error)
         if isinstance(error, aiohttp.InvalidURL):
@@ -269,20 +266,12 @@ def _reason(error: Exception) -> str:
             return type(error).__name__
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise NoAnswer(TOO_LONG)
-    return bytes(body)
-
-
 def _content_type(response: aiohttp.ClientResponse) -> str:
     """Return the type of the body as received: compressed bytes are not of the declared type."""
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         return "application/octet-stream"
-    return response.content_type
+    # Not `response.content_type`: aiohttp parses the parameters, in up to half a second.
+    return response.headers.get("Content-Type") or "application/octet-stream"
 
 
 def _retry_after(value: str, now: datetime) -> timedelta | None:

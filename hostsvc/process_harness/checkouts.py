@@ -1,22 +1,26 @@
 """Checkouts of commits. Each is shared by many runs; the least recently used ones are removed."""
 
 import asyncio
+import os
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import structlog
 
-from hostsvc.process_harness.cache import HarnessCache, remove
+from hostsvc.process_harness.cache import HarnessCache
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_valid_ref
+from hostsvc.process_harness.programs import remove, run_program
 
 log = structlog.get_logger()
 
 LAST_KNOWN_STATE = "in its last known state; it cannot be fetched at the moment"
+SEALED = "a=rX"  # of chmod: readable by everybody and writable by nobody; programs stay executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +39,33 @@ class Checkouts:
         self._cache = cache
         self._mirror = mirror
         self._max_checkouts = max_checkouts
-        self._commits = dict.fromkeys(cache.commits())  # least recently used first
-        self._users: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()  # of each commit
         self._pending: dict[str, asyncio.Task[None]] = {}
         self._fetch: asyncio.Task[bool] | None = None
         self._next_fetch: asyncio.Task[bool] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    @contextmanager
-    def lease(self) -> Iterator["Lease"]:
-        """Yield a lease for one run, whose checkout stays until the block ends."""
-        lease = Lease()
-        try:
-            yield lease
-        finally:
-            if lease.checkout is not None:
-                self._count_user(lease.checkout.commit, -1)
-
-    async def check_out(self, ref: str, lease: "Lease") -> Checkout:
-        """Check out the commit that the ref names now. Raise GitError if there is none.
+    @asynccontextmanager
+    async def check_out(self, ref: str) -> AsyncIterator[Checkout]:
+        """Check out the commit that the ref names now, for the block. Raise GitError if there is none.
 
         A full hash of a known commit needs no fetch.
         """
         require_valid_ref(ref)
         outdated, commit = False, ref
-        if not (is_full_hash(ref) and ref in self._commits):
+        if not (is_full_hash(ref) and self._directory(ref).exists()):
             outdated = not await self._fetch_now()
-            try:
-                commit = await self._mirror.resolve(ref)
-            except NoSuchRef as error:
-                if outdated:
-                    raise GitFailed(f"{error} {LAST_KNOWN_STATE}") from error
-                raise
-        while not self._cache.touch(commit):
-            await self._ensure_checked_out(commit)
-        lease.checkout = Checkout(commit, self._cache.checkouts / commit, outdated)
-        self._count_user(commit, 1)
-        return lease.checkout
+            commit = await self._resolve(ref, outdated)
+        self._users[commit] += 1  # from here on it is not removed
+        try:
+            if not self._directory(commit).exists():
+                await self._ensure_checked_out(commit)
+            yield Checkout(commit, self._directory(commit), outdated)
+        finally:
+            self._release(commit)
+
+    def _directory(self, commit: str) -> Path:
+        return self._cache.checkouts / commit
 
     async def _fetch_now(self) -> bool:
         """Wait for a fetch that starts after this call, so that it sees every commit. Return its success.
@@ -94,6 +88,14 @@ class Checkouts:
         self._spawn(self._mirror.collect_garbage())
         return True
 
+    async def _resolve(self, ref: str, outdated: bool) -> str:
+        try:
+            return await self._mirror.resolve(ref)
+        except NoSuchRef as error:
+            if outdated:
+                raise GitFailed(f"{error} {LAST_KNOWN_STATE}") from error
+            raise
+
     async def _ensure_checked_out(self, commit: str) -> None:
         """Wait until the commit is checked out; concurrent calls for one commit share the work."""
         task = self._pending.get(commit)
@@ -103,33 +105,33 @@ class Checkouts:
         await asyncio.shield(task)
 
     async def _make(self, commit: str) -> None:
-        unfinished = await asyncio.to_thread(self._cache.make_unfinished)
-        index = unfinished.with_suffix(".index")
+        unfinished = Path(mkdtemp(dir=self._cache.unfinished))
+        tree = unfinished / "tree"
         try:
-            await self._mirror.write(commit, unfinished, index)
-            await asyncio.to_thread(self._cache.publish, unfinished, commit)
+            tree.mkdir()
+            await self._mirror.write(commit, tree, unfinished / "index")
+            sealed = await run_program("chmod", "-R", SEALED, "--", str(tree))
+            if sealed.code:
+                log.error("a checkout could not be made read-only", reason=sealed.errors)
+                raise GitFailed("its files could not be made read-only")
+            tree.chmod(0o755)  # a directory without write permission cannot be moved
+            tree.rename(self._directory(commit)).chmod(0o555)
         finally:
-            self.remove_later(unfinished, index)
+            self.remove_later(unfinished)
 
-    def _count_user(self, commit: str, change: int) -> None:
-        """Add or subtract a user, and remove unused checkouts over the limit, least recently used first."""
-        self._commits.pop(commit, None)
-        self._commits[commit] = None
-        self._users[commit] += change
-        unused = [commit for commit in self._commits if not self._users[commit]]
-        for commit in unused[: max(0, len(self._commits) - self._max_checkouts)]:
-            del self._commits[commit], self._users[commit]
-            with suppress(FileNotFoundError):
-                self.remove_later(self._cache.unpublish(commit))
+    def _release(self, commit: str) -> None:
+        """Subtract a user, and remove unused checkouts over the limit, least recently used first."""
+        self._users -= Counter((commit,))
+        with suppress(FileNotFoundError):  # it could not be made, or somebody removed it
+            os.utime(self._directory(commit))
+            present = sorted(self._cache.checkouts.iterdir(), key=lambda path: path.stat().st_mtime)
+            unused = [path for path in present if path.name not in self._users]
+            for path in unused[: max(0, len(present) - self._max_checkouts)]:
+                self.remove_later(self._cache.move_aside(path))
 
     def remove_later(self, *trees: Path) -> None:
-        """Remove the trees one after the other, or after the next start of the service."""
-
-        async def remove_all() -> None:
-            for tree in trees:
-                await remove(tree)
-
-        self._spawn(remove_all())
+        """Remove the trees in the background; what this service leaves, its next start removes."""
+        self._spawn(remove(*trees))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         # An empty context, so that its log lines do not name the run that happened to come first.
@@ -149,13 +151,6 @@ class Checkouts:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@dataclass(slots=True)
-class Lease:
-    """One run's use of a checkout, which the block of `Checkouts.lease` ends even if it was cancelled."""
-
-    checkout: Checkout | None = None
 
 
 @asynccontextmanager

@@ -6,23 +6,20 @@ GitError
 """
 
 import asyncio
-import os
 import re
-import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
-from contextlib import suppress
 from math import ceil
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
 
+from hostsvc.process_harness.programs import CLEAN_UP_SECONDS, run_program
+
 log = structlog.get_logger()
 
 PROGRAMS = ("git", "timeout", "find")  # that must be on the PATH
 MAX_CONCURRENT = 4
-CLEAN_UP_SECONDS = 2.0  # for git to remove its lock files
 GARBAGE_COLLECTION_SECONDS = 3600.0
 DEFAULT_REF = "main"
 FETCH_OPTIONS = (
@@ -121,11 +118,8 @@ class Mirror:
     async def _remove_leftovers(self) -> None:
         """Remove the lock files and the incomplete objects of a killed git."""
         partial = ("-path", "./objects/*", "-name", "tmp_*")
-        find = await asyncio.create_subprocess_exec(
-            *("find", ".", "-type", "f", "(", "-name", "*.lock", "-o", *partial, ")", "-delete"),
-            cwd=self._directory,
-        )
-        await find.wait()
+        found = ("-type", "f", "(", "-name", "*.lock", "-o", *partial, ")")
+        await run_program("find", ".", *found, "-delete", directory=self._directory)
 
     async def require_reachable(self) -> None:
         """Raise GitFailed unless the repository answers, without fetching anything."""
@@ -210,46 +204,28 @@ class Mirror:
         seconds = self._timeout_seconds if seconds is None else seconds
         paths = [f"--git-dir={self._directory}", *([f"--work-tree={tree}"] if tree else [])]
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
-        async with self._slots:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    # It ends git if this service is killed; otherwise we end git ourselves.
+        try:
+            async with self._slots:
+                end = await run_program(
+                    # It ends git if this service is killed; otherwise run_program() does.
                     *("timeout", "-s", "KILL", str(ceil(seconds + CLEAN_UP_SECONDS))),
                     *("git", *paths, *arguments),
-                    stdin=DEVNULL,
-                    stdout=PIPE,
-                    stderr=PIPE,
-                    cwd=tree or self._home,
-                    env=environment,
-                    start_new_session=True,
+                    directory=tree or self._home,
+                    environment=environment,
+                    seconds=seconds,
                 )
-            except OSError as error:
-                raise GitFailed(f"git could not be started: {error.strerror}") from error
-            try:
-                async with asyncio.timeout(seconds):
-                    stdout, stderr = await process.communicate()
-            except TimeoutError:
-                raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} s") from None
-            finally:
-                await _end(process)
-        if process.returncode:
-            raise GitFailed(f"git {arguments[0]}: {self._readable(stderr)}")
-        return stdout.decode(errors="replace")
+        except TimeoutError:
+            raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} s") from None
+        except OSError as error:
+            raise GitFailed(f"git could not be started: {error.strerror}") from error
+        if end.code:
+            raise GitFailed(f"git {arguments[0]}: {self._readable(end.errors)}")
+        return end.output
 
-    def _readable(self, stderr: bytes) -> str:
+    def _readable(self, errors: str) -> str:
         """Return the error of git as one line without credentials."""
-        text = " ".join(stderr.decode(errors="replace").split())
+        text = " ".join(errors.split())
         if "://" in self._repository:
             credentials, _, _ = urlsplit(self._repository).netloc.rpartition("@")
             text = text.replace(f"{credentials}@", "") if credentials else text
         return text
-
-
-async def _end(process: Process) -> None:
-    """Terminate git and its children if they are still running."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=CLEAN_UP_SECONDS)

@@ -5,8 +5,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ from uuid import UUID
 import orjson
 import structlog
 
-from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, make_folder, open_cache, remove
-from hostsvc.process_harness.checkouts import Checkout, Checkouts, Lease, open_checkouts
+from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, make_folder, open_cache
+from hostsvc.process_harness.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.process_harness.git import DEFAULT_REF, GitError, Mirror, address_of
 from hostsvc.process_harness.machine import (
     TRUSTED,
@@ -29,17 +29,18 @@ from hostsvc.process_harness.machine import (
 )
 from hostsvc.process_harness.network import ADDRESS
 from hostsvc.process_harness.process import KILL_SECONDS, ProcessEnd, RunProcess, kill_all, open_process
+from hostsvc.process_harness.programs import remove
 from hostsvc.process_harness.sandbox import Containment, ProcessSpec, UnixUser
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
 from storage.errors import SecretUnreadable, StorageError
 from storage.model import Agent, Outcome, Template
+from storage.storage import Storage
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
 from supervisors.errors import log_failure
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
 from supervisors.policy.journal import late_entries_of
-from supervisors.ports import AgentStore, JournalStore, SecretStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
 from supervisors.text import format_timestamp, hide
 from web.ports import HarnessStatus
@@ -92,11 +93,7 @@ class Inputs(NamedTuple):
 class ProcessHarness:
     """Executes each run in a process of its own."""
 
-    agents: AgentStore
-    templates: TemplateStore
-    spans: SpanStore
-    secrets: SecretStore
-    journals: JournalStore
+    stores: Storage
     clock: Clock
     command: Sequence[str]
     run_settings: RunSettings
@@ -105,48 +102,51 @@ class ProcessHarness:
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run the agent's code until it ends. Raise RunError if it fails."""
-        recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
-        agent = await self.agents.get(run.agent_id)
+        recorder = SpanRecorder(run.id, self.stores.traces, self.clock, lambda: run.ended_at)
+        agent = await self.stores.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
-        template = await self.templates.get(agent.template_id) if agent.template_id else None
+        template = await self.stores.templates.get(agent.template_id) if agent.template_id else None
         try:
-            with (
-                recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span,
-                _as_run_error(),
-                self.workspace.checkouts.lease() as lease,
-            ):
+            with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span:
                 span.metadata |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name}
-                ref = _ref_of(agent, template)
-                checkout = await self._check_out(run, lease, ref, span)
-                secrets = await self._secrets(agent, template)
-                run.at_turn_boundary()
-                code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
-                context = orjson.dumps(self._context(run, agent, template) | code).decode()
-                return await self._execute(run, checkout, Inputs(context, secrets), span)
+                return await self._run_code(run, agent, template, span)
         finally:
             run.has_open_spans = not await recorder.flush()
             if run.slept.is_set():  # its journal is stored already, but the process went on for a moment
                 await self._complete_journal(run)
 
+    async def _run_code(
+        self, run: ActiveRun, agent: Agent, template: Template | None, span: OpenSpan
+    ) -> RunResult:
+        """Check out the code and run it. Tenants may read each error: only the log has paths."""
+        ref = agent.harness_git_ref or (template.harness_git_ref if template else "") or DEFAULT_REF
+        span.metadata["harness.ref"] = ref
+        try:
+            async with AsyncExitStack() as used:
+                checking_out = used.enter_async_context(self.workspace.checkouts.check_out(ref))
+                checkout = await run.interruptible(checking_out)
+                span.metadata["harness.commit"] = checkout.commit
+                if checkout.outdated:
+                    span.metadata["harness.outdated"] = OUTDATED
+                secrets = await self._secrets(agent, template)
+                run.at_turn_boundary()
+                code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
+                context = orjson.dumps(self._context(run, agent, template) | code).decode()
+                return await self._execute(run, checkout, Inputs(context, secrets), span)
+        except GitError as error:
+            raise RunError(f"The code of the run could not be checked out: {error}") from error
+        except OSError as error:
+            log.warning("a run could not be prepared", reason=str(error))
+            raise RunError(f"The run could not be prepared: {error.strerror}.") from error
+
     async def _complete_journal(self, run: ActiveRun) -> None:
         """Add to the journal what the process wrote after its sleep. A failure is only logged."""
         try:
-            facts = await self.journals.get_facts(run.id)
-            await self.journals.update(run.id, late_entries_of(facts))
+            facts = await self.stores.journals.get_facts(run.id)
+            await self.stores.journals.update(run.id, late_entries_of(facts))
         except StorageError as error:
             log_failure(log, "journal not completed", error)
-
-    async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
-        span.metadata["harness.ref"] = ref
-        try:
-            checkout = await run.interruptible(self.workspace.checkouts.check_out(ref, lease))
-        except GitError as error:
-            raise RunError(f"The code of the run could not be checked out: {error}") from error
-        span.metadata["harness.commit"] = checkout.commit
-        if checkout.outdated:
-            span.metadata["harness.outdated"] = OUTDATED
-        return checkout
 
     def _context(self, run: ActiveRun, agent: Agent, template: Template | None) -> dict[str, Any]:
         """Return the object that the process reads from its standard input."""
@@ -173,7 +173,7 @@ class ProcessHarness:
         if not names:
             return {}
         try:
-            values = await self.secrets.get_values(agent.organization_id, agent.template_id, names)
+            values = await self.stores.secrets.get_values(agent.organization_id, agent.template_id, names)
         except SecretUnreadable as error:
             raise RunError(
                 f"A secret of the run cannot be decrypted ({error.place}); set it again."
@@ -311,21 +311,6 @@ async def _contain(settings: HarnessSettings, user: UnixUser, environment: Mappi
     write = log.warning if containment.kind == "none" else log.info
     write(describe_containment(containment), network=containment.network)
     return containment
-
-
-@contextmanager
-def _as_run_error() -> Iterator[None]:
-    """Turn an OSError into a RunError, which tenants may read: without the path, which only the log has."""
-    try:
-        yield
-    except OSError as error:
-        log.warning("a run could not be prepared", reason=str(error))
-        raise RunError(f"The run could not be prepared: {error.strerror}.") from error
-
-
-def _ref_of(agent: Agent, template: Template | None) -> str:
-    """Return the ref of the agent, else of its template, else the default."""
-    return agent.harness_git_ref or (template.harness_git_ref if template else "") or DEFAULT_REF
 
 
 def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan, limits: RunLimits) -> RunResult:

@@ -36,6 +36,7 @@ ALLOW = (
 TRIAL_SECONDS = 10.0
 
 CONTROLLERS = frozenset({"memory", "pids"})
+MOUNT = Path("/sys/fs/cgroup")
 OWN_LEAF = "service"  # the control group that this service moves to, as only leaves may have processes
 
 
@@ -128,18 +129,15 @@ async def sandbox_error(network: Network, user: UnixUser, environment: Mapping[s
     if os.geteuid() == 0 and not user.name:
         return NEEDS_USER
     with TemporaryDirectory(prefix="hostsvc-check-") as directory:
-        spec = _trial(Path(directory), Containment("bubblewrap", network), user, environment)
+        spec = _trial(Path(directory), network, user, environment)
         async with open_process(spec) as process:
             with suppress(TimeoutError):
-                async with asyncio.timeout(TRIAL_SECONDS):
-                    await process.ended.wait()
+                await asyncio.wait_for(process.ended.wait(), TRIAL_SECONDS)
             failure = (await process.kill()).describe(spec.limits)
     return f"bubblewrap does not work here ({failure}): {ALLOW}" if failure else ""
 
 
-def _trial(
-    cache: Path, containment: Containment, user: UnixUser, environment: Mapping[str, str]
-) -> ProcessSpec:
+def _trial(cache: Path, network: Network, user: UnixUser, environment: Mapping[str, str]) -> ProcessSpec:
     """Return a process that does nothing, to try the containment."""
     cache.chmod(TRAVERSE_ONLY)
     checkout = cache / "checkout"
@@ -151,7 +149,7 @@ def _trial(
         folder=make_folder(cache / "run", user.owner),
         environment={"PATH": environment.get("PATH", os.defpath)},
         input="",
-        containment=containment,
+        containment=Containment("bubblewrap", network),
         user=user,
     )
 
@@ -183,11 +181,9 @@ def prepare_group(own: Path) -> None:
 
 def _own_group() -> Path | None:
     """Return the directory of the cgroup v2 of this service, or of the one above its leaf."""
-    mounts = map(str.split, Path("/proc/self/mountinfo").read_text().splitlines())
-    root = next((Path(fields[4]) for fields in mounts if "cgroup2" in fields), None)
     groups = Path("/proc/self/cgroup").read_text().splitlines()
-    path = next((line[3:] for line in groups if line.startswith("0::")), None)
-    if root is None or path is None:
+    path = next((line.removeprefix("0::/") for line in groups if line.startswith("0::/")), None)
+    if path is None:
         return None
-    own = root / path.lstrip("/")
+    own = MOUNT / path
     return own.parent if own.name == OWN_LEAF else own

@@ -26,16 +26,20 @@ async def open_relay(init: int, service: tuple[str, int]) -> AsyncIterator[None]
     connections: set[asyncio.Task[None]] = set()
 
     async def pass_on(reader: StreamReader, writer: StreamWriter) -> None:
-        with closing(writer), suppress(OSError):
+        with suppress(OSError):
             async with slots:
                 other_reader, other_writer = await asyncio.open_connection(*service)
                 with closing(other_writer):
                     await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
 
     def accept(reader: StreamReader, writer: StreamWriter) -> None:
+        if not server.is_serving():  # the kernel had accepted it before the listener was closed
+            writer.close()
+            return
         task = asyncio.create_task(pass_on(reader, writer), name="connection of a run to the service")
         connections.add(task)
         task.add_done_callback(connections.discard)
+        task.add_done_callback(lambda _: writer.close())  # also if it was cancelled before it began
 
     server = await asyncio.start_server(accept, sock=await _open_listener(init))
     try:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from subprocess import Popen
 
 import structlog
@@ -22,13 +23,14 @@ from hostsvc.process_harness.cache import FolderRefused, measure_folder
 from hostsvc.process_harness.network import open_relay
 from hostsvc.process_harness.sandbox import (
     MEGABYTE,
-    ControlGroup,
     ProcessSpec,
-    plain_command,
-    sandbox_command,
+    command_line,
+    has_run_out_of_memory,
+    make_group,
     sandbox_options,
 )
 from hostsvc.process_harness.settings import RunLimits
+from supervisors.clock import wait_until_readable
 
 log = structlog.get_logger()
 
@@ -101,9 +103,10 @@ class Started:
 
     spec: ProcessSpec
     process: Popen[bytes]
+    handle: int
     output: int
     owned: ExitStack
-    group: ControlGroup | None = None
+    group: Path | None
 
 
 class RunProcess:
@@ -112,17 +115,14 @@ class RunProcess:
     Without a sandbox they are found by the process group, and by the variable HOME that they inherit.
     """
 
-    def __init__(self, started: "Started") -> None:
+    def __init__(self, started: Started) -> None:
         self.ended = asyncio.Event()  # set when nothing of it is left
         self.is_overdue = False  # it was killed, but the kernel does not let go of all its processes
         self._spec = started.spec
         self._started = started.process
         self._output = b""
-        self._owned = started.owned
-        self._group = started.group
         self._error = self._exceeded = ""
-        self._reading = asyncio.create_task(self._read_output(started.output), name="output of a run")
-        self._life = asyncio.create_task(self._live(), name="process of a run")
+        self._life = asyncio.create_task(self._live(started), name="process of a run")
         self._life.add_done_callback(self._end)
 
     def terminate(self) -> None:
@@ -166,39 +166,34 @@ class RunProcess:
             with suppress(ProcessLookupError):
                 os.killpg(self._started.pid, number)
 
-    async def _live(self) -> ProcessEnd:
+    async def _live(self, started: Started) -> ProcessEnd:
         """Wait until nothing is left of the process, and return its end."""
+        reading = asyncio.create_task(self._read_output(started.output), name="output of a run")
         watch = asyncio.create_task(self._watch_folder(), name="size of the folder of a run")
-        try:
-            with self._owned:
-                code = await self._wait_until_gone()
-                if self._group is not None and self._group.has_run_out_of_memory():
+        with started.owned:
+            try:
+                code = await self._wait_until_gone(started.handle)
+                if started.group is not None and has_run_out_of_memory(started.group):
                     self._exceeded = f"harness.limits.memory_mb ({self._spec.limits.memory_mb})"
-                await asyncio.wait({self._reading}, timeout=OUTPUT_SECONDS)
+                await asyncio.wait({reading}, timeout=OUTPUT_SECONDS)
                 output = self._output.decode(errors="replace")
                 return ProcessEnd(code, self._error, self._exceeded, output)
-        finally:
-            watch.cancel()
-            self._reading.cancel()
+            finally:
+                watch.cancel()
+                reading.cancel()
+                await asyncio.wait({watch, reading}, timeout=OUTPUT_SECONDS)
 
-    async def _wait_until_gone(self) -> int:
+    async def _wait_until_gone(self, handle: int) -> int:
         """Wait until the command has ended and nothing else of it is found, and return its exit code."""
-        code = await _exit_code(self._started)
+        await wait_until_readable(handle)
         await kill_all(str(self._spec.home))
-        return code
+        return self._started.wait()
 
     async def _read_output(self, pipe: int) -> None:
         """Keep the end of the output. Pause after each piece, so that a flood of it waits in its pipe."""
-        reader, loop = asyncio.StreamReader(OUTPUT_BYTES), asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(pipe), "rb", buffering=0)
-        )
-        try:
-            while piece := await reader.read(OUTPUT_BYTES):
-                self._output = (self._output + piece)[-OUTPUT_BYTES:]
-                await asyncio.sleep(READ_PAUSE_SECONDS)
-        finally:
-            transport.close()
+        while piece := await _read(pipe):
+            self._output = (self._output + piece)[-OUTPUT_BYTES:]
+            await asyncio.sleep(READ_PAUSE_SECONDS)
 
     async def _watch_folder(self) -> None:
         limit, pause = self._spec.limits.home_mb, MEASURE_SECONDS
@@ -228,7 +223,7 @@ class SandboxedProcess(RunProcess):
     the service waits for.
     """
 
-    def __init__(self, started: "Started", *, info: int, go: int) -> None:
+    def __init__(self, started: Started, *, info: int, go: int) -> None:
         super().__init__(started)
         self._info = info
         self._go = go
@@ -252,15 +247,16 @@ class SandboxedProcess(RunProcess):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
             self._started.kill()
 
-    async def _wait_until_gone(self) -> int:
+    async def _wait_until_gone(self, handle: int) -> int:
         await self._find_init()
         try:
             async with AsyncExitStack() as network:
                 await self._open_network(network)
-                code = await _exit_code(self._started)
+                await wait_until_readable(handle)
+            code = self._started.wait()
             self._kill()
             if self._handle is not None:
-                await _wait_for(self._handle)
+                await wait_until_readable(self._handle)
                 with suppress(ChildProcessError):  # it is our child if the service is the first process
                     os.waitid(os.P_PIDFD, self._handle, os.WEXITED | os.WNOHANG)  # noqa: ASYNC222 -- no wait
         finally:
@@ -273,9 +269,7 @@ class SandboxedProcess(RunProcess):
         """Wait for the first process. There is none if the sandbox cannot be created."""
         text = b""
         while b"}" not in text:
-            await _wait_for(self._info)
-            piece = os.read(self._info, OUTPUT_BYTES)
-            if not piece:
+            if not (piece := await _read(self._info)):
                 return
             text += piece
         self._init = json.loads(text)["child-pid"]
@@ -308,41 +302,38 @@ async def open_process(spec: ProcessSpec) -> AsyncIterator[RunProcess]:
 
 
 def _start(spec: ProcessSpec) -> RunProcess:
+    is_contained = spec.containment.kind == "bubblewrap"
     with ExitStack() as owned, ExitStack() as passed:
         output, output_end = _pipe(owned, passed)
-        streams = (_memory_file(spec.input.encode(), passed), output_end)
-        if spec.containment.kind == "none":
-            leader = _popen(plain_command(spec), streams, spec.environment, str(spec.directory))
-            return RunProcess(Started(spec, leader, output, owned.pop_all()))
+        os.set_blocking(output, False)  # a run that has our user can open it, too
         info, info_end = _pipe(owned, passed)
         go_end, go = _pipe(passed, owned)
-        numbers = {"--args": _memory_file(sandbox_options(spec), passed), "--info-fd": info_end}
+        descriptors = {"--info-fd": info_end}
+        if is_contained:
+            descriptors["--args"] = _memory_file(sandbox_options(spec), passed)
         if spec.containment.network == "service":
-            numbers["--block-fd"] = go_end
-        group = ControlGroup.make(spec, owned)
-        command = sandbox_command(spec, numbers, group)
-        bwrap = _popen(command, streams, spec.marks, "/", tuple(numbers.values()))
-        return SandboxedProcess(Started(spec, bwrap, output, owned.pop_all(), group), info=info, go=go)
+            descriptors["--block-fd"] = go_end
+        if group := make_group(spec):
+            owned.callback(_remove_group, group)
+        process = Popen(  # noqa: S603 -- the operator's command
+            command_line(spec, descriptors, group),
+            stdin=_memory_file(spec.input.encode(), passed),
+            stdout=output_end,
+            stderr=output_end,
+            env=spec.marks if is_contained else spec.environment,
+            cwd="/" if is_contained else spec.directory,
+            pass_fds=tuple(descriptors.values()) if is_contained else (),
+            start_new_session=True,
+        )
+        handle = os.pidfd_open(process.pid)
+        owned.callback(os.close, handle)
+        started = Started(spec, process, handle, output, owned.pop_all(), group)
+        return SandboxedProcess(started, info=info, go=go) if is_contained else RunProcess(started)
 
 
-def _popen(
-    command: list[str],
-    streams: tuple[int, int],
-    environment: Mapping[str, str],
-    directory: str,
-    passed: tuple[int, ...] = (),
-) -> Popen[bytes]:
-    stdin, output = streams
-    return Popen(  # noqa: S603 -- the operator's command
-        command,
-        stdin=stdin,
-        stdout=output,
-        stderr=output,
-        env=environment,
-        cwd=directory,
-        pass_fds=passed,
-        start_new_session=True,
-    )
+def _remove_group(group: Path) -> None:
+    with suppress(OSError):  # the next start of the service removes it
+        group.rmdir()
 
 
 def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
@@ -363,25 +354,12 @@ def _memory_file(content: bytes, owner: ExitStack) -> int:
     return file
 
 
-async def _exit_code(process: Popen[bytes]) -> int:
-    """Wait until the process has ended, and return its exit code."""
-    if process.poll() is None:  # so its id is still its own
-        handle = os.pidfd_open(process.pid)
-        try:
-            await _wait_for(handle)
-        finally:
-            os.close(handle)
-    return process.wait()
-
-
-async def _wait_for(descriptor: int) -> None:
-    """Wait until a pipe has something to read, or a process has ended."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
+async def _read(pipe: int) -> bytes:
+    """Return the next piece from a pipe, or nothing at its end."""
+    while True:
+        await wait_until_readable(pipe)
+        with suppress(BlockingIOError):  # the run has read its output itself
+            return os.read(pipe, OUTPUT_BYTES)
 
 
 async def kill_all(home: str) -> None:

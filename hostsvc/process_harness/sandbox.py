@@ -2,12 +2,11 @@
 
 Small programs of util-linux prepare it, each of which becomes the next one: `setpriv` drops the privileges
 of root, `prlimit` sets the limits. The sandbox shows the file system of the machine read-only, without the
-files of other runs and with a /tmp of its own, and no processes but its own.
+files of other runs and with a /tmp and a /dev/shm of its own, and no processes but its own.
 """
 
 import resource
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -58,9 +57,9 @@ class Containment:
 class ProcessSpec:
     """The command of a run: its directories, environment, input, user, limits, and what contains it.
 
-    `folder` is for this process alone and contains its `home` and, in a sandbox, its /tmp. Of the directory
-    `cache` a sandbox shows only the folder and `directory`, in which the command starts. `service` is the
-    address that a process without a network reaches.
+    `folder` is for this process alone and contains its `home` and, in a sandbox, its /tmp and /dev/shm. Of
+    the directory `cache` a sandbox shows only the folder and `directory`, in which the command starts.
+    `service` is the address that a process without a network reaches.
     """
 
     command: Sequence[str]
@@ -84,59 +83,44 @@ class ProcessSpec:
         return {"PATH": self.environment["PATH"], "HOME": str(self.home)}
 
 
-class ControlGroup:
-    """A control group (cgroup v2) of one run: the kernel limits all its processes together."""
+def make_group(spec: ProcessSpec) -> Path | None:
+    """Create the control group (cgroup v2) of a run: the kernel limits all its processes together.
 
-    def __init__(self, path: Path, limits: RunLimits) -> None:
-        self.path = path
-        path.mkdir()
-        processes = limits.processes + SANDBOX_PROCESSES if limits.processes else 0
-        memory = limits.memory_mb * MEGABYTE
-        kills_all = 1 if memory else 0
-        values = {"pids.max": processes, "memory.max": memory, "memory.oom.group": kills_all}
-        for name, value in values.items():
-            if value:
-                (path / name).write_text(str(value))
-
-    @classmethod
-    def make(cls, spec: ProcessSpec, owner: ExitStack) -> "ControlGroup | None":
-        """Return a group for this process, which its owner removes; None if runs have none."""
-        if spec.containment.groups is None:
-            return None
-        group = cls(spec.containment.groups / f"{RUN_GROUP}{spec.folder.name}", spec.limits)
-        owner.callback(group.remove)
-        return group
-
-    def remove(self) -> None:
-        """Remove the group, in which no process is left. If that fails, the next start does it."""
-        with suppress(OSError):
-            self.path.rmdir()
-
-    def has_run_out_of_memory(self) -> bool:
-        """Return whether the kernel has killed the run for its use of memory."""
-        return "oom_kill 0" not in (self.path / "memory.events").read_text().splitlines()
-
-
-def plain_command(spec: ProcessSpec) -> list[str]:
-    """Return the command line without a sandbox; it is started with the environment of the run."""
-    # A program that gains privileges could not be killed.
-    drop = ["setpriv", "--no-new-privs", "--pdeathsig=KILL", *spec.user.options, "--"]
-    limits = _limits(spec.limits, has_own_users=False, has_group=False)
-    return [*drop, "sh", "-c", PREPARE, "", *limits, *spec.command]
-
-
-def sandbox_command(
-    spec: ProcessSpec, descriptors: Mapping[str, int], group: ControlGroup | None
-) -> list[str]:
-    """Return the command line of the sandbox; `descriptors` are the values of options of bwrap.
-
-    It is started with `spec.marks` alone: no program outside of the sandbox sees the environment of the run.
+    Return None if runs have none.
     """
-    drop = ["setpriv", *spec.user.options, "--"] if spec.user.name else []
+    if spec.containment.groups is None:
+        return None
+    group = spec.containment.groups / f"{RUN_GROUP}{spec.folder.name}"
+    group.mkdir()
+    if spec.limits.processes:
+        (group / "pids.max").write_text(str(spec.limits.processes + SANDBOX_PROCESSES))
+    if spec.limits.memory_mb:
+        (group / "memory.max").write_text(str(spec.limits.memory_mb * MEGABYTE))
+        (group / "memory.oom.group").write_text("1")
+    return group
+
+
+def has_run_out_of_memory(group: Path) -> bool:
+    """Return whether the kernel has killed a run for its use of memory."""
+    return "oom_kill 0" not in (group / "memory.events").read_text().splitlines()
+
+
+def command_line(spec: ProcessSpec, descriptors: Mapping[str, int], group: Path | None) -> list[str]:
+    """Return the command line of a run; `descriptors` are values of options of bwrap, if that contains it.
+
+    In a sandbox it is started with `spec.marks`: no program outside of it sees the environment of the run.
+    """
     options = chain.from_iterable((option, str(number)) for option, number in descriptors.items())
-    limits = _limits(spec.limits, has_own_users=True, has_group=group is not None)
-    entered = str(group.path) if group else ""
-    return ["sh", "-c", PREPARE, entered, *drop, "bwrap", *options, "--", *limits, *spec.command]
+    if spec.containment.kind == "bubblewrap":
+        around = [*_drop(spec.user.options), "bwrap", *options, "--"]
+    else:  # a program that gains privileges could not be killed
+        around = _drop(["--no-new-privs", "--pdeathsig=KILL", *spec.user.options])
+    entered = str(group) if group else ""
+    return ["sh", "-c", PREPARE, entered, *around, *_limits(spec, has_group=group is not None), *spec.command]
+
+
+def _drop(options: list[str]) -> list[str]:
+    return ["setpriv", *options, "--"] if options else []
 
 
 def sandbox_options(spec: ProcessSpec) -> bytes:
@@ -146,6 +130,8 @@ def sandbox_options(spec: ProcessSpec) -> bytes:
         ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session"),
         ("--unshare-net",) if spec.containment.network == "service" else (),
         ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        # Not in memory, which nothing else limits without a control group.
+        ("--bind", f"{spec.folder}/shm", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
         ("--bind", f"{spec.folder}/tmp", "/tmp"),  # noqa: S108
         ("--tmpfs", cache, "--ro-bind", directory, directory, "--bind", home, home, "--remount-ro", cache),
         ("--chdir", directory, "--clearenv"),
@@ -154,13 +140,12 @@ def sandbox_options(spec: ProcessSpec) -> bytes:
     return b"".join(option.encode() + b"\0" for option in chain.from_iterable(options))
 
 
-def _limits(limits: RunLimits, *, has_own_users: bool, has_group: bool) -> list[str]:
-    """Return the beginning of a command line, which sets the limits of each process for the rest of it.
-
-    With `has_own_users` the kernel counts the processes of this run alone.
-    """
+def _limits(spec: ProcessSpec, *, has_group: bool) -> list[str]:
+    """Return the beginning of a command line, which sets the limits of each process for the rest of it."""
+    limits, is_contained = spec.limits, spec.containment.kind == "bubblewrap"
     memory = 0 if has_group else limits.memory_mb * MEGABYTE
-    processes = limits.processes + INIT_PROCESSES if limits.processes and has_own_users else 0
+    # In namespaces of its own the kernel counts the processes of this run alone.
+    processes = limits.processes + INIT_PROCESSES if limits.processes and is_contained else 0
     chosen = (
         ("fsize", resource.RLIMIT_FSIZE, limits.file_mb * MEGABYTE),
         ("nofile", resource.RLIMIT_NOFILE, limits.open_files),

@@ -1,4 +1,4 @@
-"""Actions on many agents: which agents an action concerns, and which of them it would change."""
+"""Actions on many agents: which agents an action concerns, which of them it would change, and their tags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import LiteralString
 from uuid import UUID
 
-from storage.agents.lists import AgentFilters, add_filters
+from storage.agents.filters import AgentFilters, add_filters
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions, fill_in
-from storage.postgres.rows import fetch_all
+from storage.postgres.statement import fetch_all
 
 
 class AgentAction(StrEnum):
@@ -176,3 +176,60 @@ def _with_changes(
         parameters.append(selection.tags if is_about_tags else selection.now)
         changes = changes.replace("$", f"${len(parameters)}")
     return fill_in(conditions.into(statement), "/* changes */", changes), parameters
+
+
+# Locked in id order, so that two callers that change the same agents cannot deadlock. The lock returns the
+# newest version of each row. `tags`: those of $2 that were added; none were if they are too many.
+ADD_TAGS = """
+WITH locked AS MATERIALIZED (
+    SELECT id, tags FROM agent WHERE id = ANY($1::uuid[]) AND deleted_at IS NULL
+    ORDER BY id FOR NO KEY UPDATE
+), extended AS MATERIALIZED (
+    SELECT locked.id, locked.tags || missing.tags AS tags, missing.tags AS added
+    FROM locked CROSS JOIN LATERAL (
+        SELECT ARRAY(SELECT tag FROM unnest($2::text[]) WITH ORDINALITY AS t (tag, position)
+                     WHERE tag <> ALL (locked.tags) ORDER BY position) AS tags
+    ) missing
+    WHERE cardinality(missing.tags) > 0
+), updated AS (
+    UPDATE agent SET tags = extended.tags FROM extended
+    WHERE agent.id = extended.id AND cardinality(extended.tags) <= $3
+      AND octet_length(to_json(extended.tags)::text) <= $4
+    RETURNING agent.id, agent.organization_id
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+    SELECT $5, 'agent.changed', organization_id, id, $6, '{"fields":["tags"]}' FROM updated ORDER BY id
+)
+SELECT extended.id, extended.added AS tags, updated.id IS NULL AS is_refused
+FROM extended LEFT JOIN updated USING (id)
+"""
+
+REMOVE_TAGS = """
+WITH locked AS MATERIALIZED (
+    SELECT id, tags FROM agent WHERE id = ANY($1::uuid[]) AND deleted_at IS NULL
+    ORDER BY id FOR NO KEY UPDATE
+), updated AS (
+    UPDATE agent SET tags = ARRAY(
+        SELECT tag FROM unnest(locked.tags) WITH ORDINALITY AS t (tag, position)
+        WHERE tag <> ALL ($2::text[]) ORDER BY position)
+    FROM locked WHERE agent.id = locked.id AND locked.tags && $2::text[]
+    RETURNING agent.id, agent.organization_id, locked.tags AS tags_before
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+    SELECT $3, 'agent.changed', organization_id, id, $4, '{"fields":["tags"]}' FROM updated ORDER BY id
+)
+SELECT id, ARRAY(SELECT tag FROM unnest($2::text[]) WITH ORDINALITY AS t (tag, position)
+                 WHERE tag = ANY (tags_before) ORDER BY position) AS tags, false AS is_refused
+FROM updated
+"""
+
+MAX_TAGS_BYTES = 262_144  # of all tags of an agent together, as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class TagChange:
+    """The tags that an agent got or lost, or would have got if they were not too many."""
+
+    id: UUID
+    tags: tuple[str, ...]
+    is_refused: bool

@@ -1,8 +1,9 @@
 """Agents as their organizations see them: their settings, and the part of their state that clients see."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -10,46 +11,33 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.agents.lists import AgentFilters, page_conditions
-from storage.agents.tags import TagChange, add_tags, remove_tags
+from storage.agents.actions import ADD_TAGS, MAX_TAGS_BYTES, REMOVE_TAGS, TagChange
+from storage.agents.filters import AgentFilters, page_conditions
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
-from storage.errors import ParentCycle, TooManyTags
-from storage.events.catalogue import EventType
+from storage.errors import ParentCycle, ReferenceMissing, TooManyTags
 from storage.events.events import insert_events
-from storage.events.model import BY_SERVICE, NewEvent
+from storage.events.model import BY_SERVICE, EventType, NewEvent
 from storage.model import Agent, AgentStatus, Notification, Priority, Receipt
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.connections import PARENTS
 from storage.postgres.json_values import to_json
-from storage.postgres.page_conditions import fetch_rows
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, Page, fetch_rows
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_one, from_row, to_row
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import fetch_all, fetch_one, fields_of, from_row, insert_into
 
-INSERT = """
-INSERT INTO agent (
-    id, organization_id, template_id, parent_id, name, model, timezone, system_prompt, email_alias, tags,
-    max_turns, max_sleep_hours, harness_git_ref, reasoning_effort, debounce_window_seconds, call_voice_id,
-    purpose, created_at, max_cost_usd_per_day, language, unpriced)
-VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
-"""
-
-INSERT_STATE = """
-INSERT INTO agent_state (
-    agent_id, status, sleep_until, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
-    next_due_at, organization_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
-
-# A low notification: it changes neither the parent's state nor what its supervisor does.
-INSERT_NOTICE = """
-INSERT INTO notification (id, organization_id, agent_id, source, source_id, title, body, priority, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-"""
+# The fields of `Agent` that are no columns of the table `agent`.
+JOINED = ("template_name", "parent_name", "adapters")
+OF_STATE = (
+    "status",
+    "sleep_until",
+    "run_started_at",
+    "last_wake_reason",
+    "last_wake_interrupted_sleep_until",
+    "paused",
+)
 
 INSERT_ADAPTERS = """
 INSERT INTO agent_adapter (agent_id, adapter_id, position)
@@ -103,7 +91,7 @@ WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */
 
 LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
 
-UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
+UPDATE = "UPDATE agent SET prompt_author = $2, prompt_changed_at = $3, /* set */ WHERE id = $1"
 
 LOCK_PARENTS = "SELECT pg_advisory_xact_lock($1, $2)"
 
@@ -115,6 +103,16 @@ WITH RECURSIVE line (id, distance) AS (
 ) CYCLE id SET seen USING path
 SELECT id FROM line WHERE id IS NOT NULL AND NOT seen ORDER BY distance
 """
+
+# The lock makes children of one parent, and what their caps take from its own, come one after the other.
+LOCK_CAP = """
+SELECT coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS cap,
+       coalesce((SELECT cost_usd FROM spending WHERE owner_id = a.id AND day = $2), 0) AS spent
+FROM agent a LEFT JOIN template t ON t.id = a.template_id
+WHERE a.id = $1 AND a.deleted_at IS NULL FOR NO KEY UPDATE OF a
+"""
+
+FIND_CHILD = "SELECT id FROM agent WHERE parent_id = $1 AND name = $2 AND deleted_at IS NULL LIMIT 1"
 
 LIST_ADAPTER_VISIBILITY = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
@@ -163,6 +161,11 @@ WHERE template_id = $1 AND deleted_at IS NULL AND max_cost_usd_per_day IS NULL
 ORDER BY model LIMIT $2
 """
 
+COUNT_BY_PROVIDER = """
+SELECT split_part(model, '/', 1) AS provider, count(*) FROM agent
+WHERE model LIKE '%/%' AND deleted_at IS NULL GROUP BY provider
+"""
+
 MAX_MODELS = 1000  # of those in use that a list contains
 
 # Select by the notifications, not by `next_due_at`: a supervisor that is deciding has not stored that yet.
@@ -180,6 +183,18 @@ class RetainedAgent:
     organization_id: UUID
     name: str
     timezone: str
+
+
+Share = Callable[[Decimal, Decimal], Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child as it is stored, and the cap of its parent, which may have given a part of it to the child."""
+
+    agent: Agent
+    parent_cap: Decimal | None
+    has_webhook: bool = False
 
 
 class Agents:
@@ -228,6 +243,23 @@ class Agents:
                 lambda has_webhook: self._on_webhook_stored() if has_webhook else None,
             )
 
+    async def insert_child(
+        self, child: Agent, notice: Notification | None, share: Share, *, actor: str
+    ) -> Child:
+        """Store a new child of an agent, unless the agent has a child of this name: then return that one.
+
+        If the parent has a cap, its own or inherited, `share` returns how much of it becomes the child's: it
+        is given the cap, and what is left of it today.
+        Raise the errors of `insert` and of `share`.
+        """
+        owner, limits = child.organization_id, self._limits
+        async with limits.agents.reserved(owner), limits.waiting_notifications.reserved(owner):
+            return await self._pool.write(
+                lambda connection: _insert_child(connection, child, notice, share, actor),
+                f"insert of child {child.id}",
+                lambda stored: self._on_webhook_stored() if stored.has_webhook else None,
+            )
+
     async def list_rows(self, filters: AgentFilters, page: Page) -> Chunk[Record]:
         """List one page of the agents, newest first, as rows with the columns of `Agent`."""
         return await fetch_rows(self._pool, Agent, PAGE, page_conditions(filters, page))
@@ -237,13 +269,15 @@ class Agents:
     ) -> Agent | None:
         """Set the columns in `changes`, and `adapters`, and return the agent; None if there is no such agent.
 
-        Raise the errors of `insert`, ParentCycle if the agent would be its own ancestor, ValueError for a
-        column that must not be changed.
+        A prompt that is replaced is kept as a version. Raise the errors of `insert`, ParentCycle if the agent
+        would be its own ancestor, ValueError for a column that must not be changed.
         """
-        return await self._pool.write(
-            lambda connection: _update(connection, agent_id, changes, now, actor),
-            f"update of agent {agent_id}",
-        )
+        before = await self.get(agent_id) if "system_prompt" in changes else None
+        async with self._limits.prompt_reserved(before, changes):
+            return await self._pool.write(
+                lambda connection: _update(connection, agent_id, changes, now, actor),
+                f"update of agent {agent_id}",
+            )
 
     async def tag(
         self,
@@ -280,8 +314,9 @@ class Agents:
         actor: str = BY_SERVICE,
     ) -> list[TagChange]:
         """Add to each agent the tags that it does not have; return those that did not have all of them."""
+        given = (agent_ids, list(dict.fromkeys(tags)), max_tags, MAX_TAGS_BYTES, now, actor)
         return await self._pool.write(
-            lambda connection: add_tags(connection, agent_ids, tags, max_tags, now, actor),
+            lambda connection: fetch_all(connection, TagChange, ADD_TAGS, *given),
             f"tagging of {len(agent_ids)} agents",
         )
 
@@ -290,7 +325,7 @@ class Agents:
     ) -> list[TagChange]:
         """Take from each agent the tags that it has; return those that had one of them."""
         return await self._pool.write(
-            lambda connection: remove_tags(connection, agent_ids, tags, now, actor),
+            lambda connection: fetch_all(connection, TagChange, REMOVE_TAGS, agent_ids, tags, now, actor),
             f"untagging of {len(agent_ids)} agents",
         )
 
@@ -317,6 +352,10 @@ class Agents:
         rows = await self._pool.fetch(LIST_MODELS_OF_ORGANIZATION, organization_id, MAX_MODELS)
         return [row["model"] for row in rows]
 
+    async def count_by_provider(self) -> dict[str, int]:
+        """Count the agents by the providers that their models name."""
+        return {row["provider"]: row["count"] for row in await self._pool.fetch(COUNT_BY_PROVIDER)}
+
     async def list_models_of_template(self, template_id: UUID) -> list[str]:
         """List the models of the agents to which the template's cap and its rule about prices apply."""
         rows = await self._pool.fetch(LIST_MODELS_OF_TEMPLATE, template_id, MAX_MODELS)
@@ -330,17 +369,44 @@ async def _insert(
     next_due_at = agent.sleep_until if agent.status is AgentStatus.SLEEPING else None
     has_webhook = False
     await insert_receipt(connection, receipt, agent.organization_id)
-    await connection.execute(INSERT, *to_row(INSERT, agent))
-    state = to_row(INSERT_STATE, agent, agent_id=agent.id, next_due_at=next_due_at)
-    await connection.execute(INSERT_STATE, *state)
+    settings = fields_of(agent, without=(*JOINED, *OF_STATE)) | {"prompt_author": actor}
+    await connection.execute(*insert_into("agent", settings))
+    state = {name: getattr(agent, name) for name in OF_STATE if name != "paused"}
+    owner = {"agent_id": agent.id, "organization_id": agent.organization_id, "next_due_at": next_due_at}
+    await connection.execute(*insert_into("agent_state", owner | state))
     if agent.adapters:
         await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
     if agent.template_id is not None:
         has_webhook = await insert_agent_created(connection, agent.id)
     if notice is not None:
-        await connection.execute(INSERT_NOTICE, *to_row(INSERT_NOTICE, notice, priority=Priority.LOW))
+        # A low notification: it changes neither the parent's state nor what its supervisor does.
+        low = fields_of(notice) | {"priority": Priority.LOW, "activated_at": None}
+        await connection.execute(*insert_into("notification", low))
     await insert_events(connection, _creation_events(agent, notice, actor))
     return has_webhook
+
+
+async def _insert_child(
+    connection: Connection,
+    child: Agent,
+    notice: Notification | None,
+    share: Share,
+    actor: str,
+) -> Child:
+    parent_id, today = child.parent_id, child.created_at.astimezone(UTC).date()
+    parent = None if parent_id is None else await connection.fetchrow(LOCK_CAP, parent_id, today)
+    if parent_id is None or parent is None:
+        raise ReferenceMissing("parent")
+    cap: Decimal | None = parent["cap"]
+    child_id = await connection.fetchval(FIND_CHILD, parent_id, child.name)
+    if child_id is not None:
+        earlier = await fetch_one(connection, Agent, GET, [child_id])
+        return Child(earlier or child, cap)
+    if cap is not None:
+        part = share(cap, max(cap - parent["spent"], Decimal(0)))
+        child, cap = replace(child, max_cost_usd_per_day=part), cap - part
+        await _update(connection, parent_id, {"max_cost_usd_per_day": cap}, child.created_at, actor)
+    return Child(child, cap, await _insert(connection, child, notice, None, actor))
 
 
 async def _update(
@@ -353,8 +419,8 @@ async def _update(
         return None
     before = await fetch_one(connection, Agent, GET, [agent_id])
     if columns:
-        update = assign(UPDATE, columns, Agent, after=1)
-        await connection.execute(update, agent_id, *columns.values())
+        update = assign(UPDATE, columns, Agent, after=3)
+        await connection.execute(update, agent_id, actor, now, *columns.values())
     if "adapters" in changes:
         await connection.execute(DELETE_ADAPTERS, agent_id)
         await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])

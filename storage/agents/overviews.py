@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all
+from storage.postgres.statement import fetch_all
 
 ALL_PHASES = ""  # in `PhaseCount`: all agents of the organization, those asleep included
 
@@ -61,6 +61,17 @@ CROSS JOIN LATERAL (
 ) n
 JOIN agent a ON a.id = s.agent_id
 ORDER BY n.since, s.agent_id LIMIT $3
+"""
+
+# The other lists have those over their budgets and in quarantine. An agent that is asleep has nothing left to
+# try again for.
+LIST_FAILING = """
+SELECT s.agent_id, a.name, a.timezone, s.organization_id, coalesce(s.last_ended_at, s.phase_since) AS since,
+       s.failures
+FROM agent_state s JOIN agent a ON a.id = s.agent_id
+WHERE s.organization_id = ANY($1::uuid[]) AND s.phase <> 'asleep'
+  AND s.phase NOT IN ('archived', 'over_budget', 'quarantined') AND s.failures > 0
+ORDER BY since, s.agent_id LIMIT $2
 """
 
 LIST_WAKING = """
@@ -127,6 +138,13 @@ class TroubledAgent:
     timezone: str
     organization_id: UUID
     since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FailingAgent(TroubledAgent):
+    """An agent whose last runs count toward a quarantine."""
+
+    failures: int
 
 
 class WakingAgent(NamedTuple):
@@ -199,6 +217,10 @@ class Overviews:
         return await fetch_all(
             self._pool, TroubledAgent, LIST_UNCLEARED, organization_ids, active_before, limit
         )
+
+    async def list_failing(self, organization_ids: Sequence[UUID], limit: int) -> list[FailingAgent]:
+        """List the agents whose last runs count toward a quarantine that has not begun."""
+        return await fetch_all(self._pool, FailingAgent, LIST_FAILING, organization_ids, limit)
 
     async def list_waking(
         self, organization_ids: Sequence[UUID], until: datetime, limit: int

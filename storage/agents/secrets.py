@@ -12,24 +12,15 @@ from uuid import UUID
 from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, value_of_secret
 from storage.model import Receipt
-from storage.postgres.owned_tables import OwnedTable
-from storage.postgres.page_conditions import OrganizationsPage, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_one, from_row, to_row
 from storage.postgres.shared_reads import SharedReads
-
-INSERT = """
-INSERT INTO secret (id, organization_id, template_id, name, value, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-"""
+from storage.postgres.statement import delete_row, fetch_one, fields_of, from_row, insert_into
 
 UPDATE = """
 UPDATE secret SET value = $2, updated_at = greatest(updated_at, $3) WHERE id = $1
 RETURNING id, organization_id, template_id, name, created_at, updated_at
 """
-
-DELETE = "DELETE FROM secret WHERE id = $1 RETURNING id"
 
 # Of two secrets with one name, that of the template.
 LIST_VALUES = """
@@ -77,8 +68,8 @@ class Secrets:
         `template`, AnsweredBefore if the receipt exists already.
         """
         stored = self._cipher.encrypt(value, value_of_secret(secret.id))
-        row = to_row(INSERT, secret, value=stored)
-        await insert_once(self._pool, receipt, secret.organization_id, INSERT, *row)
+        insert = insert_into("secret", fields_of(secret) | {"value": stored})
+        await insert_once(self._pool, receipt, secret.organization_id, *insert)
 
     async def list_page(self, filters: SecretFilters, page: Page) -> Chunk[Secret]:
         """List one page of the secrets, newest first."""
@@ -94,7 +85,7 @@ class Secrets:
         return await fetch_one(self._pool, Secret, UPDATE, secret_id, stored, now)
 
     async def delete(self, secret_id: UUID) -> bool:
-        return await self._pool.fetchval(DELETE, secret_id) is not None
+        return await delete_row(self._pool, "secret", secret_id)
 
     async def get_values(
         self, organization_id: UUID, template_id: UUID | None, names: Collection[str]

@@ -9,12 +9,11 @@ import asyncpg
 
 from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
-from storage.history.journals import JournalFacts, get_journal_facts
-from storage.history.spending import get_budgets
-from storage.postgres.group_commit import GroupCommit
+from storage.history.runs import JournalFacts, get_journal_facts
+from storage.history.usage import get_budgets
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions
-from storage.postgres.rows import from_row
+from storage.postgres.statement import from_row
 
 # One row for each kind of pending notification, so that a queue of any length is a handful of rows. One
 # statement, so that wake_seq and the queue come from one snapshot. Only a reminder can be ahead: any other
@@ -82,7 +81,7 @@ JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND s.status = 'sleeping' AND s.queued_at IS NULL AND NOT s.paused
   AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
-  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
+  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused) /* and */
 ORDER BY s.agent_id LIMIT $3
 """
 
@@ -91,19 +90,6 @@ LIST_ACTIVATED_LATER = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at > $1 AND n.scheduled_for IS DISTINCT FROM n.activated_at AND s.status = 'sleeping'
-"""
-
-# Like LIST_WITH_ACTIVE, but only agents that nothing will start: no due time lies ahead, unlike in a backoff
-# or a quarantine.
-LIST_STUCK = """
-SELECT DISTINCT s.agent_id FROM notification n
-JOIN agent_state s ON s.agent_id = n.agent_id
-WHERE n.activated_at <= $1
-  AND s.status = 'sleeping' AND s.queued_at IS NULL AND NOT s.paused
-  AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
-  AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
-  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
-ORDER BY s.agent_id LIMIT $2
 """
 
 # Agents that are not idle: a run goes on, a due time or a start lies ahead, or something is active. A pause,
@@ -248,12 +234,8 @@ class AgentStates:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = GroupCommit("agent facts", self._get_many)
-        self._updates = GroupCommit("agent updates", self._update_many)
-
-    async def close(self) -> None:
-        await self._updates.close()
-        await self._reads.close()
+        self._reads = pool.group_commit("agent facts", self._get_many)
+        self._updates = pool.group_commit("agent updates", self._update_many)
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         """Return the agent's facts, None if there is no such agent. Concurrent reads share a statement."""
@@ -301,30 +283,34 @@ class AgentStates:
         self, now: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List sleeping agents with an active notification, by id; `after` is the last one seen."""
-        return await self._list_ids(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
+        conditions = Conditions(now, after or FIRST_ID, limit)
+        return await self._list_ids(conditions.into(LIST_WITH_ACTIVE), *conditions.parameters)
 
     async def list_activated_later(self, now: datetime) -> list[UUID]:
         """List sleeping agents with a notification that is no reminder and became active after `now`."""
         return await self._list_ids(LIST_ACTIVATED_LATER, now)
 
     async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
-        """List sleeping agents with an active notification and no due time ahead, by id."""
-        return await self._list_ids(LIST_STUCK, now, limit)
+        """List sleeping agents with an active notification that nothing will start, by id.
 
-    async def list_non_idle_of_organization(
-        self, organization_id: UUID, after: UUID | None, limit: int
-    ) -> list[UUID]:
-        """List the organization's agents that are not idle, by id; `after` is the last one seen."""
-        conditions = Conditions(after or FIRST_ID, limit)
-        conditions.add("a.organization_id = $", organization_id)
-        return await self._list_ids(conditions.into(LIST_NON_IDLE), *conditions.parameters)
+        No due time lies ahead of them, unlike in a backoff or a quarantine.
+        """
+        conditions = Conditions(now, FIRST_ID, limit)
+        conditions.add("(s.next_due_at IS NULL OR s.next_due_at <= $)", now)
+        return await self._list_ids(conditions.into(LIST_WITH_ACTIVE), *conditions.parameters)
 
-    async def list_non_idle_of_template(
-        self, template_id: UUID, after: UUID | None, limit: int
+    async def list_non_idle(
+        self,
+        after: UUID | None,
+        limit: int,
+        *,
+        organization_id: UUID | None = None,
+        template_id: UUID | None = None,
     ) -> list[UUID]:
-        """List the agents of the template that are not idle, by id; `after` is the last one seen."""
+        """List the agents of an organization or a template that are not idle, by id, from after one on."""
         conditions = Conditions(after or FIRST_ID, limit)
-        conditions.add("a.template_id = $", template_id)
+        conditions.add_optional("a.organization_id = $", organization_id)
+        conditions.add_optional("a.template_id = $", template_id)
         return await self._list_ids(conditions.into(LIST_NON_IDLE), *conditions.parameters)
 
     async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
@@ -349,11 +335,20 @@ class AgentStates:
         """List agents whose start waits for a run slot, longest first."""
         return await self._list_ids(LIST_QUEUED)
 
-    async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
-        """List agents by id, of one organization or of all; `after` is the last one seen."""
-        conditions = Conditions(after or FIRST_ID, limit)
-        conditions.add_optional("a.organization_id = $", organization_id)
-        return await self._list_ids(conditions.into(LIST_IDS), *conditions.parameters)
+    async def list_ids(
+        self, organization_id: UUID | None, after: UUID | None, limit: int, name: str | None = None
+    ) -> list[UUID]:
+        """List agents by id, of one organization or of all; `after` is the last one seen.
+
+        With a `name`, list those that have it, ignoring case.
+        """
+        if name is None:
+            conditions, statement = Conditions(after or FIRST_ID, limit), LIST_IDS
+            conditions.add_optional("a.organization_id = $", organization_id)
+        else:
+            conditions, statement = Conditions(after or FIRST_ID, limit, name), LIST_IDS_OF_NAME
+            conditions.add_optional("o.id = $", organization_id)
+        return await self._list_ids(conditions.into(statement), *conditions.parameters)
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
         """List the ids of the agent's active notifications, oldest activation first."""
@@ -366,14 +361,6 @@ class AgentStates:
         """
         [row] = await self._pool.fetch(COUNT, now, quarantine_failures)
         return from_row(Counts, row)
-
-    async def list_ids_of_name(
-        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
-    ) -> list[UUID]:
-        """List agents with this name, ignoring case, by id, like `list_ids`."""
-        conditions = Conditions(after or FIRST_ID, limit, name)
-        conditions.add_optional("o.id = $", organization_id)
-        return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)
 
     async def _list_ids(self, sql: str, *args: object) -> list[UUID]:
         return [row["agent_id"] for row in await self._pool.fetch(sql, *args)]

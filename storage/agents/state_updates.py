@@ -1,13 +1,16 @@
 """State updates on their way to storage: one statement for all that are made together."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
-from storage.agent_facts import RunEnd, RunStart, StateUpdate, SystemNotice
+from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.delivery.receipts import RECEIPT
 from storage.events.model import NewEvent
 from storage.postgres.pool import Fetch
-from storage.postgres.statement import Columns, Statement, arrays_of
+from storage.postgres.statement import Columns, Statement, columns_of, values_of
+
+Part = TypeVar("Part")
 
 MAX_RUN_NOTIFICATIONS = 1000  # of those active when a run starts: the ids that its row keeps
 
@@ -28,31 +31,7 @@ ITEM: Columns[StateUpdate] = {
     "seen_run_id": lambda update: update.before.run_id,
     "seen_version": lambda update: update.before.version,
     "seen_seq": lambda update: update.before.wake_seq if update.guarded else None,
-    "status": lambda update: update.after.status,
-    "run_id": lambda update: update.after.run_id,
-    "run_started_at": lambda update: update.after.run_started_at,
-    "last_wake_reason": lambda update: update.after.last_wake_reason,
-    "last_wake_interrupted_sleep_until": lambda update: update.after.last_wake_interrupted_sleep_until,
-    "sleep_until": lambda update: update.after.sleep_until,
-    "max_sleep_until": lambda update: update.after.max_sleep_until,
-    "last_started_at": lambda update: update.after.last_started_at,
-    "last_ended_at": lambda update: update.after.last_ended_at,
-    "stopped_at": lambda update: update.after.stopped_at,
-    "stop_reason": lambda update: update.after.stop_reason,
-    "run_requested_at": lambda update: update.after.run_requested_at,
-    "queued_at": lambda update: update.after.queued_at,
-    "failures": lambda update: update.after.failures,
-    "retries": lambda update: update.after.retries,
-    "left_over": lambda update: update.after.left_over,
-    "retry_at": lambda update: update.after.retry_at,
-    "retry_reason": lambda update: update.after.retry_reason,
-    "last_error": lambda update: update.after.last_error,
-    "next_due_at": lambda update: update.after.next_due_at,
-    "seen_until": lambda update: update.after.seen_until,
-    "phase": lambda update: update.after.phase,
-    "phase_since": lambda update: update.after.phase_since,
-    "why_digest": lambda update: update.after.why_digest,
-    "paused": lambda update: update.after.paused,
+    **columns_of(AgentState, path="after.", without=("agent_id", "wake_seq", "version")),
     "start_id": _of_start(lambda start: start.run_id),
     "start_reason": _of_start(lambda start: start.wake_reason),
     "start_interrupted": _of_start(lambda start: start.interrupted_sleep_until),
@@ -68,25 +47,8 @@ ITEM: Columns[StateUpdate] = {
     "end_journal": _of_end(lambda end: end.journal or None),
 }
 
-NOTICE: Columns[tuple[UUID, SystemNotice]] = {
-    "notice_agent_id": lambda item: item[0],
-    "notice_id": lambda item: item[1].id,
-    "notice_title": lambda item: item[1].title,
-    "notice_body": lambda item: item[1].body,
-    "notice_created_at": lambda item: item[1].created_at,
-    "notice_budget": lambda item: item[1].budget,
-}
-
-EVENT: Columns[tuple[UUID, NewEvent]] = {
-    "event_agent_id": lambda item: item[0],
-    "event_type": lambda item: item[1].type,
-    "event_at": lambda item: item[1].at,
-    "event_run_id": lambda item: item[1].run_id,
-    "event_resource_id": lambda item: item[1].resource_id,
-    "event_actor": lambda item: item[1].actor,
-    "event_phase": lambda item: item[1].phase,
-    "event_data": lambda item: item[1].data,
-}
+NOTICE = columns_of(SystemNotice)
+EVENT = columns_of(NewEvent, without=("agent_id",))
 
 # Many updates share one statement and one commit. Rows are locked in id order, so that two batches (or a
 # batch and an insert into the queue) cannot deadlock. An update is made only if its guard still holds on the
@@ -96,33 +58,23 @@ EVENT: Columns[tuple[UUID, NewEvent]] = {
 # updates one by one after locking the row. The journal of an ended run gets titles and messages here, along
 # primary keys and the index of the run's messages: the end of a run must not cost a statement more. A sleep
 # is granted only if nothing is active, so only a run that ended otherwise has left something uncleared.
+#
+# What an update brings is JSON, because asyncpg takes longer for an array of each column. The updates are an
+# array of documents: of a single one the planner would expect a hundred rows, and read the whole agent_state.
 UPDATE = Statement(
     """
 WITH item AS (
-    SELECT * FROM unnest(
-        :agent_id::uuid[], :seen_status::text[], :seen_run_id::uuid[], :seen_version::bigint[],
-        :seen_seq::bigint[], :status::text[], :run_id::uuid[], :run_started_at::timestamptz[],
-        :last_wake_reason::text[], :last_wake_interrupted_sleep_until::timestamptz[],
-        :sleep_until::timestamptz[], :max_sleep_until::timestamptz[], :last_started_at::timestamptz[],
-        :last_ended_at::timestamptz[], :stopped_at::timestamptz[], :run_requested_at::timestamptz[],
-        :queued_at::timestamptz[], :failures::integer[], :retries::integer[], :left_over::integer[],
-        :retry_at::timestamptz[], :retry_reason::text[], :last_error::text[],
-        :next_due_at::timestamptz[], :seen_until::timestamptz[], :start_id::uuid[],
-        :start_reason::text[], :start_interrupted::timestamptz[],
-        :start_max_sleep_until::timestamptz[], :start_at::timestamptz[], :start_name::text[],
-        :end_id::uuid[], :end_outcome::text[], :end_at::timestamptz[], :end_turns::integer[],
-        :end_error::text[], :end_journal::text[], :stop_reason::text[], :end_output::text[],
-        :phase::text[], :phase_since::timestamptz[], :why_digest::bigint[], :paused::boolean[]
-    ) AS i (
-        agent_id, seen_status, seen_run_id, seen_version, seen_seq,
-        status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
-        sleep_until, max_sleep_until, last_started_at, last_ended_at, stopped_at,
-        run_requested_at, queued_at, failures, retries, left_over,
-        retry_at, retry_reason, last_error, next_due_at, seen_until,
-        start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
-        end_id, end_outcome, end_at, end_turns, end_error, end_journal, stop_reason,
-        end_output, phase, phase_since, why_digest, paused
-    )
+    SELECT i.* FROM unnest(:item::json[]) AS u (item) CROSS JOIN json_to_record(u.item) AS i (
+        agent_id uuid, seen_status text, seen_run_id uuid, seen_version bigint, seen_seq bigint,
+        status text, run_id uuid, run_started_at timestamptz, last_wake_reason text,
+        last_wake_interrupted_sleep_until timestamptz, sleep_until timestamptz, max_sleep_until timestamptz,
+        last_started_at timestamptz, last_ended_at timestamptz, stopped_at timestamptz, stop_reason text,
+        run_requested_at timestamptz, queued_at timestamptz, failures integer, retries integer,
+        left_over integer, retry_at timestamptz, retry_reason text, last_error text, next_due_at timestamptz,
+        seen_until timestamptz, phase text, phase_since timestamptz, why_digest bigint, paused boolean,
+        start_id uuid, start_reason text, start_interrupted timestamptz, start_max_sleep_until timestamptz,
+        start_at timestamptz, start_name text, end_id uuid, end_outcome text, end_at timestamptz,
+        end_turns integer, end_error text, end_output text, end_journal text)
 ), locked AS MATERIALIZED (
     SELECT i.* FROM agent_state s JOIN item i USING (agent_id)
     ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED
@@ -148,11 +100,18 @@ WITH item AS (
     RETURNING s.agent_id, s.organization_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
-                     interrupted_sleep_until, max_sleep_until, started_at)
+                     interrupted_sleep_until, max_sleep_until, started_at, prompt)
     SELECT i.start_id, i.agent_id, updated.organization_id, i.start_reason,
            coalesce(active.ids[1 : :max_notifications::integer], '{}'),
            greatest(active.count - :max_notifications::integer, 0),
-           i.start_interrupted, i.start_max_sleep_until, i.start_at
+           i.start_interrupted, i.start_max_sleep_until, i.start_at, (
+               SELECT CASE
+                   WHEN a.system_prompt <> ''
+                   THEN json_build_object('of', 'agent', 'id', a.id, 'version', a.prompt_version)
+                   WHEN t.system_prompt <> ''
+                   THEN json_build_object('of', 'template', 'id', t.id, 'version', t.prompt_version) END
+               FROM agent a LEFT JOIN template t ON t.id = a.template_id WHERE a.id = i.agent_id
+           )
     FROM updated JOIN item i USING (agent_id)
     CROSS JOIN LATERAL (
         SELECT array_agg(n.id ORDER BY n.activated_at, n.id) AS ids, count(*) AS count FROM notification n
@@ -168,6 +127,15 @@ WITH item AS (
 ), ended_run AS (
     UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error,
         output = i.end_output,
+        failed_calls = coalesce((i.end_journal::json ->> 'failed_calls')::integer, 0),
+        needs_person = CASE
+            WHEN i.end_outcome = 'stopped' THEN false
+            -- The agent goes on, but nothing wakes it for what is cleared.
+            WHEN i.end_outcome = 'interrupted' THEN i.end_journal::json -> 'unanswered' ->> 0 IS NOT NULL
+            -- The agent tries again, with all that it was woken for.
+            WHEN i.retry_at IS NOT NULL AND i.end_journal::json ->> 'cleared_count' = '0' THEN false
+            WHEN i.end_journal::json ->> 'trouble' = 'unsent' THEN messages.failed + messages.queued = 0
+            ELSE coalesce(i.end_journal::json ->> 'trouble' = 'unsolved', false) END,
         stop_reason = CASE WHEN i.end_outcome = 'stopped' THEN i.stop_reason ELSE '' END,
         journal = CASE WHEN i.end_journal IS NOT NULL THEN json_build_object(
             'woken_by', (
@@ -196,9 +164,12 @@ WITH item AS (
                     WHERE m.run_id = r.id ORDER BY m.created_at, m.id LIMIT 10
                 ) s
             ),
-            'sent_count', (SELECT count(*) FROM message m WHERE m.run_id = r.id),
+            'sent_count', messages.sent,
+            'failed_count', messages.failed,
+            'unanswered', i.end_journal::json -> 'unanswered',
             'tools', i.end_journal::json -> 'tools',
-            'cost_usd', i.end_journal::json -> 'cost_usd'
+            'cost_usd', i.end_journal::json -> 'cost_usd',
+            'unpriced_calls', i.end_journal::json -> 'unpriced_calls'
         ) END
     FROM updated JOIN item i USING (agent_id)
     CROSS JOIN LATERAL (
@@ -213,7 +184,16 @@ WITH item AS (
             ORDER BY n.activated_at, n.id LIMIT 1000
         ) n
     ) left_over
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE m.status = 'sent') AS sent,
+               count(*) FILTER (WHERE m.status = 'failed') AS failed,
+               count(*) FILTER (WHERE m.status = 'queued') AS queued
+        FROM message m WHERE m.run_id = i.end_id
+    ) messages
     WHERE r.id = i.end_id AND r.ended_at IS NULL
+), left_queued AS (
+    UPDATE message m SET needs_person = true FROM updated JOIN item i USING (agent_id)
+    WHERE m.run_id = i.end_id AND m.status = 'queued' AND i.end_outcome <> 'slept'
 ), ended_trace AS (
     UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),
         error = coalesce(nullif(i.end_error, ''), t.error),
@@ -231,35 +211,31 @@ WITH item AS (
         credential, method, path, key, body_hash, status, answer, created_at, organization_id)
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            updated.organization_id
-    FROM unnest(
-        :receipt_agent_id::uuid[], :receipt_credential::uuid[], :receipt_method::text[],
-        :receipt_path::text[], :receipt_key::text[], :receipt_body_hash::bytea[],
-        :receipt_status::smallint[], :receipt_answer::bytea[], :receipt_created_at::timestamptz[]
-    ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
+    FROM json_to_recordset(:receipts::json) AS r (
+        agent_id uuid, credential uuid, method text, path text, key text, body_hash bytea,
+        status smallint, answer bytea, created_at timestamptz)
     JOIN updated USING (agent_id)
 ), inserted_notice AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, updated.organization_id, agent_id, 'system', r.title, r.body, r.created_at
-    FROM unnest(
-        :notice_agent_id::uuid[], :notice_id::uuid[], :notice_title::text[], :notice_body::text[],
-        :notice_created_at::timestamptz[]
-    )
-        AS r (agent_id, id, title, body, created_at)
+    FROM json_to_recordset(:notices::json) AS r (
+        agent_id uuid, id uuid, title text, body text, created_at timestamptz)
     JOIN updated USING (agent_id)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, organization_id, agent_id, created_at
 ), event_row AS (
     SELECT e.at, e.type, updated.organization_id, agent_id, e.run_id, e.resource_id, e.actor, e.phase,
            e.data, e.ordinal
-    FROM unnest(
-        :event_agent_id::uuid[], :event_type::text[], :event_at::timestamptz[], :event_run_id::uuid[],
-        :event_resource_id::uuid[], :event_actor::text[], :event_phase::text[], :event_data::text[]
+    FROM ROWS FROM (
+        json_to_recordset(:events::json) AS (
+            agent_id uuid, type text, at timestamptz, run_id uuid, resource_id uuid, actor text, phase text,
+            data text)
     ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, ordinal)
     JOIN updated USING (agent_id)
     UNION ALL
     SELECT n.created_at, e.type, n.organization_id, n.agent_id, NULL, e.resource_id, '', NULL, e.data, NULL
     FROM inserted_notice n
-    JOIN unnest(:notice_id::uuid[], :notice_budget::text[]) AS r (id, budget) USING (id)
+    JOIN json_to_recordset(:notices::json) AS r (id uuid, budget text) USING (id)
     CROSS JOIN LATERAL (VALUES
         ('notification.created', n.id, '{"source":"system","priority":"low"}'),
         ('budget.reached', NULL, r.budget)) AS e (type, resource_id, data)
@@ -272,7 +248,7 @@ WITH item AS (
 SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked
 FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
     """,
-    [*ITEM, *RECEIPT, "receipt_agent_id", *NOTICE, *EVENT, "max_notifications"],
+    ["item", "receipts", "notices", "events", "max_notifications"],
 )
 
 
@@ -281,16 +257,17 @@ async def update_states(fetch: Fetch, updates: Sequence[StateUpdate]) -> dict[UU
 
     None stands for a row that another transaction holds: its update was not tried.
     """
-    receipts = {update.before.agent_id: update.receipt for update in updates if update.receipt is not None}
-    notices = [(update.before.agent_id, update.notice) for update in updates if update.notice is not None]
-    events = [(update.before.agent_id, event) for update in updates for event in update.events]
     statement = UPDATE.given(
-        arrays_of(ITEM, updates)
-        | arrays_of(RECEIPT, list(receipts.values()))
-        | arrays_of(NOTICE, notices)
-        | arrays_of(EVENT, events),
-        receipt_agent_id=list(receipts),
+        item=[values_of(ITEM, update) for update in updates],
+        receipts=[_row(update, RECEIPT, update.receipt) for update in updates if update.receipt is not None],
+        notices=[_row(update, NOTICE, update.notice) for update in updates if update.notice is not None],
+        events=[_row(update, EVENT, event) for update in updates for event in update.events],
         max_notifications=MAX_RUN_NOTIFICATIONS,
     )
     rows = await fetch(*statement)
     return {row["agent_id"]: row["updated"] if row["locked"] else None for row in rows}
+
+
+def _row(update: StateUpdate, columns: Columns[Part], part: Part) -> dict[str, object]:
+    """Return what an update brings with it as a row, with the id of the agent."""
+    return {"agent_id": update.before.agent_id, **values_of(columns, part)}

@@ -12,28 +12,19 @@ from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.events.model import BY_SERVICE
-from storage.model import Receipt, Template
-from storage.postgres.owned_tables import OwnedTable
-from storage.postgres.page_conditions import OrganizationsPage, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.model import Agent, Receipt, Template
+from storage.organization_limits import OrganizationLimits
+from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row, to_row
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import fields_of, from_row, insert_into
 
 TABLE = OwnedTable("template", "t", Template)
 
-INSERT = """
-INSERT INTO template (
-    id, organization_id, name, description, system_prompt, default_model, default_reasoning_effort,
-    thinking_max_tokens, max_turns, debounce_window_seconds, harness_git_ref,
-    agent_created_webhook_url, tool_call_secret, created_at, max_cost_usd_per_day, context_tokens,
-    carry_over, reply, content, content_days, environment_secrets, unpriced)
-VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+UPDATE = """
+UPDATE template SET prompt_author = $2, prompt_changed_at = $3, /* set */ WHERE id = $1 RETURNING *
 """
-
-UPDATE = "UPDATE template SET /* set */ WHERE id = $1 RETURNING *"
 
 # Deleted agents do not count as users: their rows, which still name the template, are released.
 DELETE_UNUSED = """
@@ -54,6 +45,8 @@ WITH detached AS (
     UPDATE agent a
     SET template_id = NULL,
         system_prompt = CASE a.system_prompt WHEN '' THEN t.system_prompt ELSE a.system_prompt END,
+        prompt_author = $3,
+        prompt_changed_at = $2,
         reasoning_effort = CASE a.reasoning_effort
             WHEN '' THEN t.default_reasoning_effort ELSE a.reasoning_effort END,
         max_turns = CASE a.max_turns WHEN 0 THEN t.max_turns ELSE a.max_turns END,
@@ -75,8 +68,11 @@ DELETE FROM template WHERE id = $1
 class Templates:
     """The table `template`."""
 
-    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
+    def __init__(
+        self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION, limits: OrganizationLimits | None = None
+    ) -> None:
         self._pool = pool
+        self._limits = limits or OrganizationLimits(pool)
         self._cipher = cipher
         self.get = SharedReads(
             "templates",
@@ -84,25 +80,39 @@ class Templates:
             TABLE.get,
             self._template,
             texts=("description", "system_prompt"),
-            documents=("environment_secrets",),
+            documents=("environment_secrets", "response_format"),
         )
 
-    async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
+    async def get_of(self, agent: Agent) -> Template | None:
+        """Return the template of the agent; None if it has none."""
+        return await self.get(agent.template_id) if agent.template_id else None
+
+    async def insert(
+        self, template: Template, receipt: Receipt | None = None, *, actor: str = BY_SERVICE
+    ) -> None:
         """Store the template. Raise AnsweredBefore if the receipt exists already."""
         secret = self._cipher.encrypt(template.tool_call_secret or "", tool_call_secret_of(template.id))
-        row = to_row(INSERT, template, tool_call_secret=secret)
-        await insert_once(self._pool, receipt, template.organization_id, INSERT, *row)
+        stored = fields_of(template) | {"tool_call_secret": secret, "prompt_author": actor}
+        insert = insert_into("template", stored)
+        await insert_once(self._pool, receipt, template.organization_id, *insert)
 
-    async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
-        """Set the columns in `changes` and return the template; None if there is no such template."""
+    async def update(
+        self, template_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
+    ) -> Template | None:
+        """Set the columns in `changes` and return the template; None if there is no such template.
+
+        A prompt that is replaced is kept as a version. Raise LimitReached.
+        """
         if not changes:
             return await self.get(template_id)
         if "tool_call_secret" in changes:
             place = tool_call_secret_of(template_id)
             secret = self._cipher.encrypt(changes["tool_call_secret"], place)
             changes = {**changes, "tool_call_secret": secret}
-        statement = assign(UPDATE, changes, Template, after=1)
-        row = await self._pool.fetchrow(statement, template_id, *changes.values())
+        statement = assign(UPDATE, changes, Template, after=3)
+        before = await self.get(template_id) if "system_prompt" in changes else None
+        async with self._limits.prompt_reserved(before, changes):
+            row = await self._pool.fetchrow(statement, template_id, actor, now, *changes.values())
         return None if row is None else self._template(row)
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Template]:

@@ -8,15 +8,13 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.agents.templates import template_of
-from storage.channels.memory_paths import CORE
+from storage.channels.memories import CORE
 from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.encryption import NO_ENCRYPTION, SecretCipher
-from storage.history.journals import PastRun
+from storage.history.runs import PastRun
 from storage.model import Agent, Outcome, Priority, Source, Template
-from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
-from storage.postgres.statement import Statement
+from storage.postgres.statement import Statement, from_row
 
 BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
 MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
@@ -172,13 +170,7 @@ CROSS JOIN LATERAL (
     WHERE coalesce(c.agent_id = a.id, true) OR talk.messages IS NOT NULL
 ) concerned
     """,
-    [
-        "agent_id",
-        "now",
-        "tokens",
-        "max_part_bytes",
-        *BOUNDS,
-    ],
+    ["agent_id", "now", "tokens", "max_part_bytes", *BOUNDS],
 )
 
 
@@ -273,10 +265,7 @@ class Wakes:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
-        self._reads = GroupCommit("wakes", self._read_shared, max_items=MAX_SHARED)
-
-    async def close(self) -> None:
-        await self._reads.close()
+        self._reads = pool.group_commit("wakes", self._read, max_items=MAX_SHARED)
 
     async def get(self, agent_id: UUID, now: datetime, context_tokens: int) -> WakeFacts | None:
         """Return the facts; None if there is no such agent. They suffice for this number of tokens.
@@ -289,10 +278,7 @@ class Wakes:
             [(facts, _)] = await self._read([item], MAX_PART_BYTES)
         return facts
 
-    async def _read_shared(self, items: list[_Item]) -> list[_Found]:
-        return await self._read(items, MAX_SHARED_PART_BYTES)
-
-    async def _read(self, items: list[_Item], max_part_bytes: int) -> list[_Found]:
+    async def _read(self, items: list[_Item], max_part_bytes: int = MAX_SHARED_PART_BYTES) -> list[_Found]:
         found: list[_Found] = [(None, False)] * len(items)
         agent_ids, moments, tokens = zip(*items, strict=True)
         rows = await self._pool.fetch(
@@ -304,37 +290,26 @@ class Wakes:
 
     def _facts(self, row: Record) -> WakeFacts:
         template, content = row["template"], row["core_memory"]
+        # The parts of a row have no names for their columns: they are in the order of the fields.
+        notifications = (
+            WaitingNotification(id_, Source(source), source_id, Priority(priority), *rest)
+            for id_, source, source_id, priority, *rest in row["notifications"] or ()
+        )
+        runs = (
+            PastRun(reason, started_at, ended_at, turns, Outcome(outcome), *rest)
+            for reason, started_at, ended_at, turns, outcome, *rest in row["runs"]
+        )
         return WakeFacts(
             agent=from_row(Agent, row),
             template=None if template is None else template_of(template, self._cipher),
             organization_name=row["organization_name"],
-            run=_run_under_way(row),
+            run=None if row["run_id"] is None else from_row(RunUnderWay, row, id=row["run_id"]),
             last_ended_at=row["last_ended_at"],
-            notifications=tuple(_notifications(row["notifications"] or ())),
+            notifications=tuple(notifications),
             conversations=tuple(_conversations(row["conversations"] or ())),
             core_memory=None if content is None else CoreMemory(content, row["core_memory_bytes"]),
-            runs=tuple(_runs(row["runs"])),
+            runs=tuple(runs),
         )
-
-
-# The parts of a row have no names for their columns: they are in the order of the fields.
-
-
-def _run_under_way(row: Record) -> RunUnderWay | None:
-    if row["run_id"] is None:
-        return None
-    return RunUnderWay(
-        id=row["run_id"],
-        wake_reason=row["wake_reason"],
-        started_at=row["started_at"],
-        interrupted_sleep_until=row["interrupted_sleep_until"],
-        max_sleep_until=row["max_sleep_until"],
-    )
-
-
-def _notifications(rows: Sequence[Record]) -> Iterator[WaitingNotification]:
-    for id_, source, source_id, priority, *rest in rows:
-        yield WaitingNotification(id_, Source(source), source_id, Priority(priority), *rest)
 
 
 def _conversations(rows: Sequence[Record]) -> Iterator[ContactMessages]:
@@ -343,20 +318,6 @@ def _conversations(rows: Sequence[Record]) -> Iterator[ContactMessages]:
 
 
 def _messages(rows: Sequence[Record]) -> Iterator[PastMessage]:
-    for id_, channel, direction, subject, body, body_bytes, attachments, status, created_at in rows:
-        yield PastMessage(
-            id_,
-            Channel(channel),
-            Direction(direction),
-            subject,
-            body,
-            body_bytes,
-            attachments,
-            MessageStatus(status),
-            created_at,
-        )
-
-
-def _runs(rows: Sequence[Record]) -> Iterator[PastRun]:
-    for wake_reason, started_at, ended_at, turns, outcome, error, output, journal in rows:
-        yield PastRun(wake_reason, started_at, ended_at, turns, Outcome(outcome), error, output, journal)
+    for id_, channel, direction, *content, status, created_at in rows:
+        rest = (*content, MessageStatus(status), created_at)
+        yield PastMessage(id_, Channel(channel), Direction(direction), *rest)

@@ -92,7 +92,7 @@ def normalize(text: str, region: str) -> str:
         return normalize_phone(text, region)
     is_named = any(map(str.isalpha, text)) and text.isprintable() and not text.startswith("+")
     if is_named and len(text) <= MAX_SENDER_NAME_LENGTH:
-        return text.upper()
+        return text.upper()[:MAX_SENDER_NAME_LENGTH].strip()  # upper() may add letters
     raise InvalidAddress(BAD_ADDRESS)
 
 
@@ -165,4 +165,9 @@ def _parse(text: str, region: str | None) -> PhoneNumber | None:
 
 
 def _e164(number: PhoneNumber) -> str:
-    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    """Return the form that means itself: each reading of a number drops one more zero at its beginning."""
+    text = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    again = _parse(text, None)
+    if again is None:
+        raise InvalidAddress(BAD_PHONE)
+    return text if again == number else _e164(again)

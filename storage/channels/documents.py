@@ -1,5 +1,11 @@
-"""Documents: texts that agents write and look up, the list of them that agents see, and their versions."""
+"""Documents: texts that agents write and look up, and full-text search by PostgreSQL.
 
+The index holds the owners of a document among its words (see the function `document_search` in the
+migrations), so that a search reads only the documents of one agent or organization with these words. The text
+of another owner's document might produce such a lexeme, so the owners are compared, too.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,19 +15,183 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.channels.document_search import DocumentHit, SearchScope, search_documents
 from storage.delivery.receipts import insert_once
-from storage.model import Receipt
+from storage.model import Agent, Receipt
 from storage.organization_limits import OrganizationLimits, document_bytes
-from storage.postgres.owned_tables import OfAgents, OwnedTable
-from storage.postgres.page_conditions import PageConditions, fetch_page, fetch_rows
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, OfAgents, OwnedTable, Page, PageConditions, fetch_page, fetch_rows
 from storage.postgres.pool import Pool
-from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.query import ALWAYS, Conditions, Period, assign
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import delete_row, fetch_all, fetch_one, from_row
+from storage.versions import MAX_VERSIONS
 
-MAX_VERSIONS = 50  # of one document, the current one among them
+MAX_RANKED = 500  # documents among which the best are chosen
+MAX_EXAMINED = 2000  # documents with all the words, of which some may not contain them as a phrase
+MANY = 5000  # documents of which common words are looked for in the newest only
+NEWEST = 200  # documents that tell whether the words are common
+COMMON = 50  # of them with the words make these common
+MAX_HITS = 50
+MAX_QUERY_CHARACTERS = 500
+FEW = 5  # fewer documents with all words of a query: those with some of them are looked for, too
+
+# A query without words, such as "!", finds nothing: it would otherwise be one for the owner alone. The index
+# lists all documents with the words before one is read, so among many documents common words are looked for
+# in the newest only. It knows no positions, so phrases are found as words, and compared afterwards. LIMIT $7
+# also keeps the planner from reading all documents of the owner instead.
+SEARCH = """
+WITH parsed AS MATERIALIZED (
+    SELECT websearch_to_tsquery('simple', $2) AS plain,
+           websearch_to_tsquery(CASE $3::text WHEN '' THEN 'simple' ELSE $3::text END::regconfig, $2) AS stems
+), words AS MATERIALIZED (
+    SELECT query, CASE WHEN query::text LIKE '%!%' THEN query
+                       ELSE regexp_replace(query::text, '<[-0-9]+>', '&', 'g')::tsquery END AS loose
+    FROM (SELECT CASE WHEN plain = stems THEN plain ELSE plain || stems END AS query FROM parsed) AS q
+    WHERE numnode(query) > 0
+), newest AS MATERIALIZED (
+    SELECT d.id, d.search FROM words w
+    CROSS JOIN unnest($4::uuid[]) AS o (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM document WHERE organization_id = o.id
+        ORDER BY created_at DESC, id DESC LIMIT greatest(1, $5 / cardinality($4::uuid[]))
+    ) d
+    WHERE (SELECT count(*) FROM (
+               SELECT FROM document WHERE organization_id = ANY($4::uuid[]) LIMIT $10) AS present) = $10
+      AND d.search @@ w.query AND d.deleted_at IS NULL
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
+), candidate AS MATERIALIZED (
+    SELECT id, search FROM newest WHERE (SELECT count(*) FROM newest) >= $6
+    UNION ALL
+    (SELECT d.id, d.search FROM words w
+     CROSS JOIN LATERAL (
+         SELECT * FROM document WHERE search @@ (SELECT $1::text::tsquery && loose FROM words) LIMIT $7
+     ) d
+     WHERE (SELECT count(*) FROM newest) < $6 AND d.search @@ w.query
+       AND d.organization_id = ANY($4::uuid[]) AND d.deleted_at IS NULL
+       AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
+     LIMIT $8)
+), hit AS (
+    SELECT c.id, ts_rank_cd(c.search, w.query, 1) AS rank FROM candidate c CROSS JOIN words w
+    ORDER BY rank DESC, c.id DESC LIMIT $9
+)
+SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content_type, d.created_at, d.updated_at,
+       d.path, d.version, octet_length(d.content) AS size_bytes, h.rank::float8 AS rank,
+       left(ts_headline(CASE $3::text WHEN '' THEN 'simple' ELSE $3::text END::regconfig,
+                        left(d.content, 20000), w.query,
+                        'MaxFragments=2, MinWords=8, MaxWords=24, StartSel=**, StopSel=**'), 1000) AS snippet
+FROM hit h JOIN document d USING (id) CROSS JOIN words w
+ORDER BY h.rank DESC, d.id DESC
+"""
+
+# The words of a question as a query for any of them, without those that most documents contain, such as
+# "the". Among a few documents each word counts. `strip` unpacks each document once, not for each word.
+ANY_WORD = """
+WITH newest AS MATERIALIZED (
+    SELECT strip(d.search) AS search FROM unnest($2::uuid[]) AS o (id)
+    CROSS JOIN LATERAL (
+        SELECT search FROM document WHERE organization_id = o.id
+        ORDER BY created_at DESC, id DESC LIMIT greatest(1, $3 / cardinality($2::uuid[]))
+    ) d
+), word AS MATERIALIZED (
+    SELECT word, plainto_tsquery('simple', word) AS query
+    FROM unnest(tsvector_to_array(to_tsvector('simple', $1))) AS word
+), common AS (
+    SELECT word FROM newest JOIN word ON search @@ query
+    GROUP BY word HAVING count(*) > greatest(8, (SELECT count(*) FROM newest) / 2)
+)
+SELECT string_agg('"' || word || '"', ' or ') AS query
+FROM word WHERE word NOT IN (SELECT word FROM common)
+"""
+# `ts_rank` prefers many different words; `ts_rank_cd` prefers words that stand together.
+SEARCH_ANY = SEARCH.replace("ts_rank_cd", "ts_rank")
+_OPERATORS = re.compile(r'"|(?:^|\s)-\w')
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """The documents that a search looks at: those of some organizations, or those that one agent finds.
+
+    An agent finds its own documents and those for all agents of its organization. `language` is the agent's:
+    the words of the query are reduced to their stems by it.
+    """
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+    language: str = ""
+
+    @classmethod
+    def of(cls, agent: Agent) -> Self:
+        """Return the scope of what the agent finds."""
+        return cls((agent.organization_id,), agent.id, agent.language)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHit:
+    """A document that was found, without its content: `snippet` shows where the words are, marked by `**`."""
+
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID | None
+    project_id: UUID | None
+    title: str
+    content_type: str
+    created_at: datetime
+    updated_at: datetime
+    path: str | None
+    version: int
+    size_bytes: int
+    rank: float
+    snippet: str
+
+
+async def search_documents(pool: Pool, scope: SearchScope, query: str, limit: int) -> list[DocumentHit]:
+    """Return the documents in which the words of the query occur, best first.
+
+    The query is written as for a web search: "quoted words" stand together, `or` and `-` work. If it has no
+    quotes and no `-`, and fewer than `FEW` documents match, those with some of its words follow, as models
+    ask whole sentences. If there are `MANY` documents, and `COMMON` of the `NEWEST` match, the best of these
+    are returned; else the best of the first `MAX_RANKED` that match.
+    """
+    if not scope.organization_ids:
+        return []
+    query, limit = query[:MAX_QUERY_CHARACTERS], min(limit, MAX_HITS)
+    hits = await _search(pool, SEARCH, scope, query, limit)
+    if len(hits) >= min(FEW, limit) or _OPERATORS.search(query):
+        return hits
+    any_word = await pool.fetchval(ANY_WORD, query, list(scope.organization_ids), NEWEST)
+    if any_word is None or " or " not in any_word:
+        return hits
+    found = {hit.id for hit in hits}
+    others = await _search(pool, SEARCH_ANY, scope, any_word, limit)
+    return [*hits, *(hit for hit in others if hit.id not in found)][:limit]
+
+
+async def _search(
+    pool: Pool, statement: str, scope: SearchScope, query: str, limit: int
+) -> list[DocumentHit]:
+    conditions = Conditions(
+        _owners(scope),
+        query,
+        scope.language,
+        list(scope.organization_ids),
+        NEWEST,
+        COMMON,
+        MAX_EXAMINED,
+        MAX_RANKED,
+        limit,
+        MANY,
+    )
+    conditions.add_optional("(d.agent_id = $ OR d.agent_id IS NULL)", scope.agent_id)
+    return await fetch_all(pool, DocumentHit, conditions.into(statement), *conditions.parameters)
+
+
+def _owners(scope: SearchScope) -> str:
+    """Return a tsquery for the lexemes of the owners, as the function `document_search` makes them."""
+    kind = "organization" if scope.agent_id is None else "shared"
+    lexemes = [f"{kind}:{organization_id}" for organization_id in scope.organization_ids]
+    if scope.agent_id is not None:
+        lexemes.append(f"agent:{scope.agent_id}")
+    return " | ".join(f"'{lexeme}'" for lexeme in lexemes)
+
 
 INSERT = """
 INSERT INTO document (
@@ -58,8 +228,6 @@ RETURNING d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content,
           d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
 """
 
-DELETE = "DELETE FROM document WHERE id = $1 RETURNING id"
-
 WRITTEN = frozenset({"title", "content", "content_type"})  # a change of them makes a new version
 
 TITLES_PAGE = """
@@ -78,24 +246,6 @@ SELECT d.* FROM (
      ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
 ) d
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
-"""
-
-# The current version is the document itself. A document has at most MAX_VERSIONS of them.
-LIST_VERSIONS = """
-SELECT number, title, content_type, octet_length(content) AS size_bytes, author, run_id, created_at
-FROM document_version WHERE document_id = $1
-UNION ALL
-SELECT version, title, content_type, octet_length(content), author, run_id, updated_at
-FROM document WHERE id = $1
-ORDER BY number DESC
-"""
-
-GET_VERSION = """
-SELECT number, title, content, content_type, octet_length(content) AS size_bytes, author, run_id, created_at
-FROM document_version WHERE document_id = $1 AND number = $2
-UNION ALL
-SELECT version, title, content, content_type, octet_length(content), author, run_id, updated_at
-FROM document WHERE id = $1 AND version = $2
 """
 
 
@@ -230,7 +380,7 @@ class Documents:
 
     async def delete(self, document_id: UUID) -> bool:
         """Delete the document with its versions; return False if there is no such document."""
-        return await self._pool.fetchval(DELETE, document_id) is not None
+        return await delete_row(self._pool, "document", document_id)
 
 
 def _bytes_of(document: Document) -> int:
@@ -263,37 +413,3 @@ def _listing(filters: DocumentFilters, page: Page) -> tuple[str, PageConditions]
     conditions.add_period("d.created_at", filters.created)
     conditions.add_optional("d.path = $", filters.path)
     return statement, conditions
-
-
-@dataclass(frozen=True, slots=True)
-class VersionSummary:
-    """A version without its content; `author` and `run_id` tell who wrote it."""
-
-    number: int
-    title: str
-    content_type: str
-    size_bytes: int
-    author: str
-    run_id: UUID | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentVersion(VersionSummary):
-    """A version with its content."""
-
-    content: str
-
-
-class DocumentVersions:
-    """The table `document_version`, to which `Documents` adds, together with the current versions."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def list_all(self, document_id: UUID) -> list[VersionSummary]:
-        """List the versions of a document, the current one first, without their contents."""
-        return await fetch_all(self._pool, VersionSummary, LIST_VERSIONS, document_id)
-
-    async def get(self, document_id: UUID, number: int) -> DocumentVersion | None:
-        return await fetch_one(self._pool, DocumentVersion, GET_VERSION, document_id, number)

@@ -1,36 +1,103 @@
-"""Messages between agents and their contacts."""
+"""Messages between agents and their contacts, and the uploaded files of messages, stored in pieces."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
 
-from storage.channels.attachments import Upload, insert_uploads
 from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
 from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Source
-from storage.notifications.inserts import NewNotification, lock_state
-from storage.notifications.notifications import Notifications
+from storage.notifications.notifications import NewNotification, Notifications, lock_state
 from storage.postgres.json_values import decoded
-from storage.postgres.owned_tables import OfAgents, OwnedTable
-from storage.postgres.page_conditions import OrganizationsPage, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, OfAgents, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import fetch_one, from_row, to_row
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import delete_row, fetch_one, fields_of, from_row, insert_into
 
-INSERT = """
-INSERT INTO message (
-    id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
-    created_at, run_id, address)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT_CHUNK = "INSERT INTO attachment_chunk (attachment_id, position, content) VALUES ($1, $2, $3)"
+
+GET_ATTACHMENT = """
+SELECT t.* FROM attachment t
+WHERE t.id = ANY((SELECT $1::uuid[])::uuid[])
+  AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = t.agent_id) /* and */
 """
+
+GET_CHUNK = "SELECT content FROM attachment_chunk WHERE attachment_id = $1 AND position = $2"
+
+GET_START = """
+SELECT substr(content, 1, $2) FROM attachment_chunk WHERE attachment_id = $1 AND position = 0
+"""
+
+CHUNK_BYTES = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file on its way into storage."""
+
+    id: UUID
+    name: str
+    content_type: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttachment:
+    """A stored file without its content; it belongs to the agent of its message."""
+
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID
+    message_id: UUID
+    name: str
+    content_type: str
+    size: int
+
+
+class Attachments:
+    """The tables `attachment` and `attachment_chunk`. A deleted agent's attachments are not found."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.get = SharedReads("attachments", pool, GET_ATTACHMENT, partial(from_row, StoredAttachment))
+
+    async def get_chunk(self, attachment_id: UUID, position: int) -> bytes | None:
+        """Return a piece of the file, counted from 0; None after the last one."""
+        chunk: bytes | None = await self._pool.fetchval(GET_CHUNK, attachment_id, position)
+        return chunk
+
+    async def get_start(self, attachment_id: UUID, max_bytes: int) -> bytes:
+        """Return up to `max_bytes` from the beginning of the file, at most one piece."""
+        start: bytes | None = await self._pool.fetchval(GET_START, attachment_id, max_bytes)
+        return start or b""
+
+
+async def insert_uploads(
+    connection: Connection,
+    organization_id: UUID,
+    agent_id: UUID,
+    message_id: UUID,
+    uploads: Sequence[Upload],
+) -> None:
+    """Store the files of a message within its transaction."""
+    for upload in uploads:
+        size = len(upload.content)
+        stored = StoredAttachment(
+            upload.id, organization_id, agent_id, message_id, upload.name, upload.content_type, size
+        )
+        await connection.execute(*insert_into("attachment", fields_of(stored)))
+        for position, start in enumerate(range(0, size, CHUNK_BYTES)):
+            chunk = upload.content[start : start + CHUNK_BYTES]
+            await connection.execute(INSERT_CHUNK, upload.id, position, chunk)
+
 
 # An outbound message has its event when it is sent or has failed. Readers of the log wait for a transaction
 # from its first event on, so the event comes after the files and after the wait for the agent's state.
@@ -68,7 +135,8 @@ UPDATE_QUEUED = """
 WITH locked AS MATERIALIZED (
     SELECT id, status FROM message WHERE id = $1 FOR NO KEY UPDATE
 ), updated AS (
-    UPDATE message SET status = $2 FROM locked WHERE message.id = locked.id AND locked.status = 'queued'
+    UPDATE message SET status = $2, error = $5 FROM locked
+    WHERE message.id = locked.id AND locked.status = 'queued'
     RETURNING message.*
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
@@ -79,9 +147,10 @@ WITH locked AS MATERIALIZED (
 SELECT coalesce(updated.status, locked.status) AS status FROM locked LEFT JOIN updated USING (id)
 """
 
-REQUEUE = "UPDATE message SET status = 'queued' WHERE id = $1 AND status = 'failed'"
-
-DELETE = "DELETE FROM message WHERE id = $1 RETURNING id"
+REQUEUE = """
+UPDATE message SET status = 'queued', needs_person = true
+WHERE id = $1 AND (status = 'failed' OR needs_person) RETURNING id
+"""
 
 
 class Channel(StrEnum):
@@ -150,6 +219,8 @@ class Message:
     created_at: datetime
     run_id: UUID | None = None  # the run that sent it
     address: str = ""  # of the contact, in the form of storage.channels.addresses; "" if it is not known
+    error: str = ""  # why it was not sent
+    needs_person: bool = False  # set by the database: it was not sent, and nobody has dealt with that
 
 
 TABLE = OwnedTable("message", "m", Message, OfAgents.ALL)
@@ -172,6 +243,8 @@ class MessageFilters:
     contact_id: UUID | None = None
     channel: Channel | None = None
     direction: Direction | None = None
+    status: MessageStatus | None = None
+    needs_person: bool | None = None
     created: Period = ALWAYS
 
 
@@ -186,7 +259,7 @@ class Messages:
             pool,
             TABLE.get,
             message_of,
-            texts=("m.subject", "m.body"),
+            texts=("m.subject", "m.body", "m.error"),
             documents=("m.attachments",),
         )
 
@@ -271,29 +344,38 @@ class Messages:
         return await self.get(message_id)
 
     async def update_queued(
-        self, message_id: UUID, status: MessageStatus, now: datetime, *, actor: str = BY_SERVICE
+        self,
+        message_id: UUID,
+        status: MessageStatus,
+        now: datetime,
+        *,
+        error: str = "",
+        actor: str = BY_SERVICE,
     ) -> MessageStatus:
         """Set the status of a queued message; return the status that the message has now.
 
         A message that is no longer queued keeps its status. For a deleted one, return `status`.
         """
-        stored = await self._pool.change(UPDATE_QUEUED, message_id, status, now, actor)
+        stored = await self._pool.change(UPDATE_QUEUED, message_id, status, now, actor, error)
         return MessageStatus(stored[0]["status"]) if stored else status
 
-    async def requeue(self, message_id: UUID) -> None:
-        """Set a failed message back to queued, because it is sent again."""
-        await self._pool.execute(REQUEUE, message_id)
+    async def requeue(self, message_id: UUID) -> bool:
+        """Set a message that failed back to queued, because it is sent again; return False for others.
+
+        It needs a person until it is sent: the process may end before.
+        """
+        return await self._pool.fetchval(REQUEUE, message_id) is not None
 
     async def delete(self, message_id: UUID) -> bool:
         """Delete the message; return False if there is no such message. Its notification stays."""
-        return await self._pool.fetchval(DELETE, message_id) is not None
+        return await delete_row(self._pool, "message", message_id)
 
 
 async def _insert(
     connection: Connection, message: Message, receipt: Receipt | None, uploads: Sequence[Upload]
 ) -> None:
     await insert_receipt(connection, receipt, message.organization_id)
-    await connection.execute(INSERT, *to_row(INSERT, message))
+    await connection.execute(*insert_into("message", fields_of(message)))
     await insert_uploads(connection, message.organization_id, message.agent_id, message.id, uploads)
 
 
@@ -316,5 +398,10 @@ def _conditions(filters: MessageFilters, page: Page) -> OrganizationsPage:
     conditions.add_optional("m.contact_id = $", filters.contact_id)
     conditions.add_optional("m.channel = $", filters.channel)
     conditions.add_optional("m.direction = $", filters.direction)
+    conditions.add_optional("m.status = $", filters.status)
+    if filters.status in {MessageStatus.FAILED, MessageStatus.QUEUED}:
+        conditions.add("m.status IN ('failed', 'queued')")  # their index has no others
+    if filters.needs_person is not None:
+        conditions.add("m.needs_person" if filters.needs_person else "NOT m.needs_person")
     conditions.add_period("m.created_at", filters.created)
     return conditions

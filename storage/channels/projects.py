@@ -10,22 +10,13 @@ from uuid import UUID
 
 from storage.delivery.receipts import insert_once
 from storage.model import Receipt
-from storage.postgres.owned_tables import OfAgents, OwnedTable
-from storage.postgres.page_conditions import fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, OfAgents, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period, assign
-from storage.postgres.rows import from_row, to_row
 from storage.postgres.shared_reads import SharedReads
-
-INSERT = """
-INSERT INTO project (id, organization_id, agent_id, name, description, status, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
+from storage.postgres.statement import delete_row, fields_of, from_row, insert_into
 
 UPDATE = "UPDATE project SET /* set */ WHERE id = $1"
-
-DELETE = "DELETE FROM project WHERE id = $1 RETURNING id"
 
 
 class ProjectStatus(StrEnum):
@@ -81,8 +72,8 @@ class Projects:
 
         Raise ReferenceMissing for `agent`, AnsweredBefore if the receipt exists already.
         """
-        row = to_row(INSERT, project)
-        await insert_once(self._pool, receipt, project.organization_id, INSERT, *row)
+        insert = insert_into("project", fields_of(project))
+        await insert_once(self._pool, receipt, project.organization_id, *insert)
 
     async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]:
         """List one page of the projects, newest first."""
@@ -102,4 +93,4 @@ class Projects:
 
     async def delete(self, project_id: UUID) -> bool:
         """Delete the project; False if there is no such project. Its documents stay, without a project."""
-        return await self._pool.fetchval(DELETE, project_id) is not None
+        return await delete_row(self._pool, "project", project_id)

@@ -19,12 +19,10 @@ from storage.encryption import (
 )
 from storage.errors import SecretUnreadable
 from storage.ids import new_id
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, Page, PageConditions, fetch_page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import from_row
 from storage.postgres.shared_reads import SharedReads
-from storage.postgres.statement import Columns, Statement, values_of
+from storage.postgres.statement import Statement, columns_of, from_row, values_of
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
 INSERT_AGENT_CREATED = """
@@ -90,7 +88,8 @@ RETURNING *, payload ->> 'type' AS type
 """
 
 REDELIVER = """
-UPDATE webhook_delivery SET attempts = 0, next_attempt_at = $2, delivered_at = NULL, failed_at = NULL
+UPDATE webhook_delivery SET attempts = 0, next_attempt_at = $2, delivered_at = NULL, failed_at = NULL,
+    dismissed = false
 WHERE id = $1
 RETURNING *, payload ->> 'type' AS type
 """
@@ -111,7 +110,8 @@ ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
 """
 
 COUNT = """
-SELECT count(*) FILTER (WHERE failed_at IS NULL) AS pending, count(failed_at) AS failed
+SELECT count(*) FILTER (WHERE failed_at IS NULL) AS pending, count(failed_at) AS failed,
+       min(created_at) FILTER (WHERE failed_at IS NULL) AS oldest_pending_at
 FROM webhook_delivery WHERE delivered_at IS NULL
 """
 
@@ -231,13 +231,7 @@ class OutboxSize:
     """How many were given up."""
 
 
-ATTEMPT: Columns[Attempt] = {
-    "delivered_at": lambda attempt: attempt.delivered_at,
-    "failed_at": lambda attempt: attempt.failed_at,
-    "next_attempt_at": lambda attempt: attempt.next_attempt_at,
-    "status": lambda attempt: attempt.status,
-    "error": lambda attempt: attempt.error,
-}
+ATTEMPT = columns_of(Attempt)
 
 # Only if the delivery is as it was read: an attempt or a redelivery that was recorded since then stands. An
 # event webhook is judged by the attempts at its present URL, and written only if they change something.
@@ -290,6 +284,7 @@ class Outbox:
         self._pool = pool
         self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
+        self.oldest_pending_at: datetime | None = None
         self.stored = asyncio.Event()
         build = partial(from_row, WebhookDelivery)
         self.get = SharedReads("webhook deliveries", pool, GET, build, documents=("d.payload",))
@@ -297,7 +292,8 @@ class Outbox:
     async def refresh_size(self) -> None:
         """Count the deliveries into `last_size`, which the status shows without waiting for the database."""
         [row] = await self._pool.fetch(COUNT)
-        self.last_size = OutboxSize(**dict(row))
+        self.last_size = OutboxSize(row["pending"], row["failed"])
+        self.oldest_pending_at = row["oldest_pending_at"]
 
     async def list_due(
         self, now: datetime, after: Receiver = FIRST_RECEIVER, *, limit_per_receiver: int, limit: int

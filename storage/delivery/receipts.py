@@ -7,32 +7,19 @@ from uuid import UUID
 
 from storage.model import Receipt, ReceiptKey
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import delete_rows, fetch_one
-from storage.postgres.statement import Columns, Statement, values_of
+from storage.postgres.statement import Columns, Statement, columns_of, delete_rows, fetch_one, values_of
 
+KEY = columns_of(ReceiptKey)
 RECEIPT: Columns[Receipt] = {
-    "receipt_credential": lambda receipt: receipt.key.credential,
-    "receipt_method": lambda receipt: receipt.key.method,
-    "receipt_path": lambda receipt: receipt.key.path,
-    "receipt_key": lambda receipt: receipt.key.key,
-    "receipt_body_hash": lambda receipt: receipt.body_hash,
-    "receipt_status": lambda receipt: receipt.status,
-    "receipt_answer": lambda receipt: receipt.answer,
-    "receipt_created_at": lambda receipt: receipt.created_at,
-}
-KEY: Columns[ReceiptKey] = {
-    "credential": lambda key: key.credential,
-    "method": lambda key: key.method,
-    "path": lambda key: key.path,
-    "key": lambda key: key.key,
+    **columns_of(ReceiptKey, path="key."),
+    **columns_of(Receipt, without=("key",)),
 }
 
 INSERT = Statement(
     """
     INSERT INTO receipt (
         credential, method, path, key, body_hash, status, answer, created_at, organization_id)
-    VALUES (:receipt_credential, :receipt_method, :receipt_path, :receipt_key, :receipt_body_hash,
-            :receipt_status, :receipt_answer, :receipt_created_at, :organization_id)
+    VALUES (:credential, :method, :path, :key, :body_hash, :status, :answer, :created_at, :organization_id)
     """,
     [*RECEIPT, "organization_id"],
 )

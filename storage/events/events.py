@@ -7,8 +7,7 @@ from typing import LiteralString
 
 from asyncpg import Record
 
-from storage.events.catalogue import EventType
-from storage.events.model import PAUSES, Event, Interest, NewEvent
+from storage.events.model import PAUSES, Event, EventType, Interest, NewEvent
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import CHUNK_BYTES, ROW_BYTES, Chunk
 from storage.postgres.pool import Connection, Pool
@@ -80,10 +79,6 @@ class Events:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.written = asyncio.Event()
-
-    def announce(self) -> None:
-        """Tell the reader of the log that a commit has written events."""
-        self.written.set()
 
     async def list_after(
         self,

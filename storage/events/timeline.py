@@ -12,7 +12,7 @@ from storage.events.events import to_event
 from storage.events.model import Event
 from storage.model import Priority
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all, fetch_one
+from storage.postgres.statement import fetch_all, fetch_one
 
 # The present, and the oldest event of the log, before which nothing is known of anybody.
 GET_ORIGIN = """

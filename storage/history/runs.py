@@ -1,19 +1,25 @@
-"""Runs: one row for each, written in the same statement as the state of its agent."""
+"""Runs: one row for each, written in the same statement as the state of its agent; and their journals.
+
+A journal is written with the end of its run, by `storage.agents.state_updates`. Here is what the rows of
+other tables tell about a run that this process did not execute itself.
+"""
 
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from functools import partial
-from typing import LiteralString
+from typing import Any, LiteralString
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.model import Outcome, Run
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page, fetch_rows
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.json_values import decoded
+from storage.postgres.paging import Chunk, OrganizationsPage, Page, PageConditions, fetch_page, fetch_rows
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Period
-from storage.postgres.rows import from_row
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import from_row
 
 GET = """
 SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count
@@ -58,6 +64,8 @@ class RunFilters:
     outcome: Outcome | None = None
     wake_reasons: tuple[str, ...] = ()
     is_active: bool | None = None
+    needs_person: bool | None = None
+    has_failed_calls: bool | None = None
     started: Period = ALWAYS
 
 
@@ -72,7 +80,7 @@ class Runs:
             GET,
             partial(from_row, Run),
             texts=("r.error", "r.stop_reason", "r.output"),
-            documents=("r.notifications", "r.journal"),
+            documents=("r.notifications", "r.journal", "r.prompt"),
         )
 
     async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]:
@@ -100,5 +108,147 @@ def _listing(filters: RunFilters, page: Page) -> tuple[LiteralString, PageCondit
     if filters.is_active is not None:
         # Not by `ended_at`, which the indexes do not hold; a run has an outcome once it has ended.
         conditions.add("r.outcome IS NULL" if filters.is_active else "r.outcome IS NOT NULL")
+    if filters.needs_person is not None:
+        conditions.add("r.needs_person" if filters.needs_person else "NOT r.needs_person")
+    if filters.has_failed_calls is not None:
+        conditions.add("r.failed_calls > 0" if filters.has_failed_calls else "r.failed_calls = 0")
     conditions.add_period("r.started_at", filters.started)
     return statement, conditions
+
+
+# Cleared notifications are looked for among those that were active at the start and the newest thousand,
+# along indexes: a queue may hold a million of them.
+GET_FACTS = """
+SELECT (
+    SELECT coalesce(sum(u.cost_usd), 0) FROM usage_record u
+    WHERE u.agent_id = r.agent_id AND u.occurred_at >= r.started_at AND u.trace_id = r.id
+) AS cost_usd, (
+    SELECT count(*) FILTER (WHERE NOT u.priced) FROM usage_record u
+    WHERE u.agent_id = r.agent_id AND u.occurred_at >= r.started_at AND u.trace_id = r.id
+) AS unpriced_calls, (
+    SELECT coalesce(json_agg(to_json(t) ORDER BY t.calls DESC, t.name), '[]') FROM (
+        SELECT left(regexp_replace(s.name, '^execute_tool ', ''), 100) AS name, count(*) AS calls,
+               count(*) FILTER (WHERE s.error <> '') AS errors,
+               coalesce((array_agg(left(s.error, 200) ORDER BY s.started_at DESC, s.id DESC)
+                         FILTER (WHERE s.error <> ''))[1], '') AS last_error,
+               coalesce(max(s.started_at) FILTER (WHERE s.error <> '') > greatest(
+                   max(s.started_at) FILTER (WHERE s.error = ''),
+                   max(max(s.started_at) FILTER (WHERE s.error = '' AND s.name <> ALL($4::text[]))) OVER (),
+                   '-infinity'), false) AS unsolved
+        FROM span s WHERE s.trace_id = r.id AND s.span_type = 'tool'
+        GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT $2
+    ) t
+) AS tools, ARRAY (
+    SELECT n.id FROM (
+        SELECT id, cleared_at FROM notification WHERE id = ANY(r.notifications)
+        UNION
+        (SELECT id, cleared_at FROM notification WHERE agent_id = r.agent_id
+         ORDER BY created_at DESC, id DESC LIMIT $3)
+    ) n
+    WHERE n.cleared_at >= r.started_at ORDER BY n.cleared_at, n.id
+) AS cleared
+FROM run r WHERE r.id = $1
+"""
+
+# A process may write usage and spans until shortly after its sleep, which ended the run.
+UPDATE_JOURNAL = """
+UPDATE run SET journal = json_build_object(
+    'woken_by', journal -> 'woken_by',
+    'cleared', journal -> 'cleared',
+    'cleared_count', journal -> 'cleared_count',
+    'uncleared', journal -> 'uncleared',
+    'uncleared_count', journal -> 'uncleared_count',
+    'sent', journal -> 'sent',
+    'sent_count', journal -> 'sent_count',
+    'failed_count', journal -> 'failed_count',
+    'unanswered', journal -> 'unanswered',
+    'tools', $2::json -> 'tools',
+    'cost_usd', $2::json -> 'cost_usd',
+    'unpriced_calls', $2::json -> 'unpriced_calls'),
+    failed_calls = ($2::json ->> 'failed_calls')::integer,
+    needs_person = needs_person OR $2::json ->> 'trouble' = 'unsolved'
+WHERE id = $1 AND journal IS NOT NULL
+"""
+
+MAX_TOOLS = 20  # of a run: those with the most calls
+MAX_SEARCHED = 1000  # notifications, of those that may have been cleared
+
+# The tools that change nothing for anybody but the agent itself: a call of one solves no failure of another.
+QUIET_TOOLS = frozenset(
+    {
+        "list_notifications",
+        "clear_notification",
+        "open_sms_attachment",
+        "list_messages",
+        "get_message",
+        "list_contacts",
+        "get_contact",
+        "list_documents",
+        "search_documents",
+        "read_document",
+        "list_projects",
+        "list_runs",
+        "get_time",
+        "sleep",
+    }
+)
+QUIET_SPANS = [f"execute_tool {name}" for name in sorted(QUIET_TOOLS)]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The calls of one tool in a run."""
+
+    name: str
+    calls: int
+    errors: int
+    last_error: str  # blank if no call failed
+    unsolved: bool = False  # its last call failed, and nothing was changed in a later turn
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFacts:
+    """What a run did, beside the messages that it sent: those are found by its id."""
+
+    tools: tuple[ToolUse, ...] = ()
+    cleared: tuple[UUID, ...] = ()
+    cost_usd: Decimal = Decimal(0)
+    unpriced_calls: int = 0  # of models, whose cost is not known
+    unanswered: tuple[UUID, ...] = ()  # contacts whose messages it cleared without an answer
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run that is over, as the agent is told of it. `journal` is JSON text; None for runs without one."""
+
+    wake_reason: str
+    started_at: datetime
+    ended_at: datetime
+    turns: int
+    outcome: Outcome
+    error: str
+    output: str
+    journal: str | None
+
+
+async def get_journal_facts(pool: Pool, run_id: UUID) -> JournalFacts:
+    """Read what the run did from its spans, its usage and its agent's notifications."""
+    row = await pool.fetchrow(GET_FACTS, run_id, MAX_TOOLS, MAX_SEARCHED, QUIET_SPANS)
+    if row is None:
+        return JournalFacts()
+    tools = tuple(ToolUse(**tool) for tool in decoded(row["tools"]))
+    return JournalFacts(tools, tuple(row["cleared"]), row["cost_usd"], row["unpriced_calls"])
+
+
+class Journals:
+    """The journals of runs that processes execute: these may act for a moment after their sleep."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def get_facts(self, run_id: UUID) -> JournalFacts:
+        return await get_journal_facts(self._pool, run_id)
+
+    async def update(self, run_id: UUID, entries: dict[str, Any]) -> None:
+        """Replace the tools and the cost in the run's journal, if it has one."""
+        await self._pool.execute(UPDATE_JOURNAL, run_id, entries)

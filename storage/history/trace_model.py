@@ -30,21 +30,18 @@ def usage_of(metadata: Any) -> SpanUsage:
     if not isinstance(metadata, dict):
         return NO_USAGE
     usage: SpanUsage = {
-        "input_tokens": _count(metadata.get(INPUT_TOKENS)),
-        "output_tokens": _count(metadata.get(OUTPUT_TOKENS)),
-        "cached_tokens": _count(metadata.get(CACHED_TOKENS)),
-        "cost_usd": _amount(metadata.get(COST_USD)),
+        "input_tokens": _number(metadata, INPUT_TOKENS, int),
+        "output_tokens": _number(metadata, OUTPUT_TOKENS, int),
+        "cached_tokens": _number(metadata, CACHED_TOKENS, int),
+        "cost_usd": _number(metadata, COST_USD, int, float),
     }
     return usage if any(usage.values()) else NO_USAGE
 
 
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= MAX_NUMBER else None
-
-
-def _amount(value: Any) -> float | None:
-    is_amount = type(value) in (int, float) and 0 <= value <= MAX_NUMBER
-    return float(value) if is_amount else None
+def _number(metadata: dict[str, Any], name: str, *types: type) -> Any:
+    """Return the attribute if it is a count or an amount; a bool is neither."""
+    value: Any = metadata.get(name)
+    return value if type(value) in types and 0 <= value <= MAX_NUMBER else None
 
 
 MILLISECOND = timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""Traces of runs, and their spans. They outlive their agents."""
+"""Traces of runs, and their spans, one by one or as columns. They outlive their agents."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,86 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.delivery.receipts import insert_once
-from storage.history.span_content import full_metadata
-from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
-from storage.history.trace_model import NewSpan, Span, SpanSummary, Trace, usage_of
-from storage.history.waterfalls import SpanColumns, read_columns
+from storage.history.spans import MAX_SPANS_PER_TRACE, SpanInserts, full_metadata
+from storage.history.trace_model import Span, SpanSummary, Trace, usage_of
 from storage.model import Receipt
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page
+from storage.postgres.json_values import EncodedJson
+from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page, PageConditions, fetch_page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Conditions, Period
-from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import fetch_all, fetch_one, fields_of, from_row, insert_into
 
+# The length of a row as JSON: its ids, times and numbers, and exactly its texts.
+PAGE_COLUMNS = """
+WITH listed AS (
+    SELECT * FROM span WHERE trace_id = $1 /* and */ ORDER BY started_at, id LIMIT $2::integer + 1
+), measured AS (
+    SELECT *, row_number() OVER w AS place,
+           sum(190 + octet_length(to_json(name)::text) + octet_length(to_json(span_type)::text)) OVER w
+           AS bytes
+    FROM listed WINDOW w AS (ORDER BY started_at, id ROWS UNBOUNDED PRECEDING)
+), page AS (
+    SELECT * FROM measured WHERE place <= $2 AND (bytes <= $4 OR place = 1) ORDER BY place
+)
+SELECT count(*) < (SELECT count(*) FROM listed) AS is_cut, (array_agg(id))[count(*)] AS last_id,
+       coalesce(json_agg(id), '[]') AS ids,
+       coalesce(json_agg(parent_id), '[]') AS parents,
+       coalesce(json_agg(name), '[]') AS names,
+       coalesce(json_agg(span_type), '[]') AS span_types,
+       coalesce(json_agg((extract(epoch FROM started_at - $3::timestamptz) * 1000000)::bigint), '[]')
+           AS starts_us,
+       coalesce(json_agg((extract(epoch FROM ended_at - started_at) * 1000000)::bigint), '[]')
+           AS durations_us,
+       coalesce(json_agg(error <> ''), '[]') AS has_errors,
+       coalesce(json_agg(input_tokens), '[]') AS input_tokens,
+       coalesce(json_agg(output_tokens), '[]') AS output_tokens,
+       coalesce(json_agg(cached_tokens), '[]') AS cached_tokens,
+       coalesce(json_agg(cost_usd), '[]') AS costs_usd
+FROM page
+"""
+
+MAX_SPANS = 5000  # of a page
+MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SpanColumns:
+    """Spans of a trace, oldest first: lists as JSON, of which each has one value for each span.
+
+    Times count in microseconds from a given moment. `is_cut` if the trace has more spans after these.
+    """
+
+    is_cut: bool
+    last_id: UUID | None
+    ids: Any
+    parents: Any
+    names: Any
+    span_types: Any
+    starts_us: Any
+    durations_us: Any
+    has_errors: Any
+    input_tokens: Any
+    output_tokens: Any
+    cached_tokens: Any
+    costs_usd: Any
+
+
+async def read_columns(
+    pool: Pool, trace_id: UUID, since: datetime, after: Cursor | None, limit: int
+) -> SpanColumns:
+    """Read up to `limit` spans from the one after the cursor, as many as fit MAX_BYTES, at least one."""
+    conditions = Conditions(trace_id, limit, since, MAX_BYTES)
+    if after is not None:
+        conditions.add("(started_at, id) > ($, $)", *after)
+    [columns] = await fetch_all(pool, SpanColumns, conditions.into(PAGE_COLUMNS), *conditions.parameters)
+    return columns
+
+
+JSON_NULL = EncodedJson(b"null")  # None would be stored as SQL's NULL
 ERROR_CHARACTERS = 1000  # of an error on a page of spans
 
 GET = "SELECT * FROM trace WHERE id = ANY((SELECT $1::uuid[])::uuid[]) /* and */"
-
-# SQL's NULL means JSON's null here: metadata that was left out arrives as {}.
-INSERT = """
-INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at, error, metadata)
-VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::json, 'null'))
-"""
 
 # The first end stays. While the trace's run goes on, only the end of the run ends the trace.
 END = """
@@ -231,7 +290,8 @@ class Traces:
     def __init__(self, pool: Pool, max_spans: int = MAX_SPANS_PER_TRACE) -> None:
         self._pool = pool
         self.max_spans = max_spans
-        self._inserts = SpanInserts(pool, max_spans)
+        self._inserts = inserts = SpanInserts(pool, max_spans)
+        self.insert_spans, self.end_spans, self.insert_note = inserts.insert, inserts.end, inserts.insert_note
         self.get = SharedReads(
             "traces", pool, GET, partial(from_row, Trace), texts=("error",), documents=("metadata",)
         )
@@ -244,13 +304,11 @@ class Traces:
             documents=("m.metadata", "m.content", "i.content", "d.content"),
         )
 
-    async def close(self) -> None:
-        await self._inserts.close()
-
     async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
         """Store the trace. Raise NotUnique if the `id` is taken, AnsweredBefore if the receipt exists."""
-        row = to_row(INSERT, trace)
-        await insert_once(self._pool, receipt, trace.organization_id, INSERT, *row)
+        metadata = JSON_NULL if trace.metadata is None else trace.metadata
+        insert = insert_into("trace", fields_of(trace) | {"metadata": metadata})
+        await insert_once(self._pool, receipt, trace.organization_id, *insert)
 
     async def end(self, trace_id: UUID, ending: Ending) -> Trace | None:
         """End the trace and return it; None if there is no such trace. The first end stays."""
@@ -324,22 +382,6 @@ class Traces:
         _add_filters(conditions, filters)
         count: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
         return count
-
-    async def insert_spans(self, spans: Sequence[NewSpan], receipt: Receipt | None = None) -> None:
-        """Store all of the spans or none. Concurrent calls share a commit, except for very long ones.
-
-        A receipt belongs to the organization of the first span. Raise NotUnique if an `id` is taken,
-        TraceFull if a trace would have too many spans, AnsweredBefore if the receipt exists already.
-        """
-        await self._inserts.insert(spans, receipt)
-
-    async def end_spans(self, spans: Sequence[NewSpan]) -> None:
-        """Store the ends, metadata and content of spans that were stored while they were open."""
-        await self._inserts.end(spans)
-
-    async def insert_note(self, note: NewSpan) -> None:
-        """Store the span that tells why a trace has no further ones, also in a trace that is full."""
-        await self._inserts.insert_note(note)
 
 
 def _span_with_metadata(row: Record) -> SpanWithMetadata:

@@ -7,15 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from storage.postgres.json_values import decoded
-from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, Page, PageConditions, fetch_page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import delete_rows, fetch_one, from_row, to_row
-
-INSERT = """
-INSERT INTO transcript_turn (id, agent_id, run_id, kind, messages, tokens, carried, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
+from storage.postgres.statement import delete_rows, fetch_one, fields_of, from_row, insert_into
 
 GET = """
 SELECT t.* FROM transcript_turn t JOIN agent a ON a.id = t.agent_id AND a.deleted_at IS NULL WHERE t.id = $1
@@ -111,7 +105,7 @@ class Transcripts:
 
     async def insert(self, turn: TranscriptTurn) -> None:
         """Store a turn after all others of its agent."""
-        await self._pool.execute(INSERT, *to_row(INSERT, turn))
+        await self._pool.execute(*insert_into("transcript_turn", fields_of(turn)))
 
     async def list_carried(self, agent_id: UUID, max_tokens: int) -> list[TranscriptTurn]:
         """List the newest carried turns that have at most so many tokens, after the summary; oldest first."""

@@ -1,21 +1,74 @@
-"""Accounts: users, their passwords and reset codes, and their memberships."""
+"""Accounts: users, what their tokens allow, their passwords, and the networks they log in from."""
 
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
 from storage.errors import LimitReached
-from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
 from storage.model import Organization, Receipt, Role, User
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.shared_reads import TtlCache
+from storage.postgres.statement import fetch_all, fetch_one, fields_of, insert_into
 
-INSERT_USER = """
-INSERT INTO user_account (id, email, name, password_hash, token_version, created_at)
-VALUES ($1, $2, $3, $4, $5, $6)
+LIST_HOLDERS = """
+SELECT u.id, u.token_version, m.organization_id, m.role
+FROM user_account u LEFT JOIN membership m ON m.user_id = u.id
+WHERE u.id = ANY($1::uuid[])
+ORDER BY m.created_at, m.id
 """
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHolder:
+    """A user, the version that its tokens must have, and its roles by organization, oldest first."""
+
+    user_id: UUID
+    token_version: int
+    roles: Mapping[UUID, Role]
+
+
+class TokenHolders:
+    """A cache over the tables `user_account` and `membership`; writes to them go inside `invalidating()`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._reads = pool.group_commit("token holders", self._get_many)
+        self._cache = TtlCache(self._reads.add)
+
+    async def get(self, user_id: UUID, now: datetime) -> TokenHolder | None:
+        """Return the user, None if there is none, from a cache: each request with a token needs it.
+
+        Concurrent reads share a statement.
+        """
+        return await self._cache.get(user_id, now)
+
+    @contextmanager
+    def invalidating(self) -> Iterator[None]:
+        """Enclose a write to those tables, so that the next `get` sees it."""
+        with self._cache.invalidating():
+            yield
+
+    async def _get_many(self, user_ids: list[UUID]) -> list[TokenHolder | None]:
+        versions: dict[UUID, int] = {}
+        roles: dict[UUID, dict[UUID, Role]] = {}
+        for row in await self._pool.fetch(LIST_HOLDERS, list(set(user_ids))):
+            versions[row["id"]] = row["token_version"]
+            user_roles = roles.setdefault(row["id"], {})
+            if row["organization_id"] is not None:
+                user_roles[row["organization_id"]] = Role(row["role"])
+        return [
+            TokenHolder(user_id, versions[user_id], MappingProxyType(roles[user_id]))
+            if user_id in versions
+            else None
+            for user_id in user_ids
+        ]
+
 
 INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
 
@@ -167,4 +220,47 @@ async def _insert_owned(connection: Connection, organization: Organization, owne
 
 async def insert_user(connection: Connection, user: User) -> None:
     """Store the user. Raise NotUnique if the e-mail address is taken."""
-    await connection.execute(INSERT_USER, *to_row(INSERT_USER, user))
+    await connection.execute(*insert_into("user_account", fields_of(user)))
+
+
+REMEMBERED = timedelta(days=90)
+MAX_NETWORKS = 20  # of one user; of more, those that were used longest ago are forgotten
+
+INSERT_NETWORK = """
+INSERT INTO login_network (user_id, network_hash, logged_in_at) VALUES ($1, $2, $3)
+ON CONFLICT ON CONSTRAINT login_network_pkey
+DO UPDATE SET logged_in_at = greatest(login_network.logged_in_at, excluded.logged_in_at)
+"""
+
+DELETE_OLDEST = """
+DELETE FROM login_network WHERE user_id = $1 AND (logged_in_at < $2 OR network_hash NOT IN (
+    SELECT network_hash FROM login_network WHERE user_id = $1 ORDER BY logged_in_at DESC LIMIT $3))
+"""
+
+HAS_NETWORK = """
+SELECT EXISTS (
+    SELECT FROM login_network WHERE user_id = $1 AND network_hash = $2 AND logged_in_at >= $3)
+"""
+
+
+class LoginNetworks:
+    """The table `login_network`. A network is a text, such as an IPv4 address or an IPv6 /64."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def record(self, user_id: UUID, network: str, now: datetime) -> None:
+        """Store that the user has logged in from the network, and forget the oldest networks."""
+        async with self._pool.transaction() as connection:
+            await connection.execute(INSERT_NETWORK, user_id, _hash(user_id, network), now)
+            await connection.execute(DELETE_OLDEST, user_id, now - REMEMBERED, MAX_NETWORKS)
+
+    async def contains(self, user_id: UUID, network: str, now: datetime) -> bool:
+        """Return whether the user has logged in from the network within 90 days."""
+        earliest = now - REMEMBERED
+        found: bool = await self._pool.fetchval(HAS_NETWORK, user_id, _hash(user_id, network), earliest)
+        return found
+
+
+def _hash(user_id: UUID, network: str) -> bytes:
+    return hashlib.sha256(user_id.bytes + network.encode()).digest()

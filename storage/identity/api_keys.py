@@ -8,28 +8,17 @@ from uuid import UUID
 
 from storage.delivery.receipts import insert_once
 from storage.model import ApiKey, Receipt
-from storage.postgres.group_commit import GroupCommit
-from storage.postgres.owned_tables import OwnedTable
-from storage.postgres.page_conditions import OrganizationsPage, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_one, from_row, to_row
-from storage.postgres.shared_reads import SharedReads
-from storage.postgres.ttl_cache import TtlCache
+from storage.postgres.shared_reads import SharedReads, TtlCache
+from storage.postgres.statement import delete_row, fetch_one, fields_of, from_row, insert_into
 
 TABLE = OwnedTable("api_key", "k", ApiKey)
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
 
-INSERT = """
-INSERT INTO api_key (id, organization_id, name, prefix, key_hash, is_active, last_used_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
-
 UPDATE = "UPDATE api_key SET /* set */ WHERE id = $1 RETURNING *"
-
-DELETE = "DELETE FROM api_key WHERE id = $1 RETURNING id"
 
 LIST_BY_PREFIX = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
 
@@ -41,21 +30,19 @@ class ApiKeys:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = GroupCommit("API keys", self._get_many)
         self.get = SharedReads("API keys by id", pool, TABLE.get, partial(from_row, ApiKey))
-        self._cache = TtlCache(self._reads.add)
+        self._cache = TtlCache(pool.group_commit("API keys", self._get_many).add)
+        # Return the key with a prefix, and its hash, from a cache: each request with a key needs it.
+        self.get_by_prefix = self._cache.get
         self._last_used_at: dict[UUID, datetime] = {}
-
-    async def close(self) -> None:
-        await self._reads.close()
 
     async def insert(self, key: ApiKey, key_hash: bytes, receipt: Receipt | None = None) -> None:
         """Store the key.
 
         Raise NotUnique if the prefix is taken, AnsweredBefore if the receipt exists already.
         """
-        row = to_row(INSERT, key, key_hash=key_hash)
-        await insert_once(self._pool, receipt, key.organization_id, INSERT, *row)
+        insert = insert_into("api_key", fields_of(key) | {"key_hash": key_hash})
+        await insert_once(self._pool, receipt, key.organization_id, *insert)
 
     async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
         """Set the columns in `changes` and return the key; None if there is no such key.
@@ -72,11 +59,7 @@ class ApiKeys:
         """Delete the key; return False if there is no such key. `get_by_prefix` no longer returns it."""
         self._last_used_at.pop(key_id, None)
         with self._cache.invalidating():
-            return await self._pool.fetchval(DELETE, key_id) is not None
-
-    async def get_by_prefix(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
-        """Return the key with this prefix, and its hash, from a cache: each request with a key needs it."""
-        return await self._cache.get(prefix, now)
+            return await delete_row(self._pool, "api_key", key_id)
 
     async def record_use(self, key_id: UUID, now: datetime) -> None:
         """Store that the key was used, at most once a minute."""

@@ -1,13 +1,19 @@
-"""The single row about this installation, with the secrets that it generated."""
+"""This installation: the secrets that it generated, and the encryption keys in use, by their ids.
+
+The keys themselves stand only in the configuration.
+"""
 
 import secrets
+from collections.abc import Collection
+from datetime import datetime
 
 from storage.encryption import NO_ENCRYPTION, OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher
-from storage.postgres.pool import Pool
+from storage.errors import DatabaseRefused
+from storage.postgres.pool import Connection, Pool
 
 SECRET_BYTES = 48
 
-GET = "SELECT token_secret, operator_token FROM instance"
+GET_INSTANCE = "SELECT token_secret, operator_token FROM instance"
 
 SET_FOR_USERS = "UPDATE instance SET token_secret = coalesce(token_secret, $1) RETURNING token_secret"
 
@@ -56,7 +62,7 @@ class Instance:
             await connection.execute(PROBE_DISK)
 
     async def _secret(self, column: str, set_if_null: str, place: str) -> str:
-        row = await self._pool.fetchrow(GET)
+        row = await self._pool.fetchrow(GET_INSTANCE)
         if row is None or row[column] is None:
             secret = self._cipher.encrypt(secrets.token_urlsafe(SECRET_BYTES), place)
             row = await self._pool.fetchrow(set_if_null, secret)
@@ -65,3 +71,62 @@ class Instance:
                 "the table instance has no row; the migrations insert it: restore the database"
             )
         return self._cipher.decrypt(row[column], place)
+
+
+async def stored_operator_token(connection: Connection, cipher: SecretCipher) -> str | None:
+    """Return the token that operators present; None if there is none yet."""
+    row = await connection.fetchrow(GET_INSTANCE)
+    stored = row and row["operator_token"]
+    return cipher.decrypt(stored, OPERATOR_TOKEN) if stored else None
+
+
+LIST_KEYS = "SELECT id FROM encryption_key ORDER BY created_at, id"
+
+# In a new installation nothing is stored in clear yet, so there is nothing to rotate.
+INSERT_KEYS = """
+INSERT INTO encryption_key (id, created_at, rotated_at)
+SELECT $1, $2::timestamptz, CASE WHEN token_secret IS NULL AND operator_token IS NULL
+    AND NOT EXISTS (SELECT FROM organization) THEN $2::timestamptz END
+FROM instance
+ON CONFLICT DO NOTHING
+"""
+
+IS_ROTATED = "SELECT rotated_at IS NOT NULL FROM encryption_key WHERE id = $1"
+
+RETIRE_KEYS = """
+WITH rotated AS (UPDATE encryption_key SET rotated_at = $3 WHERE id = $1)
+DELETE FROM encryption_key WHERE id = ANY ($2::text[])
+"""
+
+
+class EncryptionKeys:
+    """The table `encryption_key`."""
+
+    def __init__(self, database: "Pool | Connection") -> None:
+        self._database = database
+
+    async def list_in_use(self) -> list[str]:
+        """List the ids of the keys under which something may be stored, the oldest first."""
+        return [row["id"] for row in await self._database.fetch(LIST_KEYS)]
+
+    async def require_known(self, key_ids: Collection[str]) -> None:
+        """Raise DatabaseRefused if something may be stored under a key that is not among these."""
+        missing = [key_id for key_id in await self.list_in_use() if key_id not in key_ids]
+        if missing:
+            raise DatabaseRefused(
+                f"the database holds secrets encrypted with the key {', '.join(missing)}, which is not in "
+                "accounts.encryption_keys: add it at the end of the list (run hostsvc rotate-keys before you "
+                "remove it again)"
+            )
+
+    async def insert(self, key_id: str, now: datetime) -> None:
+        """Record that the service encrypts with this key from now on."""
+        await self._database.execute(INSERT_KEYS, key_id, now)
+
+    async def is_rotated(self, key_id: str) -> bool:
+        """Return whether every secret that was stored before this key has been encrypted with it."""
+        return bool(await self._database.fetchval(IS_ROTATED, key_id))
+
+    async def retire(self, rotated_id: str, old_ids: Collection[str], now: datetime) -> None:
+        """Record that every secret is encrypted with the rotated key, and none with the old ones."""
+        await self._database.execute(RETIRE_KEYS, rotated_id, old_ids, now)

@@ -1,4 +1,4 @@
-"""Notifications: the queue of each agent."""
+"""Notifications: the queue of each agent. New ones that arrive together are inserted by one statement."""
 
 import asyncio
 from collections import deque
@@ -7,52 +7,227 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from asyncpg import Record
 
-from storage.errors import ConstraintError, RowLocked, StorageError
+from storage.delivery.receipts import RECEIPT
+from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked, StorageError
 from storage.events.model import BY_SERVICE
 from storage.model import Notification, Priority, Receipt, Source
-from storage.notifications.changes import update_locked
-from storage.notifications.clears import (
+from storage.notifications.changes import (
+    CLEAR_ACTIVE,
+    CLEAR_MANY,
     LIST_STATES,
+    UNCLEAR,
     ClearedNotification,
-    ClearItem,
     NotificationState,
-    clear_active,
-    clear_many,
+    activation,
     clear_together,
-    unclear,
-)
-from storage.notifications.inserts import (
-    InsertItem,
-    NewNotification,
-    group_by_agent,
-    insert_after_lock,
-    insert_together,
-    organization_of,
+    update_locked,
 )
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
-from storage.postgres.owned_tables import OfAgents, OwnedTable
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_rows
-from storage.postgres.paging import Chunk, Page
-from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import ALWAYS, Period, require_changeable
-from storage.postgres.rows import fetch_all, from_row
+from storage.postgres.paging import (
+    Chunk,
+    OfAgents,
+    OrganizationsPage,
+    OwnedTable,
+    Page,
+    PageConditions,
+    fetch_rows,
+)
+from storage.postgres.pool import Connection, Fetch, Pool
+from storage.postgres.query import ALWAYS, Conditions, Period, require_changeable
 from storage.postgres.shared_reads import SharedReads
+from storage.postgres.statement import Statement, fetch_all, from_row, values_of
+
+GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+
+LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
+
+
+@dataclass(slots=True)  # not frozen: that would take several times as long for each request
+class NewNotification:
+    """A notification on its way to storage; its organization is that of the agent."""
+
+    id: UUID
+    agent_id: UUID
+    source: Source
+    source_id: str
+    title: str
+    body: str
+    priority: Priority
+    created_at: datetime
+    scheduled_for: datetime | None
+    cleared: ClassVar[bool] = False
+    cleared_at: ClassVar[datetime | None] = None
+
+
+@dataclass(slots=True)
+class InsertItem:
+    """A new notification, the organizations that may own its agent, the answer to its request, its actor."""
+
+    new: NewNotification
+    allowed: Collection[UUID]
+    receipt: Receipt | None = None
+    actor: str = BY_SERVICE
+
+
+# One statement for many notifications, so that they share a commit: it looks up their agents, decides about
+# each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
+# agent_state are locked in id order, as everywhere, so that no two transactions can deadlock. SKIP LOCKED
+# passes over rows that another transaction holds, so that such a row delays no other agent's notification.
+# OFFSET 0 makes PostgreSQL find each agent by its id, also without statistics.
+#
+# A notification that becomes active now is stored as later than all that the agent went through before, even
+# if the clock was set back since. Only the run's own notifications keep their time: the run must clear them.
+INSERT = Statement(
+    """
+WITH item AS MATERIALIZED (
+    SELECT i.*, a.organization_id, a.organization_id = ANY (i.allowed) AS permitted
+    FROM ROWS FROM (
+        json_to_recordset(:items::json) AS (
+            id uuid, agent_id uuid, source text, source_id text, title text, body text, priority text,
+            created_at timestamptz, scheduled_for timestamptz, activated_at timestamptz,
+            allowed uuid[], actor text, receipt json)
+    ) WITH ORDINALITY AS i (
+        id, agent_id, source, source_id, title, body, priority,
+        created_at, scheduled_for, activated_at, allowed, actor, receipt, ordinal)
+    LEFT JOIN LATERAL (
+        SELECT organization_id FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0
+    ) a ON true
+), locked AS MATERIALIZED (
+    SELECT agent_id, run_id IS NOT NULL AS is_running,
+           greatest(last_activated_at, last_started_at, last_ended_at, stopped_at, seen_until) AS latest_at
+    FROM agent_state
+    WHERE agent_id IN (SELECT agent_id FROM item WHERE permitted AND activated_at IS NOT NULL)
+    ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
+), judged AS MATERIALIZED (
+    SELECT item.id, agent_id, item.organization_id, source, source_id, title, body, priority,
+           created_at, scheduled_for, actor, receipt, ordinal,
+           (activated_at = scheduled_for) IS TRUE AS is_reminder,
+           CASE WHEN activated_at = scheduled_for OR (is_running AND source = 'agent') THEN activated_at
+                WHEN activated_at IS NOT NULL
+                THEN greatest(activated_at, latest_at + interval '1 microsecond')
+           END AS activated_at,
+           CASE WHEN organization_id IS NULL THEN 'missing'
+                WHEN NOT permitted THEN 'forbidden'
+                WHEN activated_at IS NOT NULL AND locked.agent_id IS NULL THEN 'locked'
+                ELSE 'inserted' END AS verdict
+    FROM item LEFT JOIN locked USING (agent_id)
+), inserted AS (
+    INSERT INTO notification (
+        id, organization_id, agent_id, source, source_id, title, body, priority,
+        created_at, scheduled_for, activated_at)
+    SELECT id, organization_id, agent_id, source, source_id, title, body, priority,
+           created_at, scheduled_for, activated_at
+    FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
+), inserted_event AS (
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
+    SELECT created_at, 'notification.created', organization_id, agent_id, event_run_id(actor), id,
+           actor, notification_created_data(source, priority, scheduled_for)::json
+    FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
+), updated_state AS (
+    UPDATE agent_state s
+    SET wake_seq = s.wake_seq + active.high,
+        last_activated_at = greatest(s.last_activated_at, active.latest_at),
+        next_due_at = CASE WHEN s.status = 'sleeping' AND s.queued_at IS NULL
+                           THEN least(s.next_due_at, active.due_at) ELSE s.next_due_at END
+    FROM (
+        SELECT agent_id, count(*) AS high,
+               min(activated_at) FILTER (WHERE is_reminder AND activated_at > created_at) AS due_at,
+               max(activated_at) FILTER (WHERE NOT is_reminder) AS latest_at
+        FROM judged WHERE verdict = 'inserted' AND activated_at IS NOT NULL GROUP BY agent_id
+    ) active
+    WHERE s.agent_id = active.agent_id
+), inserted_receipt AS (
+    INSERT INTO receipt (
+        credential, method, path, key, body_hash, status, answer, created_at, organization_id)
+    SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
+           judged.organization_id
+    FROM judged CROSS JOIN json_to_record(judged.receipt) AS r (
+        credential uuid, method text, path text, key text, body_hash bytea,
+        status smallint, answer bytea, created_at timestamptz)
+    WHERE judged.verdict = 'inserted' AND judged.receipt IS NOT NULL
+)
+SELECT verdict FROM judged ORDER BY ordinal
+    """,
+    ["items"],
+)
+
+
+async def insert_together(fetch: Fetch, items: list[InsertItem]) -> list[StorageError | None]:
+    """Insert the notifications and return for each the reason why it was refused, None if it was stored.
+
+    RowLocked stands for an agent whose state another transaction holds.
+    """
+    rows = await fetch(*INSERT.given(items=[_row(item) for item in items]))
+    return [
+        None if row["verdict"] == "inserted" else _refusal(item, row["verdict"])
+        for item, row in zip(items, rows, strict=True)
+    ]
+
+
+def _row(item: InsertItem) -> dict[str, object]:
+    """Return the item as the statement reads it: JSON, which costs far less than an array for each column."""
+    new = item.new
+    return {
+        "id": new.id,
+        "agent_id": new.agent_id,
+        "source": new.source,
+        "source_id": new.source_id,
+        "title": new.title,
+        "body": new.body,
+        "priority": new.priority,
+        "created_at": new.created_at,
+        "scheduled_for": new.scheduled_for,
+        "activated_at": activation(new.priority, new.scheduled_for, new.created_at),
+        "allowed": list(item.allowed),
+        "actor": item.actor,
+        "receipt": item.receipt and values_of(RECEIPT, item.receipt),
+    }
+
+
+async def insert_after_lock(connection: Connection, items: list[InsertItem]) -> list[StorageError | None]:
+    """Insert notifications for one agent as `insert_together` does, but wait for its state first.
+
+    The transaction's lock timeout limits the wait. Raise RowLocked if the row is not free by then.
+    """
+    await lock_state(connection, items[0].new.agent_id)
+    return await insert_together(connection.fetch, items)
+
+
+async def lock_state(connection: Connection, agent_id: UUID) -> None:
+    """Wait for the agent's state, so that the transaction can insert notifications that become active.
+
+    Raise RowLocked if the row is not free when the transaction's lock timeout has passed.
+    """
+    await connection.execute(LOCK_STATE, agent_id)
+
+
+def group_by_agent(items: list[InsertItem]) -> Iterable[list[InsertItem]]:
+    """Group the items by agent, each group in their order."""
+    groups: dict[UUID, list[InsertItem]] = {}
+    for item in items:
+        groups.setdefault(item.new.agent_id, []).append(item)
+    return groups.values()
+
+
+def _refusal(item: InsertItem, verdict: str) -> StorageError:
+    agent_id = item.new.agent_id
+    match verdict:
+        case "missing":
+            return ReferenceMissing("agent")
+        case "forbidden":
+            return Forbidden(f"agent {agent_id} belongs to another organization")
+        case _:
+            return RowLocked(f"the state of agent {agent_id} is locked by another transaction")
+
 
 TABLE = OwnedTable("notification", "n", Notification, OfAgents.ALL)
-
-LIST_OWNERS = """
-SELECT n.id, n.organization_id, n.agent_id
-FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
-WHERE n.id = ANY($1::uuid[])
-"""
 
 DELETE = """
 WITH deleted AS (
@@ -84,12 +259,6 @@ class NotificationFilters:
     scheduled: Period = ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationOwner:
-    organization_id: UUID
-    agent_id: UUID
-
-
 class Notifications:
     """The table `notification`. One that becomes active updates `agent_state` in the same commit.
 
@@ -113,10 +282,10 @@ class Notifications:
         self._on_commit = on_commit
         self._on_clear = on_clear or on_commit
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
-        self._inserts = GroupCommit("notifications", self._insert_many)
-        self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
-        self._clears = GroupCommit("clears", self._clear_each)
-        self._queues = Queues(pool)
+        self._inserts = pool.group_commit("notifications", self._insert_many)
+        self._waiting_inserts = pool.group_commit("notifications of busy agents", self._insert_waiting)
+        self._clears = pool.group_commit("clears", partial(clear_together, pool, self._on_clear))
+        self.list_for_agent = Queues(pool).list_for_agent
         self.get = SharedReads(
             "notifications",
             pool,
@@ -124,12 +293,6 @@ class Notifications:
             partial(from_row, Notification),
             texts=("n.source_id", "n.title", "n.body"),
         )
-
-    async def close(self) -> None:
-        await self._inserts.close()
-        await self._waiting_inserts.close()
-        await self._clears.close()
-        await self._queues.close()
 
     async def insert(
         self,
@@ -145,7 +308,10 @@ class Notifications:
         `allowed`, AnsweredBefore if the receipt exists already, LimitReached if too many are uncleared.
         """
         item = InsertItem(notification, allowed, receipt, actor)
-        async with self.limit.reserved(await organization_of(self._pool, item) if self.limit.limit else None):
+        owner: UUID | None = next(iter(allowed), None)
+        if self.limit.limit and len(allowed) > 1:  # only a caller with several organizations costs a read
+            owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)
+        async with self.limit.reserved(owner):
             refusal = await self._inserts.add(item)
             if isinstance(refusal, RowLocked):
                 refusal = await self._waiting_inserts.add(item)
@@ -158,7 +324,7 @@ class Notifications:
         """Store the notification in the caller's transaction; call `report_committed` after its commit.
 
         Raise the errors of `insert`, and RowLocked unless the transaction holds the agent's state: see
-        `inserts.lock_state`.
+        `lock_state`.
         """
         [refusal] = await insert_together(connection.fetch, [InsertItem(notification, allowed, actor=actor)])
         if refusal is not None:
@@ -180,15 +346,6 @@ class Notifications:
         The rows have the columns of `Notification`.
         """
         return await fetch_rows(self._pool, Notification, TABLE.page, _conditions(filters, page))
-
-    async def list_for_agent(
-        self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
-    ) -> Chunk[Notification]:
-        """List the agent's queue, high before low, then oldest first, without what is scheduled for later.
-
-        The list is cut when it gets too long. Concurrent reads share a statement.
-        """
-        return await self._queues.list_for_agent(agent_id, limit, now, include_cleared=include_cleared)
 
     async def update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
@@ -238,11 +395,17 @@ class Notifications:
 
         Return the number of cleared ones.
         """
-        cleared, _ = await self._pool.write(
-            lambda connection: clear_many(connection, agent_id, ids, now, actor),
+        conditions = Conditions(agent_id, now, actor)
+        if ids is None:
+            conditions.add("(n.scheduled_for IS NULL OR n.scheduled_for <= $)", now)
+        else:
+            conditions.add("n.id = ANY($::uuid[])", ids)
+        [counts] = await self._pool.write(
+            lambda connection: connection.fetch(conditions.into(CLEAR_MANY), *conditions.parameters),
             f"clearing of notifications of agent {agent_id}",
-            lambda counts: self._on_clear([agent_id]) if counts[1] else None,
+            lambda rows: self._on_clear([agent_id]) if rows[0]["high"] else None,
         )
+        cleared: int = counts["cleared"]
         return cleared
 
     async def clear_active(
@@ -252,11 +415,13 @@ class Notifications:
 
         Return those that this call has cleared. The chunk is cut if there may be more.
         """
-        return await self._pool.write(
-            lambda connection: clear_active(connection, agent_ids, limit, now, actor),
+        rows = await self._pool.write(
+            lambda connection: connection.fetch(CLEAR_ACTIVE, agent_ids, now, limit, actor),
             f"clearing for {len(agent_ids)} agents",
-            lambda cleared: self._on_clear(list({each.agent_id for each in cleared})),
+            lambda rows: self._on_clear(list({row["agent_id"] for row in rows if row["is_cleared"]})),
         )
+        cleared = [from_row(ClearedNotification, row) for row in rows if row["is_cleared"]]
+        return Chunk(cleared, is_cut=len(rows) == limit)
 
     async def unclear(
         self, ids: Sequence[UUID], allowed: Sequence[UUID], now: datetime, *, actor: str = BY_SERVICE
@@ -266,7 +431,7 @@ class Notifications:
         Return them. The caller reserves room for them within the limit.
         """
         return await self._pool.write(
-            lambda connection: unclear(connection, ids, allowed, now, actor),
+            lambda connection: fetch_all(connection, ClearedNotification, UNCLEAR, ids, allowed, now, actor),
             f"un-clearing of {len(ids)} notifications",
             lambda uncleared: self._on_commit(list({each.agent_id for each in uncleared})),
         )
@@ -274,11 +439,6 @@ class Notifications:
     async def list_states(self, ids: Sequence[UUID]) -> list[NotificationState]:
         """List the notifications with these ids, without ids that name none."""
         return await fetch_all(self._pool, NotificationState, LIST_STATES, ids)
-
-    async def list_owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
-        """Return the owners of the notifications by id, without ids that name no notification."""
-        rows = await self._pool.fetch(LIST_OWNERS, ids)
-        return {row["id"]: from_row(NotificationOwner, row) for row in rows}
 
     async def delete(self, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         """Delete the notification; return False if there is no such notification."""
@@ -296,13 +456,17 @@ class Notifications:
 
     async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
         refusals = await insert_together(self._pool.change, items)
-        self._report_inserted(items, refusals)
+        self.report_committed(item.new for item, refusal in zip(items, refusals, strict=True) if not refusal)
         return refusals
 
     async def _insert_waiting(self, items: list[InsertItem]) -> list[StorageError | None]:
-        """Wait for the agents' states one agent at a time, so that a locked row hardly delays others."""
-        refusals: dict[UUID, StorageError | None] = {}
-        groups = deque(group_by_agent(items))
+        """Try all once more, then wait for the states one agent at a time, so that one hardly delays others.
+
+        The service's own statements hold a state for milliseconds, so nearly all of them are free by now.
+        """
+        refusals = dict(zip((item.new.id for item in items), await self._insert_many(items), strict=True))
+        locked = [item for item in items if isinstance(refusals[item.new.id], RowLocked)]
+        groups = deque(group_by_agent(locked))
         while groups:
             group = groups.popleft()
             try:
@@ -315,20 +479,11 @@ class Notifications:
                 else:
                     refusals.update((item.new.id, error) for item in group)
             else:
-                self._report_inserted(group, results)
+                self.report_committed(
+                    item.new for item, refusal in zip(group, results, strict=True) if not refusal
+                )
                 refusals.update(zip((item.new.id for item in group), results, strict=True))
         return [refusals[item.new.id] for item in items]
-
-    def _report_inserted(self, items: list[InsertItem], refusals: list[StorageError | None]) -> None:
-        self.report_committed(
-            item.new for item, refusal in zip(items, refusals, strict=True) if refusal is None
-        )
-
-    async def _clear_each(self, items: list[ClearItem]) -> list[bool | None]:
-        results, agent_ids = await clear_together(self._pool, items)
-        if agent_ids:
-            self._on_clear(agent_ids)
-        return results
 
 
 def _conditions(filters: NotificationFilters, page: Page) -> PageConditions:

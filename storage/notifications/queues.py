@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from storage.model import Notification, Priority, Source
-from storage.postgres.group_commit import GroupCommit
 from storage.postgres.paging import ROW_BYTES, Chunk
 from storage.postgres.pool import Pool
 from storage.postgres.query import fill_in
-from storage.postgres.rows import from_row
+from storage.postgres.statement import from_row
 
 SHARED_BYTES = 65_536  # of one queue that is read together with others
 MAX_BYTES = 1_048_576  # of one queue; a single notification may be longer
@@ -55,19 +54,20 @@ class Queues:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._all = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS))
-        self._uncleared = GroupCommit("uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS))
-        self._long = GroupCommit("long queues", self._list_long, max_items=1)
-
-    async def close(self) -> None:
-        await self._all.close()
-        await self._uncleared.close()
-        await self._long.close()
+        self._all = pool.group_commit("queues", partial(self._list_each, LIST_FOR_AGENTS))
+        self._uncleared = pool.group_commit(
+            "uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS)
+        )
+        self._long = pool.group_commit("long queues", self._list_long, max_items=1)
 
     async def list_for_agent(
         self, agent_id: UUID, limit: int, now: datetime, *, include_cleared: bool
     ) -> Chunk[Notification]:
-        """List the first `limit` notifications of the queue, as many as fit `MAX_BYTES` but at least one."""
+        """List the first `limit` notifications of the queue, as many as fit `MAX_BYTES` but at least one.
+
+        High ones come before low ones, then the oldest first. Those scheduled for later are left out.
+        Concurrent reads share a statement.
+        """
         short = await (self._all if include_cleared else self._uncleared).add(
             (agent_id, limit, now, 0, SHARED_BYTES)
         )
@@ -81,17 +81,13 @@ class Queues:
 
     async def _list_each(self, statement: LiteralString, items: list[QueueItem]) -> list[Chunk[Notification]]:
         queues: list[Chunk[Notification]] = [Chunk([], is_cut=False) for _ in items]
-        for row in await self._pool.fetch(statement, *_columns(items), ROW_BYTES):
+        for row in await self._pool.fetch(statement, *zip(*items, strict=True), ROW_BYTES):
             queue = queues[row["ordinal"] - 1]
             if row["fits"]:
                 queue.append(from_row(Notification, row))
             else:
                 queue.is_cut = True
         return queues
-
-
-def _columns(items: list[QueueItem]) -> tuple[tuple[Any, ...], ...]:
-    return tuple(zip(*items, strict=True))
 
 
 MAX_TITLE_CHARACTERS = 1000
@@ -132,10 +128,7 @@ class RecentNotifications:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = GroupCommit("recent notifications", self._list_each)
-
-    async def close(self) -> None:
-        await self._reads.close()
+        self._reads = pool.group_commit("recent notifications", self._list_each)
 
     async def list_for_agent(
         self, agent_id: UUID, *, since: datetime, limit: int, now: datetime

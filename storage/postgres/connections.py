@@ -5,10 +5,10 @@ does not answer leaves time for the next. asyncpg and libpq would both give a si
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from storage.errors import (
     LeadershipLost,
 )
 from storage.postgres.json_values import from_json, to_json
-from storage.postgres.translation import CLOSED, failure_reason, translated
+from storage.postgres.translation import CLOSED, storage_error, translated
 
 _SERVICE = 0x68737663  # "hsvc": keeps our locks apart from those of other programs in the same database
 
@@ -55,6 +55,7 @@ SERVER_SETTINGS = {
     "client_connection_check_interval": "500ms",
 }
 
+READABLE = SessionAttribute.any
 WRITABLE = (
     SessionAttribute.read_write
 )  # refuses a standby, and a server whose administrator has forbidden writes
@@ -62,31 +63,26 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.5  # for the server to close a connection that has expired
 HOST_TIMEOUT_SECONDS = 2.0  # for each of several hosts: a request waits while they are tried
 
-_SERVER_CLOSING = (
+# After these the session is of no further use: the server has closed it, though the end of the stream may not
+# have been read yet, or it would refuse each later write as well.
+_LOST = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.InternalClientError,  # raised if the server closed the connection while it was idle
+    asyncpg.InternalClientError,
+    asyncpg.ReadOnlySQLTransactionError,
 )
 
 
-@contextmanager
-def check_liveness(connection: Connection) -> Iterator[None]:
-    """Raise DatabaseUnavailable if the connection died. asyncpg raises InterfaceError for misuse, too."""
-    try:
-        yield
-    except asyncpg.InterfaceError as error:
-        if is_dead(connection):
-            raise DatabaseUnavailable(CLOSED) from error
-        raise
-    except asyncpg.ReadOnlySQLTransactionError:
-        # The session would keep the setting, so each later write on it would fail as well.
+def reraise(error: Exception, connection: Connection) -> NoReturn:
+    """Raise the error of storage for that of a statement. Close the connection if it is of no further use."""
+    if isinstance(error, _LOST) and not is_dead(connection):
         connection.terminate()
-        raise
-    except _SERVER_CLOSING as error:
-        # The end of the stream has not been read yet, so the pool would still lend this connection.
-        if not is_dead(connection):
-            connection.terminate()
-        raise DatabaseUnavailable(failure_reason(error)) from error
+    known = storage_error(error)
+    if isinstance(error, asyncpg.InterfaceError) and is_dead(connection):  # it is raised for misuse, too
+        known = DatabaseUnavailable(CLOSED)
+    if known is None or known is error:
+        raise error
+    raise known from error
 
 
 def is_dead(connection: Connection) -> bool:
@@ -167,32 +163,31 @@ async def connect_to_first_host(url: str, connect: Callable[[str], Awaitable[Ope
     raise DatabaseUnavailable(f"no host of the database takes writes: {'; '.join(failures)}")
 
 
-async def open_connection(url: str, **options: Any) -> Any:
-    """Return an asyncpg connection to the first host of the URL that takes writes."""
+async def open_connection(url: str, target: SessionAttribute = WRITABLE, **options: Any) -> Any:
+    """Return an asyncpg connection to the first host of the URL that takes writes, or is a `target`."""
 
     async def connect(host_url: str) -> Any:
         try:
-            return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
+            return await asyncpg.connect(host_url, target_session_attrs=target, **options)
         except ValueError as error:
             raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
-        except asyncpg.TargetServerAttributeNotMatched:
-            raise
-        except asyncpg.InternalClientError as error:
-            raise DatabaseUnavailable(failure_reason(error)) from error
 
     return await connect_to_first_host(url, connect)
 
 
 @asynccontextmanager
-async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+async def connect(
+    url: str, target: SessionAttribute = WRITABLE, **settings: str
+) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """Yield a connection outside the pool, with further server settings and without a command timeout."""
     with translated():
-        connection = await open_connection(url, server_settings=SERVER_SETTINGS | settings)
-        try:
-            with check_liveness(connection):
-                yield connection
-        finally:
-            connection.terminate()  # at once: after an early exit nobody needs the answer
+        connection = await open_connection(url, target, server_settings=SERVER_SETTINGS | settings)
+    try:
+        yield connection
+    except Exception as error:
+        reraise(error, connection)
+    finally:
+        connection.terminate()  # at once: after an early exit nobody needs the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +200,6 @@ class Epoch:
 
     number: int
     leader_id: UUID
-
-
-async def keep_session(_: Any) -> None:
-    """Replace asyncpg's reset between two users of a connection.
-
-    The reset would release all advisory locks, the fence of the epoch among them, and cost a round trip. The
-    service changes no session settings, and asyncpg rolls back an open transaction before it calls this.
-    """
 
 
 TAKE_MEMBERSHIP = "SELECT pg_advisory_lock_shared($1, $2)"
@@ -235,10 +222,12 @@ async def prepare(connection: Any, *, epoch: Epoch | None, leads: Callable[[], b
         return
     # The order matters: the next leader increments the epoch before it looks for holders of the lock, so it
     # finds every connection that still reads its own epoch after taking the lock.
-    with check_liveness(connection):
+    try:
         await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch.number)
         current = await read_epoch(connection)
         is_led = await connection.fetchval(LEADER_EXISTS, *LEADER)
+    except Exception as error:
+        reraise(error, connection)
     if current != epoch:
         raise LeadershipLost(
             f"another instance leads: the epoch is {current.number}, ours was {epoch.number}"

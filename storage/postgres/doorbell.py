@@ -168,7 +168,8 @@ async def _connect(url: str) -> aiopg.Connection:
             target["hostaddr"] = transport.get_extra_info("peername")[0]
             transport.abort()
         return await aiopg.connect(
-            # No timeouts of aiopg's own: before Python 3.12 `asyncio.wait_for` may lose a cancellation.
+            # No timeouts of aiopg's own: before Python 3.12 `asyncio.wait_for` may lose a cancellation. aiopg
+            # takes None for none, but its annotation does not say so.
             timeout=None,  # type: ignore[arg-type]
             target_session_attrs=WRITABLE.value,
             enable_hstore=False,

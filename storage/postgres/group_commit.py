@@ -3,12 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
 
+MAX_GROUP_ITEMS = 500
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Group = list[tuple[Item, asyncio.Future[Result]]]
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -25,7 +29,7 @@ class GroupCommit(Generic[Item, Result]):
         name: str,
         flush: Callable[[list[Item]], Awaitable[list[Result]]],
         *,
-        max_items: int = 500,
+        max_items: int = MAX_GROUP_ITEMS,
         max_pending: int = 10_000,
     ) -> None:
         self._name = name
@@ -64,17 +68,31 @@ class GroupCommit(Generic[Item, Result]):
             await asyncio.shield(self._worker)
 
     async def _work(self) -> None:
-        group: list[tuple[Item, asyncio.Future[Result]]] = []
+        group: Group[Item, Result] = []
+        alone: deque[Group[Item, Result]] = deque()  # items of a group that failed, each to be flushed again
         try:
-            while self._pending:
-                group = [self._pending.popleft() for _ in range(min(self._max_items, len(self._pending)))]
-                if not await self._flush_group(group):
-                    self._refuse_pending()
+            while alone or self._pending:
+                count = min(self._max_items, len(self._pending))
+                group = alone.popleft() if alone else [self._pending.popleft() for _ in range(count)]
+                try:
+                    results = await self._flush([item for item, _ in group])
+                    answered = list(zip((answer for _, answer in group), results, strict=True))
+                except Exception as error:  # the outermost edge of the flush: the callers get the error
+                    if isinstance(error, ConstraintError | RowLocked) and len(group) > 1:
+                        alone.extend([pair] for pair in group)
+                        continue
+                    _fail(group, error)
+                    if isinstance(error, NoAnswer):
+                        self._refuse_pending()
+                else:
+                    for answer, result in answered:
+                        if not answer.done():
+                            answer.set_result(result)
         finally:
             # There is no await between the last check of `_pending` and this line, so an item that is added
             # later starts the next worker.
             self._worker = None
-            for _, answer in group:
+            for _, answer in chain(group, *alone):
                 answer.cancel()  # only a cancelled worker leaves one without a result
 
     def _refuse_pending(self) -> None:
@@ -82,29 +100,8 @@ class GroupCommit(Generic[Item, Result]):
         self._pending.clear()
         _fail(refused, NoAnswer(f"{self._name}: the database did not answer the requests before this one"))
 
-    async def _flush_group(self, group: list[tuple[Item, asyncio.Future[Result]]]) -> bool:
-        """Flush and answer the group. Return False if the database did not answer."""
-        try:
-            results = await self._flush([item for item, _ in group])
-            answered = list(zip((answer for _, answer in group), results, strict=True))
-        except (ConstraintError, RowLocked) as error:
-            if len(group) == 1:
-                _fail(group, error)
-            else:
-                return all([await self._flush_group([pair]) for pair in group])
-        except NoAnswer as error:
-            _fail(group, error)
-            return False
-        except Exception as error:  # the outermost edge of the flush: the callers get the error
-            _fail(group, error)
-        else:
-            for answer, result in answered:
-                if not answer.done():
-                    answer.set_result(result)
-        return True
 
-
-def _fail(group: list[tuple[Item, asyncio.Future[Result]]], error: Exception) -> None:
+def _fail(group: Group[Item, Result], error: Exception) -> None:
     for _, answer in group:
         if not answer.done():
             answer.set_exception(error)

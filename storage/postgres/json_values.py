@@ -3,6 +3,7 @@
 Decoding and encoding a megabyte of JSON would hold up the event loop for tens of milliseconds.
 """
 
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +47,10 @@ def decoded(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"  # the text of a bytea, for rows that are handed over as JSON
+    if isinstance(value, Decimal):
+        return str(value)  # exactly, unlike a float
     if isinstance(value, EncodedJson):
         return orjson.Fragment(value.text)
     raise TypeError(f"{type(value).__name__} has no JSON form")

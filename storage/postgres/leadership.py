@@ -19,15 +19,26 @@ import structlog
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
-from storage.postgres.connections import LEADER, LEADER_EXISTS, MEMBER, Connection, Epoch, connect, read_epoch
+from storage.postgres.connections import (
+    LEADER,
+    LEADER_EXISTS,
+    MEMBER,
+    WRITABLE,
+    Connection,
+    Epoch,
+    connect,
+    read_epoch,
+)
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.25  # of a standby, and between two attempts to connect
+HEARTBEAT_SECONDS = 1.0
 FENCE_POLL_SECONDS = 0.02
 GRACE_SECONDS = 1.0  # for the predecessor's connections to close by themselves
 ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
 
 # With these settings the server notices in about 5 s that the leader's host has vanished. By then that host
-# itself has given up the lead, after ANSWER_SECONDS. They have no effect on a Unix socket.
+# itself has given up the lead, after HEARTBEAT_SECONDS and ANSWER_SECONDS. They have no effect on a Unix
+# socket.
 KEEPALIVE = {
     "tcp_keepalives_idle": "1",
     "tcp_keepalives_interval": "1",
@@ -69,11 +80,15 @@ async def has_leader(url: str) -> bool:
 
 
 class Leadership:
-    """The lead of one instance, whose `epoch` no other instance ever gets."""
+    """The lead of one instance, whose `epoch` no other instance ever gets.
+
+    The event `changed` is set whenever the lead is won or its connection is lost.
+    """
 
     def __init__(self, report: Report = lambda _: None) -> None:
         self.epoch = Epoch(0, new_id())  # until it is elected; the first number is 1
         self.report = report
+        self.changed = asyncio.Event()
         self._connection: Connection | None = None
         self._elected = asyncio.Event()
         self._over = asyncio.Event()
@@ -97,19 +112,20 @@ class Leadership:
         try:
             while not self._over.is_set():
                 try:
-                    async with connect(url, **KEEPALIVE) as connection:
-                        await self._stand(connection, sleep)
+                    async with connect(url, WRITABLE, **KEEPALIVE) as connection:
+                        if await self._win(connection, sleep):
+                            await self._hold(connection, sleep)
                 except DatabaseUnavailable as error:
                     self.report(str(error))
                     await sleep(POLL_SECONDS)
         finally:
             self._over.set()
 
-    async def _stand(self, connection: Connection, sleep: Sleep) -> None:
-        """Try to take the lock on this connection, then hold it. Raise when the connection is lost."""
+    async def _win(self, connection: Connection, sleep: Sleep) -> bool:
+        """Take the lock on this connection. Return False if another instance has led since this one did."""
         while not await connection.fetchval(TRY_LOCK, *LEADER, timeout=ANSWER_SECONDS):
             if await self._outdated(connection):
-                return
+                return False
             if self.epoch.number == 0:
                 self.report("")  # a standby needs no more than the connection
             await sleep(POLL_SECONDS)
@@ -118,12 +134,28 @@ class Leadership:
             self.epoch = Epoch(number, self.epoch.leader_id)
             _log.info("lead won", epoch=self.epoch.number)
         elif await self._outdated(connection):
-            return
+            return False
         self.report("")
         self._connection = connection
+        self.changed.set()
         self._elected.set()
+        return True
+
+    async def _hold(self, connection: Connection, sleep: Sleep) -> None:
+        """Send a heartbeat every second. Raise when the connection is lost, at once if it is closed."""
+        closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_close(_: object) -> None:
+            self.changed.set()
+            closed.set_result(None)
+
+        connection.add_termination_listener(on_close)
         while True:
-            await sleep(POLL_SECONDS)
+            pause = asyncio.ensure_future(sleep(HEARTBEAT_SECONDS))
+            try:
+                await asyncio.wait({pause, closed}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                pause.cancel()
             await connection.execute(HEARTBEAT, timeout=ANSWER_SECONDS)
 
     async def _outdated(self, connection: Connection) -> bool:

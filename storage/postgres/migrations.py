@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
 
 import asyncpg
@@ -14,12 +15,22 @@ from storage.postgres.connections import MIGRATION, SERVER_SETTINGS, Connection,
 MIN_SERVER_VERSION = 150000
 ANSWER_SECONDS = 10.0  # for what changes nothing; a migration may take as long as it needs
 
+VERSION = version("hostsvc")
+# Up to 0.2.0 a checksum was that of the whole file. These are of files whose comments were then reworded.
+REWORDED = frozenset(
+    {
+        "c5a10a859f255fe8ad3e97674a319017c9c3dff2a002b0fe1c4b28d4be670c81",
+        "ef8d097b51d358bce337fec469710c5280ad52f583f64b2b18bdac1a40d530d0",
+    }
+)
+
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+_STRING_OR_GAP = re.compile(r"('[^']*')|(?:--[^\n]*|\s)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of the schema. The checksum shows whether it has changed since it was applied."""
+    """One numbered step of the schema."""
 
     version: int
     name: str
@@ -27,7 +38,16 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+        """The SHA-256 of what runs, whatever its comments and its layout are."""
+        return _sha256(_STRING_OR_GAP.sub(lambda match: match[1] or " ", self.sql).strip())
+
+    def was_applied_as(self, checksum: str) -> bool:
+        """Return whether a database that remembers this checksum has applied the same statements."""
+        return checksum in {self.checksum, _sha256(self.sql)} or checksum in REWORDED
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_migrations() -> list[Migration]:
@@ -49,7 +69,12 @@ async def migrate(url: str) -> list[str]:
 async def check(url: str) -> list[str]:
     """Return the names of the pending migrations. Change nothing."""
     async with connect(url) as connection:
-        return [migration.name for migration in await _pending(connection, read_migrations())]
+        return await list_pending(connection)
+
+
+async def list_pending(connection: Connection) -> list[str]:
+    """Return the names of the pending migrations."""
+    return [migration.name for migration in await _pending(connection, read_migrations())]
 
 
 LOCK = "SELECT pg_advisory_lock($1, $2)"
@@ -60,10 +85,14 @@ CREATE_LEDGER = """
         name text NOT NULL,
         checksum text NOT NULL,
         applied_at timestamptz NOT NULL DEFAULT now()
-    )
+    );
+    ALTER TABLE schema_migration
+        ADD COLUMN IF NOT EXISTS hostsvc_version text NOT NULL DEFAULT '0.2.0 or older'
 """
 
-INSERT_APPLIED = "INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)"
+INSERT_APPLIED = """
+    INSERT INTO schema_migration (version, name, checksum, hostsvc_version) VALUES ($1, $2, $3, $4)
+"""
 
 
 async def _apply(connection: Connection, migrations: Sequence[Migration]) -> list[str]:
@@ -82,13 +111,21 @@ async def _apply(connection: Connection, migrations: Sequence[Migration]) -> lis
                 raise DatabaseRefused(
                     f"{migration.name} cannot be applied: {error}; give the service a database of its own"
                 ) from error
-            await connection.execute(INSERT_APPLIED, migration.version, migration.name, migration.checksum)
+            await connection.execute(
+                INSERT_APPLIED, migration.version, migration.name, migration.checksum, VERSION
+            )
     return [migration.name for migration in pending]
 
 
 LEDGER_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
 
-SELECT_APPLIED = "SELECT version, name, checksum FROM schema_migration ORDER BY version"
+# A database of 0.2.0 or older does not say which version wrote it.
+SELECT_APPLIED = """
+    SELECT version, name, checksum,
+        coalesce(to_jsonb(schema_migration) ->> 'hostsvc_version', '0.2.0 or older') AS hostsvc_version
+    FROM schema_migration
+    ORDER BY version
+"""
 
 
 async def _select_applied(connection: Connection) -> list[asyncpg.Record]:
@@ -102,15 +139,15 @@ async def _pending(connection: Connection, migrations: Sequence[Migration]) -> l
     applied = await _select_applied(connection)
     for row in applied:
         migration = shipped.pop(row["version"], None)
+        applied_by = f"hostsvc {row['hostsvc_version']} applied {row['name']} to the database"
         if migration is None:
             raise SchemaMismatch(
-                f"the database has migration {row['name']}, which this version of hostsvc does not know: "
-                "run the version that applied it, or a newer one"
+                f"{applied_by}, which hostsvc {VERSION} does not know: run that version or a newer one"
             )
-        if migration.checksum != row["checksum"]:
+        if not migration.was_applied_as(row["checksum"]):
             raise SchemaMismatch(
-                f"migration {migration.name} differs from the one applied to the database as {row['name']}: "
-                "install an unchanged release"
+                f"{applied_by}, but the {migration.name} of hostsvc {VERSION} runs other statements: "
+                "run that version, or restore a backup from before it"
             )
     return list(shipped.values())
 

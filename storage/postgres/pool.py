@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import asyncpg
 import asyncpg.pool
@@ -17,17 +17,18 @@ from storage.postgres.connections import (
     SERVER_SETTINGS,
     Epoch,
     PooledConnection,
-    check_liveness,
     drop,
-    keep_session,
     open_connection,
     prepare,
+    reraise,
 )
 from storage.postgres.connections import Connection as Connection  # the modules above import it from here
-from storage.postgres.translation import translated
+from storage.postgres.group_commit import MAX_GROUP_ITEMS, GroupCommit
+from storage.postgres.translation import storage_error, translated
 
 LentConnection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 InnerPool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Fetch: TypeAlias = "Callable[..., Awaitable[list[asyncpg.Record]]]"
 """Runs a statement and returns its rows: `Pool.fetch`, `Pool.change`, or `fetch` of a connection."""
@@ -91,6 +92,7 @@ class Pool:
         self._waiters = asyncio.Semaphore(max(1, settings.pool_size // CONNECTIONS_PER_WAITER))
         self._waiting = 0
         self._writes: set[asyncio.Task[Any]] = set()
+        self._groups: list[GroupCommit[Any, Any]] = []
 
     def __repr__(self) -> str:
         return f"<Pool {self.size()}>"
@@ -193,8 +195,22 @@ class Pool:
     def size(self) -> PoolSize:
         return PoolSize(self._inner.get_size(), self._inner.get_idle_size(), self._waiting)
 
+    def group_commit(
+        self,
+        name: str,
+        flush: Callable[[list[Item]], Awaitable[list[Result]]],
+        *,
+        max_items: int = MAX_GROUP_ITEMS,
+    ) -> GroupCommit[Item, Result]:
+        """Return a group commit that flushes its items before the pool closes."""
+        group = GroupCommit(name, flush, max_items=max_items)
+        self._groups.append(group)
+        return group
+
     async def finish_writes(self) -> None:
-        """Wait for the writes whose callers were cancelled."""
+        """Refuse further items of group commits, and wait for those that are pending and for all writes."""
+        for group in self._groups:
+            await group.close()
         while self._writes:
             await asyncio.wait(self._writes)
 
@@ -230,34 +246,46 @@ class Pool:
     @asynccontextmanager
     async def _connection(self, pool: "InnerPool | None" = None) -> AsyncIterator[LentConnection]:
         pool = pool or self._inner
-        try:
-            with translated():
-                connection = await self._acquire(pool)
-                try:
-                    with check_liveness(connection):
-                        yield connection
-                except GIVEN_UP:
-                    drop(connection)  # else the caller would wait for the end of the statement as well
-                    raise
-                finally:
-                    await pool.release(connection)
-        except DatabaseUnavailable as error:
-            if isinstance(error, DatabaseReadOnly):
-                await self.renew_connections()  # others may have the same setting
-            if not isinstance(error, RowLocked):
-                self.on_failure(error)
-            raise
-
-    async def _acquire(self, pool: InnerPool) -> LentConnection:
         self._waiting += 1
         try:
-            return await pool.acquire(timeout=self._settings.acquire_timeout_seconds)
-        except TimeoutError:
-            raise NoAnswer("no connection to the database became free in time") from None
-        except asyncpg.InterfaceError as error:
-            raise DatabaseUnavailable(str(error)) from error  # closing, or the new connection died at once
-        finally:
-            self._waiting -= 1
+            try:
+                connection = await pool.acquire(timeout=self._settings.acquire_timeout_seconds)
+            except TimeoutError:
+                raise NoAnswer("no connection to the database became free in time") from None
+            except asyncpg.InterfaceError as error:  # closing, or the new connection died at once
+                raise DatabaseUnavailable(str(error)) from error
+            finally:
+                self._waiting -= 1
+            try:
+                yield connection
+            except GIVEN_UP:
+                drop(connection)  # else the caller would wait for the end of the statement as well
+                raise
+            except Exception as error:
+                reraise(error, connection)
+            finally:
+                await pool.release(connection)
+        except Exception as error:
+            await self._report(error)
+
+    async def _report(self, error: Exception) -> NoReturn:
+        """Raise the error of storage, and report it if it says more about the database than about one row."""
+        known = storage_error(error)
+        if isinstance(known, DatabaseReadOnly):
+            await self.renew_connections()  # others may have the same setting
+        if isinstance(known, DatabaseUnavailable) and not isinstance(known, RowLocked):
+            self.on_failure(known)
+        if known is None or known is error:
+            raise error
+        raise known from error
+
+
+async def keep_session(_: Any) -> None:
+    """Replace asyncpg's reset between two users of a connection.
+
+    The reset would release all advisory locks, the fence of the epoch among them, and cost a round trip. The
+    service changes no session settings, and asyncpg rolls back an open transaction before it calls this.
+    """
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:

@@ -1,18 +1,25 @@
-"""Reads by id: concurrent reads of short rows share a statement; a long row is read alone."""
+"""Reads that callers share: concurrent reads by id are one statement, and what every request needs is cached.
 
-from collections.abc import Callable, Sequence
+A long row is read alone.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Generic, LiteralString, TypeVar
 from uuid import UUID
 
 from asyncpg import Record
 
-from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.query import fill_in
 
 SHORT_BYTES = 8_192  # of each long column of a row that is read together with others
 MAX_ROWS = 100  # that one statement reads
+LIFETIME = timedelta(seconds=1)  # of a cached value
+MAX_ENTRIES = 10_000  # of a cache
 
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
@@ -25,11 +32,8 @@ class SharedRows:
         self._pool = pool
         self._statement = statement
         self._statement_for_short = fill_in(statement, "/* and */", f" AND {_is_short(texts, documents)}")
-        self._short_reads = GroupCommit(f"reads of {name}", self._get_many, max_items=MAX_ROWS)
-
-    async def get_short(self, row_id: UUID) -> Record | None:
-        """Return the row; None if it is long, or if there is none. Concurrent reads share a statement."""
-        return await self._short_reads.add(row_id)
+        # Return the row; None if it is long, or if there is none. Concurrent reads share a statement.
+        self.get_short = pool.group_commit(f"reads of {name}", self._get_many, max_items=MAX_ROWS).add
 
     async def get_alone(self, row_id: UUID) -> Record | None:
         """Return the row, short or long, by a statement of its own; None if there is none."""
@@ -95,3 +99,44 @@ def _is_short(texts: Sequence[str], documents: Sequence[str]) -> str:
     for column in documents:
         lengths += (f"pg_column_size({column})", f"octet_length({column}::text)")
     return " AND ".join(("true", *(f"coalesce({length}, 0) <= {SHORT_BYTES}" for length in lengths)))
+
+
+class TtlCache(Generic[Key, Value]):
+    """Values by key, each read within the last second. Missing values are not cached.
+
+    A change by this instance empties the cache at once, so the next `get` sees it. A change by another
+    program may stay unseen for that second, measured by the wall clock. So may a write of this instance that
+    was committed although it failed, because the connection was lost.
+    """
+
+    def __init__(self, read: Callable[[Key], Awaitable[Value | None]]) -> None:
+        self._read = read
+        self._values: dict[Key, tuple[datetime, Value]] = {}
+        self._changes = 0
+
+    def __repr__(self) -> str:
+        return f"<TtlCache with {len(self._values)} values>"
+
+    async def get(self, key: Key, now: datetime) -> Value | None:
+        """Return the value, at most a second old; None if there is none."""
+        if cached := self._values.get(key):
+            read_at, value = cached
+            if read_at <= now < read_at + LIFETIME:
+                return value
+        changes = self._changes
+        fresh = await self._read(key)
+        # A change during the read may have been too late for it, so the value is not cached.
+        if fresh is not None and changes == self._changes:
+            if len(self._values) >= MAX_ENTRIES and key not in self._values:
+                self._values.clear()
+            self._values[key] = (now, fresh)
+        return fresh
+
+    @contextmanager
+    def invalidating(self) -> Iterator[None]:
+        """Empty the cache after a write that the values may depend on, whether it succeeds or fails."""
+        try:
+            yield
+        finally:
+            self._changes += 1
+            self._values.clear()

@@ -4,9 +4,11 @@ They report the same failure in different words, some of which name classes and 
 remain for failures that are not known here, such as a wrong password.
 """
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import asyncpg
 
@@ -21,6 +23,7 @@ from storage.errors import (
     NotUnique,
     ReferenceMissing,
     RowLocked,
+    StorageError,
 )
 
 _READ_ONLY = (
@@ -34,6 +37,7 @@ _UNAVAILABLE = (
     asyncpg.OperatorInterventionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+    asyncpg.InternalClientError,  # the server closed the connection while it was idle
     asyncpg.PostgresSystemError,  # the server cannot read or write its files
 )
 _UNUSABLE = (
@@ -91,117 +95,77 @@ def failure_reason(error: BaseException, address: str = "the server") -> str:
     return words.partition("\n")[0].removeprefix("FATAL:").strip() or CLOSED
 
 
-_UNIQUE = {
-    "user_account_pkey": ("id",),
+# Tables in which an id may be taken already.
+_WITH_ID = """
+    user_account invite api_key template secret agent webhook webhook_secret adapter tool adapter_config
+    notification contact message attachment document project run trace span span_metadata
+"""
+_UNIQUE = {f"{table}_pkey": ("id",) for table in _WITH_ID.split()} | {
     "user_account_email_unique": ("email",),
     "membership_unique": ("user", "organization"),
-    "invite_pkey": ("id",),
-    "api_key_pkey": ("id",),
     "api_key_prefix_unique": ("prefix",),
-    "template_pkey": ("id",),
-    "secret_pkey": ("id",),
     "secret_name_unique": ("name",),
-    "agent_pkey": ("id",),
     "agent_email_alias_unique": ("email_alias",),
     "agent_adapter_pkey": ("agent", "adapter"),
-    "webhook_pkey": ("id",),
-    "webhook_secret_pkey": ("id",),
-    "adapter_pkey": ("id",),
-    "tool_pkey": ("id",),
     "tool_name_unique": ("adapter", "name"),
-    "adapter_config_pkey": ("id",),
     "adapter_config_unique": ("template", "adapter"),
-    "notification_pkey": ("id",),
-    "contact_pkey": ("id",),
     "contact_address_pkey": ("address",),
-    "message_pkey": ("id",),
-    "attachment_pkey": ("id",),
     "attachment_chunk_pkey": ("attachment", "position"),
-    "document_pkey": ("id",),
     "document_path_unique": ("agent", "path"),
     "document_version_pkey": ("document", "number"),
-    "project_pkey": ("id",),
-    "run_pkey": ("id",),
-    "trace_pkey": ("id",),
-    "span_pkey": ("id",),
-    "span_metadata_pkey": ("id",),
     "trace_size_pkey": ("trace",),
     "shared_content_pkey": ("organization", "digest"),
 }
 
-_REFERENCES = {
-    "membership_organization_id_fkey": "organization",
-    "membership_user_id_fkey": "user",
-    "login_network_user_id_fkey": "user",
-    "invite_organization_id_fkey": "organization",
-    "api_key_organization_id_fkey": "organization",
-    "adapter_organization_id_fkey": "organization",
-    "template_organization_id_fkey": "organization",
-    "secret_organization_id_fkey": "organization",
-    "secret_template_id_fkey": "template",
-    "agent_organization_id_fkey": "organization",
-    "agent_template_id_fkey": "template",
-    "agent_parent_id_fkey": "parent",
-    "agent_adapter_agent_id_fkey": "agent",
-    "agent_adapter_adapter_id_fkey": "adapters",
-    "tool_adapter_id_fkey": "adapter",
-    "adapter_config_template_id_fkey": "template",
-    "adapter_config_adapter_id_fkey": "adapter",
-    "agent_state_agent_id_fkey": "agent",
-    "notification_agent_id_fkey": "agent",
-    "contact_organization_id_fkey": "organization",
-    "contact_agent_id_fkey": "agent",
-    "contact_address_organization_id_fkey": "organization",
-    "contact_address_contact_id_fkey": "contact",
-    "message_organization_id_fkey": "organization",
-    "message_agent_id_fkey": "agent",
-    "message_contact_id_fkey": "contact",
-    "attachment_organization_id_fkey": "organization",
-    "attachment_agent_id_fkey": "agent",
-    "attachment_message_id_fkey": "message",
-    "attachment_chunk_attachment_id_fkey": "attachment",
-    "document_organization_id_fkey": "organization",
-    "document_agent_id_fkey": "agent",
-    "document_project_id_fkey": "project",
-    "document_version_document_id_fkey": "document",
-    "project_organization_id_fkey": "organization",
-    "project_agent_id_fkey": "agent",
-    "webhook_delivery_organization_id_fkey": "organization",
-    "webhook_organization_id_fkey": "organization",
-    "webhook_secret_webhook_id_fkey": "webhook",
-}
+# A foreign key has PostgreSQL's name for it, which ends with its column.
+_REFERENCE = re.compile(r"\w+_([a-z]+)_id_fkey")
+_OTHER_REFERENCES = {"agent_adapter_adapter_id_fkey": "adapters"}
 
 
 def constraint_error(constraint: str) -> ConstraintError | None:
     """Return the error for a violation of this constraint; None if only a bug of ours can violate it."""
     if constraint in _UNIQUE:
         return NotUnique(*_UNIQUE[constraint])
-    if constraint in _REFERENCES:
-        return ReferenceMissing(_REFERENCES[constraint])
+    if match := _REFERENCE.fullmatch(constraint):
+        return ReferenceMissing(_OTHER_REFERENCES.get(constraint, match[1]))
     if constraint == "receipt_unique":
         return AnsweredBefore("a request with this idempotency key has been answered")
     return None
 
 
+# The first line that fits an error says what it means.
+_MEANINGS: tuple[tuple[Any, type[StorageError], str], ...] = (
+    (_UNUSABLE, DatabaseRefused, "the database cannot be used: "),
+    (_READ_ONLY, DatabaseReadOnly, "the database cannot be written to: "),
+    (asyncpg.DiskFullError, DatabaseFull, "the disk of the database is full: "),
+    (TimeoutError, NoAnswer, ""),
+    (_UNAVAILABLE, DatabaseUnavailable, ""),
+)
+
+
+def storage_error(error: Exception, address: str = "the server") -> StorageError | None:
+    """Return the error of storage for one of asyncpg; None for one that only a bug of ours can cause."""
+    match error:
+        case StorageError():
+            return error
+        case asyncpg.IntegrityConstraintViolationError():
+            error.detail = None  # it quotes the row, with its secrets, and may be logged
+            return constraint_error(error.constraint_name or "")
+        case asyncpg.LockNotAvailableError() | asyncpg.DeadlockDetectedError():
+            return RowLocked(str(error))
+    for kinds, meaning, words in _MEANINGS:
+        if isinstance(error, kinds):
+            return meaning(words + failure_reason(error, address))
+    return None
+
+
 @contextmanager
 def translated(address: str = "the server") -> Iterator[None]:
-    """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
+    """Raise the errors of storage in place of those of asyncpg."""
     try:
         yield
-    except asyncpg.IntegrityConstraintViolationError as error:
-        error.detail = None  # it quotes the row, with its secrets, and may be logged
-        if known_error := constraint_error(error.constraint_name or ""):
-            raise known_error from error
-        raise
-    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
-        raise RowLocked(str(error)) from error
-    except _UNUSABLE as error:
-        raise DatabaseRefused(f"the database cannot be used: {failure_reason(error)}") from error
-    except _READ_ONLY as error:
-        raise DatabaseReadOnly(f"the database cannot be written to: {failure_reason(error)}") from error
-    except asyncpg.DiskFullError as error:
-        raise DatabaseFull(f"the disk of the database is full: {failure_reason(error)}") from error
-    except TimeoutError as error:
-        raise NoAnswer(failure_reason(error)) from error
-    except _UNAVAILABLE as error:
-        raise DatabaseUnavailable(failure_reason(error, address)) from error
+    except Exception as error:
+        known = storage_error(error, address)
+        if known is None or known is error:
+            raise
+        raise known from error

@@ -8,7 +8,7 @@ from storage.model import AgentStatus
 from supervisors.engine.messages import UNSET, OwnedFieldsRequest, RunAnswer, Unset
 from supervisors.errors import AgentArchived
 from supervisors.policy import transitions
-from supervisors.policy.budgets import reached_budget
+from supervisors.policy.decisions import reached_budget
 
 
 def answer_without_run(

@@ -1,18 +1,20 @@
 """The status of the agents: built from what the database stores and what the supervisors remember."""
 
 import asyncio
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from itertools import combinations, starmap
-from struct import Struct
+from datetime import datetime
+from itertools import starmap
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Counts
-from storage.model import Outcome, Source
-from supervisors.engine.messages import RunAnswer, Signal, StopReply
+from storage.model import Outcome
+from supervisors.engine.messages import read_messages
+from supervisors.engine.run import ActiveRun
 from supervisors.engine.snapshot import (
+    MODEL_SECONDS,
     AgentsResponse,
     AgentSummary,
     CurrentRun,
@@ -20,6 +22,7 @@ from supervisors.engine.snapshot import (
     FailuresResponse,
     MailboxesResponse,
     MailboxResponse,
+    ModelCalls,
     NextWake,
     Present,
     QuarantinedAgent,
@@ -35,15 +38,14 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.engine.supervisor import MAX_BLOCKERS, Supervisor, SupervisorContext
 from supervisors.policy import explanations
-from supervisors.policy.budgets import reached_budget
-from supervisors.policy.decisions import Decision, WakeReason, active_count, decide
+from supervisors.policy.decisions import Decision, active_count, decide, reached_budget
 from supervisors.policy.phases import Phase, ShownPhase
-from supervisors.ports import KnownPrices
+from supervisors.ports import KnownModels
 from supervisors.text import excerpt
 
 PAGE_SIZE = 200
 MAX_ERROR = 200  # characters of an error in the overview
-LOOP_LAG_SAMPLES = 1200  # one minute
+LOOP_LAG_SAMPLES = 120  # of two minutes
 NO_COUNTS = Counts(0, 0, 0, frozenset(), 0, None, None)
 
 
@@ -55,9 +57,20 @@ class Statistics:
     quarantined: Sequence[AgentFacts] = ()  # some of those that were counted
     quarantines: int = 0  # begun in this process
     restarts: int = 0  # of crashed supervisors
-    started_runs: int = 0
+    wakes: Counter[str] = field(default_factory=Counter)  # runs started, by reason
+    model_calls: dict[str, ModelCalls] = field(default_factory=dict)  # by provider
     ended_runs: Counter[Outcome] = field(default_factory=Counter)
     loop_lag_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_LAG_SAMPLES))
+
+    def count_end(self, run: ActiveRun) -> None:
+        """Count a run that is over, and its calls of models."""
+        if run.result is not None:
+            self.ended_runs[run.result.outcome] += 1
+        for provider, seconds, has_failed in run.model_calls:
+            calls = self.model_calls.setdefault(provider, ModelCalls())
+            calls.counts[bisect_left(MODEL_SECONDS, seconds)] += 1
+            calls.seconds += seconds
+            calls.errors += has_failed
 
     def forget_agent(self, agent_id: UUID) -> None:
         """Leave a deleted agent out of the last count."""
@@ -73,7 +86,7 @@ class StatusReader:
         context: SupervisorContext,
         statistics: Statistics,
         mailbox_limit: int,
-        models: KnownPrices | None,
+        models: KnownModels | None,
     ) -> None:
         self._supervisors = supervisors
         self._context = context
@@ -133,7 +146,7 @@ class StatusReader:
         snapshots: list[Snapshot] = []
         last: UUID | None = None
         while len(snapshots) < limit:
-            ids = await self._list_ids(filters, last)
+            ids = await self._context.store.list_ids(filters.organization_id, last, PAGE_SIZE, filters.name)
             page = await asyncio.gather(*map(self.snapshot, ids))
             snapshots.extend(snapshot for snapshot in page if snapshot and filters.show(snapshot))
             if len(ids) < PAGE_SIZE:
@@ -141,18 +154,12 @@ class StatusReader:
             last = ids[-1]
         return snapshots[:limit]
 
-    async def _list_ids(self, filters: SnapshotFilters, after: UUID | None) -> list[UUID]:
-        store = self._context.store
-        if filters.name is None:
-            return await store.list_ids(filters.organization_id, after, PAGE_SIZE)
-        return await store.list_ids_of_name(filters.name, filters.organization_id, after, PAGE_SIZE)
-
     def numbers(self) -> ServiceNumbers:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
         supervisors, context, statistics = self._supervisors, self._context, self._statistics
         counts, slots, now = statistics.counts, context.slots, context.clock.now()
         phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
-        depths = [len(supervisor.mailbox) for supervisor in supervisors.values()]
+        depths = [len(supervisor.requests) for supervisor in supervisors.values()]
         sleeping = max(0, counts.running + counts.sleeping - slots.taken)
         lateness = _milliseconds(context.timer_queue.lateness_seconds)
         oldest = counts.oldest_active_at
@@ -170,7 +177,9 @@ class StatusReader:
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
             oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,
-            run_totals=RunTotals(statistics.started_runs, dict(statistics.ended_runs)),
+            run_totals=RunTotals(
+                dict(statistics.wakes), dict(statistics.ended_runs), dict(statistics.model_calls)
+            ),
             quarantines=statistics.quarantines,
         )
 
@@ -240,7 +249,7 @@ class StatusReader:
             if hold
             else None,
             blockers=tuple(blockers),
-            mailbox=MailboxResponse(len(supervisor.mailbox) if supervisor else 0, self._mailbox_limit),
+            mailbox=MailboxResponse(len(supervisor.requests) if supervisor else 0, self._mailbox_limit),
             failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
             recent=tuple(starmap(RecentMessage, read_messages(supervisor.message_log))) if supervisor else (),
         )
@@ -269,67 +278,3 @@ def _milliseconds(seconds: Collection[float]) -> Spread:
     ordered = sorted(seconds)
     p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
     return Spread(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
-
-
-# The last messages of a supervisor with their outcomes, packed into bytes to keep a live supervisor small. A
-# log begins with the number of its entries. An entry is its length, the time, and two texts; a text is one
-# byte for a phrase of `WORDS`, or a length and the text. Long texts are cut, and displace older entries.
-MAX_MESSAGES = 32
-MAX_BYTES = 800
-MAX_TEXT_BYTES = 100
-LITERAL = 128  # a text that begins with a byte from here on is spelled out
-
-WAKES = (*WakeReason, *(f"notification:{source}" for source in Source))
-WORDS = (
-    *Signal,
-    *(", ".join(pair) for pair in combinations(sorted(Signal), 2)),
-    *Phase,
-    *(f"{outcome}: {wake}" for outcome in ("started", "queued") for wake in WAKES),
-    *RunAnswer,
-    *StopReply,
-    *("run request", "stop request", "sleep request", "granted until something wakes it", "done", "gone"),
-)
-CODES = {word: code for code, word in enumerate(dict.fromkeys(map(str, WORDS)))}
-WORD_OF = tuple(CODES)
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-HEAD = Struct("<Bq")  # the length of the whole entry, and microseconds since the epoch
-
-
-def append_message(log: bytes, at: datetime, message: str, outcome: str) -> bytes:
-    """Return the log with one more message, and without the oldest ones that no longer fit."""
-    texts = _pack(message) + _pack(outcome)
-    entry = HEAD.pack(HEAD.size + len(texts), (at - EPOCH) // MICROSECOND) + texts
-    count, start = log[0] if log else 0, 1
-    while count == MAX_MESSAGES or (count and len(log) - start + len(entry) >= MAX_BYTES):
-        count, start = count - 1, start + log[start]
-    return bytes((count + 1,)) + log[start:] + entry
-
-
-def read_messages(log: bytes) -> Iterator[tuple[datetime, str, str]]:
-    """Yield the time, message and outcome of each entry, oldest first."""
-    start = 1
-    while start < len(log):
-        length, microseconds = HEAD.unpack_from(log, start)
-        message, after = _unpack(log, start + HEAD.size)
-        outcome, _ = _unpack(log, after)
-        yield EPOCH + microseconds * MICROSECOND, message, outcome
-        start += length
-
-
-def _pack(text: str) -> bytes:
-    code = CODES.get(text)
-    if code is not None:
-        return bytes((code,))
-    literal = text.encode(errors="replace")[:MAX_TEXT_BYTES]
-    return bytes((LITERAL + len(literal),)) + literal
-
-
-def _unpack(log: bytes, start: int) -> tuple[str, int]:
-    """Return the text that begins at `start`, and where the next one begins."""
-    first = log[start]
-    if first < LITERAL:
-        return WORD_OF[first], start + 1
-    end = start + 1 + first - LITERAL
-    return log[start + 1 : end].decode(errors="ignore"), end

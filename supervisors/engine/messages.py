@@ -1,20 +1,22 @@
-"""The messages to a supervisor, and its mailbox.
+"""The messages to a supervisor, and the log of what it was told and what came of it.
 
 A `Signal` is told and never refused, and all that wait are taken together. A `Request` is asked and answered;
 their number is limited.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import combinations
+from struct import Struct
 from typing import Generic, TypeVar, final
 from uuid import UUID
 
-from storage.model import AgentStatus, Receipt
-from supervisors.errors import MailboxFull
+from storage.model import AgentStatus, Receipt, Source
+from supervisors.policy.decisions import WakeReason
+from supervisors.policy.phases import Phase
 
 
 class Signal(StrEnum):
@@ -84,11 +86,17 @@ class SleepGranted:
 
 @dataclass(frozen=True, slots=True)
 class SleepRefused:
-    """Sleep is refused while `blockers` are active: their ids, oldest first, at most 100."""
+    """Sleep is refused while `blockers` are active: their ids, oldest first, at most 100.
 
-    blockers: tuple[UUID, ...]
+    `failed_calls`: no notification is active, but calls of these tools failed in the same turn.
+    """
+
+    blockers: tuple[UUID, ...] = ()
+    failed_calls: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.failed_calls:
+            return f"refused: {', '.join(self.failed_calls)} failed"
         return f"refused: {len(self.blockers)} active"
 
 
@@ -208,73 +216,74 @@ class SleepRequest(Request[SleepReply]):
         return "sleep request"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PendingRequest(Generic[Reply]):
     """A request that waits for its reply, and the future that the reply comes through."""
 
-    __slots__ = ("reply", "request")
-
-    def __init__(self, request: Request[Reply]) -> None:
-        self.request: Request[Reply] = request
-        loop = asyncio.get_running_loop()
-        self.reply: asyncio.Future[Reply | DeferredReply[Reply]] = loop.create_future()
-
-    async def answer(
-        self, handler: Callable[[Request[Reply]], Awaitable[Reply | DeferredReply[Reply]]]
-    ) -> str:
-        """Pass on the handler's reply, and describe it. Raise what the handler raises."""
-        reply = await handler(self.request)
-        if not self.reply.done():  # it is done if the asker was cancelled
-            self.reply.set_result(reply)
-        return "done" if isinstance(reply, bool) else str(reply)
+    request: Request[Reply]
+    reply: asyncio.Future[Reply | DeferredReply[Reply]] = field(default_factory=asyncio.Future)
 
     def refuse(self, error: Exception) -> None:
         """Raise the error where the request was asked."""
-        if not self.reply.done():
+        if not self.reply.done():  # it is done if the asker was cancelled
             self.reply.set_exception(error)
 
 
-AnyPendingRequest = (
-    PendingRequest[RunReply] | PendingRequest[StopReply] | PendingRequest[SleepReply] | PendingRequest[bool]
+# The last messages of a supervisor with their outcomes, packed into bytes to keep a live supervisor small. A
+# log begins with the number of its entries. An entry is its length, the time, and two texts; a text is one
+# byte for a phrase of `WORDS`, or a length and the text. Long texts are cut, and displace older entries.
+MAX_MESSAGES = 32
+MAX_BYTES = 800
+MAX_TEXT_BYTES = 100
+LITERAL = 128  # a text that begins with a byte from here on is spelled out
+
+WAKES = (*WakeReason, *(f"notification:{source}" for source in Source))
+WORDS = (
+    *Signal,
+    *(", ".join(pair) for pair in combinations(sorted(Signal), 2)),
+    *Phase,
+    *(f"{outcome}: {wake}" for outcome in ("started", "queued") for wake in WAKES),
+    *RunAnswer,
+    *StopReply,
+    *("run request", "stop request", "sleep request", "granted until something wakes it", "done", "gone"),
 )
+CODES = {word: code for code, word in enumerate(dict.fromkeys(map(str, WORDS)))}
+WORD_OF = tuple(CODES)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+HEAD = Struct("<Bq")  # the length of the whole entry, and microseconds since the epoch
 
 
-class Mailbox:
-    """The input of one supervisor. An empty mailbox holds no collections, to keep idle supervisors small."""
+def append_message(log: bytes, at: datetime, message: str, outcome: str) -> bytes:
+    """Return the log with one more message, and without the oldest ones that no longer fit."""
+    texts = b""
+    for text in (message, outcome):
+        literal = text.encode(errors="replace")[:MAX_TEXT_BYTES]
+        code = CODES.get(text)
+        texts += bytes((LITERAL + len(literal),)) + literal if code is None else bytes((code,))
+    entry = HEAD.pack(HEAD.size + len(texts), (at - EPOCH) // MICROSECOND) + texts
+    count, start = log[0] if log else 0, 1
+    while count == MAX_MESSAGES or (count and len(log) - start + len(entry) >= MAX_BYTES):
+        count, start = count - 1, start + log[start]
+    return bytes((count + 1,)) + log[start:] + entry
 
-    __slots__ = ("_requests", "_signals")
 
-    def __init__(self) -> None:
-        self._signals: set[Signal] | None = None
-        self._requests: deque[AnyPendingRequest] | None = None
+def read_messages(log: bytes) -> Iterator[tuple[datetime, str, str]]:
+    """Yield the time, message and outcome of each entry, oldest first."""
+    start = 1
+    while start < len(log):
+        length, microseconds = HEAD.unpack_from(log, start)
+        message, after = _unpack(log, start + HEAD.size)
+        outcome, _ = _unpack(log, after)
+        yield EPOCH + microseconds * MICROSECOND, message, outcome
+        start += length
 
-    def __len__(self) -> int:
-        """Return the number of waiting requests."""
-        return len(self._requests or ())
 
-    def tell(self, signal: Signal) -> None:
-        """Add a signal. All signals that wait are taken together."""
-        if self._signals is None:
-            self._signals = set()
-        self._signals.add(signal)
-
-    def require_room(self, limit: int) -> None:
-        """Raise MailboxFull if `limit` or more requests wait."""
-        if len(self) >= limit:
-            raise MailboxFull(f"{limit} requests to this agent wait for an answer; try again later.")
-
-    def ask(self, pending: AnyPendingRequest) -> None:
-        if self._requests is None:
-            self._requests = deque()
-        self._requests.append(pending)
-
-    def take(self) -> frozenset[Signal] | AnyPendingRequest | None:
-        """Take what to handle next: all signals, else the oldest request, else None."""
-        if self._signals is not None:
-            signals, self._signals = frozenset(self._signals), None
-            return signals
-        if self._requests is not None:
-            pending = self._requests.popleft()
-            if not self._requests:
-                self._requests = None
-            return pending
-        return None
+def _unpack(log: bytes, start: int) -> tuple[str, int]:
+    """Return the text that begins at `start`, and where the next one begins."""
+    first = log[start]
+    if first < LITERAL:
+        return WORD_OF[first], start + 1
+    end = start + 1 + first - LITERAL
+    return log[start + 1 : end].decode(errors="ignore"), end

@@ -27,29 +27,29 @@ import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
-from supervisors.engine.inspection import Statistics, StatusReader, append_message
-from supervisors.engine.lifecycle import PauseLog
+from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.messages import (
-    AnyPendingRequest,
     DeferredReply,
     PendingRequest,
     Reply,
     Request,
     Signal,
+    append_message,
 )
 from supervisors.engine.run import CANCEL_SECONDS, ActiveRun, DrainResult, Harness, drain_runs
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import RECOVERY_SECONDS, Supervisor, SupervisorContext
 from supervisors.engine.timer_queue import TimerQueue
-from supervisors.errors import AgentGone, SupervisorError
+from supervisors.errors import AgentGone, MailboxFull, SupervisorError
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase
-from supervisors.ports import KnownPrices, StateStore
+from supervisors.ports import KnownModels, StateStore
 from supervisors.settings import RunSettings, SupervisorSettings
 
 log = structlog.get_logger()
 
 RETRY_AFTER = timedelta(seconds=1)
+BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 FINISHING_SECONDS = 1.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
 UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
@@ -63,7 +63,6 @@ class Registry:
     """The way to every agent's supervisor: `tell` it to reconcile, or `ask` it something.
 
     `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date;
-    `pause_log` tells who paused an organization.
     As a context manager it ends the active runs on leaving, and stores their ends.
     """
 
@@ -77,7 +76,7 @@ class Registry:
         run_settings: RunSettings,
         random: Random,
         max_runs_per_organization: int = 0,
-        models: KnownPrices | None = None,
+        models: KnownModels | None = None,
     ) -> None:
         self._harness = harness
         self._scheduler = aiojobs.Scheduler(
@@ -102,7 +101,6 @@ class Registry:
             runs={},
         )
         self.statistics = Statistics()
-        self.pause_log = PauseLog()
         self.status = StatusReader(
             self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit, models
         )
@@ -129,7 +127,9 @@ class Registry:
         supervisor = self._get_supervisor(agent_id)
         if signal is Signal.NOTIFIED and supervisor.run is not None:
             supervisor.run.is_notified = True
-        supervisor.mailbox.tell(signal)
+        if signal in DUE_SIGNALS and not supervisor.is_handling and self._context.slots.is_waiting(agent_id):
+            return  # it is due already and reconciles when it gets a slot; a read under way may be too old
+        supervisor.signals |= {signal}
         self._handle_soon(supervisor)
 
     def _offer_slot(self, agent_id: UUID) -> None:
@@ -147,18 +147,19 @@ class Registry:
 
     def require_room(self, agent_id: UUID) -> None:
         """Raise MailboxFull if a request would be refused now; a later one may then be `admitted`."""
-        self._get_supervisor(agent_id).mailbox.require_room(self._settings.mailbox_limit)
+        limit = self._settings.mailbox_limit
+        if len(self._get_supervisor(agent_id).requests) >= limit:
+            raise MailboxFull(f"{limit} requests to this agent wait for an answer; try again later.")
 
     async def ask(self, agent_id: UUID, request: Request[Reply], *, admitted: bool = False) -> Reply:
         """Return the supervisor's reply; raise SupervisorError, or one of DATABASE_ERRORS.
 
         A request that was `admitted` by `require_room` is not refused because the mailbox is full.
         """
-        supervisor = self._get_supervisor(agent_id)
         if not admitted:
-            supervisor.mailbox.require_room(self._settings.mailbox_limit)
-        pending = PendingRequest(request)
-        supervisor.mailbox.ask(pending)
+            self.require_room(agent_id)
+        supervisor, pending = self._get_supervisor(agent_id), PendingRequest(request)
+        supervisor.requests.append(pending)
         self._handle_soon(supervisor)
         reply = await pending.reply
         return await reply.wait() if isinstance(reply, DeferredReply) else reply
@@ -269,12 +270,17 @@ class Registry:
         task.add_done_callback(self._tasks.discard)
 
     async def _handle_messages(self, supervisor: Supervisor) -> None:
-        while (message := supervisor.mailbox.take()) is not None:
-            if isinstance(message, frozenset):
-                await self._handle_signals(supervisor, message)
+        """Handle and log what waits, all signals together and before the requests, until nothing does."""
+        while supervisor.signals or supervisor.requests:
+            if supervisor.signals:
+                signals, supervisor.signals = supervisor.signals, frozenset()
+                message, outcome = ", ".join(sorted(signals)), await self._handle_signals(supervisor, signals)
             else:
-                await self._handle_request(supervisor, message)
-        # There must be no await between the last `take` and clearing the flag: a message told in that gap
+                pending = supervisor.requests.pop(0)
+                message, outcome = str(pending.request), await self._handle_request(supervisor, pending)
+            now = self._context.clock.now()
+            supervisor.message_log = append_message(supervisor.message_log, now, message, outcome)
+        # There must be no await between the last look and clearing the flag: a message told in that gap
         # would find a supervisor that seems to handle messages, and wait for ever.
         supervisor.is_handling = False
         supervisor.idle_since = self._context.clock.monotonic()
@@ -282,19 +288,16 @@ class Registry:
             self._supervisors.pop(supervisor.agent_id, None)
             self.statistics.forget_agent(supervisor.agent_id)
 
-    async def _handle_signals(self, supervisor: Supervisor, signals: frozenset[Signal]) -> None:
-        backoff_seconds = supervisor.backoff_seconds_left()
-        if backoff_seconds:
+    async def _handle_signals(self, supervisor: Supervisor, signals: frozenset[Signal]) -> str:
+        """Have the supervisor reconcile, unless that can wait; describe what came of it."""
+        backoff_seconds = supervisor.backing_off_until - self._context.clock.monotonic()
+        if backoff_seconds > BACKOFF_PRECISION_SECONDS:
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))
-            self._log_message(supervisor, ", ".join(sorted(signals)), "waits: the last attempt crashed")
-            return
-        if signals <= DUE_SIGNALS and self._context.slots.is_waiting(supervisor.agent_id):
-            self._log_message(supervisor, ", ".join(sorted(signals)), str(supervisor.phase))
-            return  # it is due already, and reconciles when it gets a slot
-        if signals <= QUEUE_SIGNALS and supervisor.has_active_run:
+            return "waits: the last attempt crashed"
+        run = supervisor.run
+        if signals <= QUEUE_SIGNALS and run is not None and run.result is None:
             # The end of the run causes a reconcile, which covers these changes of the queue.
-            self._log_message(supervisor, ", ".join(sorted(signals)), str(supervisor.phase))
-            return
+            return str(supervisor.phase)
         try:
             outcome = await supervisor.reconcile()
             supervisor.crashes = 0
@@ -305,11 +308,15 @@ class Registry:
             self._reconcile_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never affects another
             outcome = await self._handle_crash(supervisor, error)
-        self._log_message(supervisor, ", ".join(sorted(signals)), outcome)
+        return outcome
 
-    async def _handle_request(self, supervisor: Supervisor, pending: AnyPendingRequest) -> None:
+    async def _handle_request(self, supervisor: Supervisor, pending: PendingRequest[Any]) -> str:
+        """Have the supervisor answer the request, or refuse it; describe what came of it."""
         try:
-            outcome = await pending.answer(supervisor.answer)
+            reply = await supervisor.answer(pending.request)
+            if not pending.reply.done():  # it is done if the asker was cancelled
+                pending.reply.set_result(reply)
+            outcome = "done" if isinstance(reply, bool) else str(reply)
         except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             pending.refuse(error)
@@ -320,7 +327,7 @@ class Registry:
         except Exception as error:  # the outermost edge of a supervisor, as in `_handle_signals`
             outcome = await self._handle_crash(supervisor, error)
             pending.refuse(error)
-        self._log_message(supervisor, str(pending.request), outcome)
+        return outcome
 
     async def _handle_crash(self, supervisor: Supervisor, error: Exception) -> str:
         """Store the crash as a failure, and schedule the next attempt."""
@@ -340,24 +347,19 @@ class Registry:
         supervisor.has_uncertain_update = True
         self._context.timer_queue.schedule(supervisor.agent_id, at or self._context.clock.now() + RETRY_AFTER)
 
-    def _log_message(self, supervisor: Supervisor, message: str, outcome: str) -> None:
-        now = self._context.clock.now()
-        supervisor.message_log = append_message(supervisor.message_log, now, message, outcome)
-
     def _count_quarantine(self) -> None:
         self.statistics.quarantines += 1
 
-    async def _launch(self, run: ActiveRun, organization_id: UUID) -> None:
-        self.statistics.started_runs += 1
-        await self._scheduler.spawn(self._execute(run, organization_id), name=f"run {run.id}")
+    async def _launch(self, run: ActiveRun) -> None:
+        self.statistics.wakes[run.wake_reason] += 1
+        await self._scheduler.spawn(self._execute(run), name=f"run {run.id}")
 
-    async def _execute(self, run: ActiveRun, organization_id: UUID) -> None:
+    async def _execute(self, run: ActiveRun) -> None:
         try:
             await run.carry_out(self._harness, self.ask, self._max_run_seconds)
         finally:
-            if run.result is not None:
-                self.statistics.ended_runs[run.result.outcome] += 1
-            self._context.slots.release(organization_id)
+            self.statistics.count_end(run)
+            self._context.slots.release(run.organization_id)
             self.tell(run.agent_id, Signal.RUN_OVER)
 
 
@@ -378,13 +380,13 @@ async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Tel
 
     All live supervisors are told as well, because their phase changes.
     """
-    await tell_pages(partial(store.list_non_idle_of_organization, organization_id), registry)
+    await tell_pages(partial(store.list_non_idle, organization_id=organization_id), registry)
     registry.tell_organization(organization_id, Signal.RELOAD)
 
 
 async def tell_agents_of_template(template_id: UUID, store: StateStore, registry: Teller) -> None:
     """Tell the template's agents that are affected by a new cap."""
-    await tell_pages(partial(store.list_non_idle_of_template, template_id), registry)
+    await tell_pages(partial(store.list_non_idle, template_id=template_id), registry)
 
 
 async def tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:

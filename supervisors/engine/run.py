@@ -11,7 +11,7 @@ RunError                the run failed; the message is recorded in its trace
 import asyncio
 from collections.abc import Awaitable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
@@ -19,9 +19,9 @@ from uuid import UUID
 
 import structlog
 
-from storage.agent_facts import AgentFacts, AgentState, RunStart
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
-from storage.history.journals import MAX_SEARCHED, MAX_TOOLS, JournalFacts, ToolUse
+from storage.history.runs import MAX_SEARCHED, MAX_TOOLS, QUIET_TOOLS, JournalFacts, ToolUse
 from storage.model import AgentStatus, Outcome
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock, Timer, first_of
@@ -35,22 +35,34 @@ from supervisors.text import excerpt
 log = structlog.get_logger()
 Result = TypeVar("Result")
 
+SHUTTING_DOWN = "interrupted: the service was shutting down"
+UNEXPECTED = "internal error; search the service's log for this run's id"
+
 
 class RunError(Exception):
     """The run cannot go on; the message says why."""
+
+    outcome = Outcome.FAILED
+    counts_as_failure = True
 
 
 class RunStopped(RunError):
     """The run was asked to stop."""
 
+    outcome = Outcome.STOPPED
+
 
 class RunDrained(RunError):
     """The service is shutting down."""
+
+    outcome = Outcome.INTERRUPTED
+    counts_as_failure = False
 
 
 class RunBudgetReached(RunError):
     """Nothing is left to spend today."""
 
+    outcome = Outcome.BUDGET
     counts_as_failure = False  # the next day brings a new budget
 
 
@@ -76,41 +88,38 @@ def unknown_end(facts: AgentFacts) -> RunResult:
     return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Something that a run waits for, such as `provider openai`, since a moment of the monotonic clock."""
-
-    subject: str
-    began_at: float
-
-
 class ActiveRun:
     """One run in this process: how it was started, requests to end it, and its result."""
 
-    def __init__(self, agent_id: UUID, start: RunStart, active_at_start: int, clock: Clock) -> None:
+    def __init__(self, facts: AgentFacts, start: RunStart, clock: Clock) -> None:
         self.id = start.run_id
-        self.agent_id = agent_id
-        self.agent_name = ""  # both are set by the supervisor
-        self.organization_id: UUID | None = None
-        self.active_at_start = active_at_start  # notifications active at the start
+        self.agent_id = facts.state.agent_id
+        self.agent_name = facts.name
+        self.organization_id = facts.organization_id
+        self.active_at_start = active_count(facts)  # notifications active at the start
         self.wake_reason = start.wake_reason
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
+        self.is_last_turn = False  # its limit allows no further turn
+        self.failed_calls: list[str] = []  # the tools whose calls failed in the present turn
+        self.sleep_refusals = 0  # because of such calls
         self.output = ""  # the text of the final answer, once there is one
         self.cost_usd = Decimal(0)  # of its model calls so far
+        self.unpriced_calls = 0  # of those, the ones of unknown cost
+        self.model_calls: list[tuple[str, float, bool]] = []  # provider, seconds, and whether it failed
         self.log: RunLog | None = None  # kept by a harness that sees all that the run does
         self.is_stopping = False
         self.is_draining = False
         self.is_notified = False  # the agent's queue has changed since the run read it
-        self.is_capped = False  # a spend cap applies; the supervisor keeps this up to date
+        self.is_capped = bool(facts.budgets)  # a spend cap applies; the supervisor keeps this up to date
         self.slept = asyncio.Event()  # set when sleep was granted; the harness may still be finishing
         self.ended = asyncio.Event()  # set when the run's end is stored
         self.ended_at: datetime | None = None  # set when sleep was granted: the end of its trace
         self.result: RunResult | None = None  # set when the run is over
         self.has_open_spans = False  # set when the run is over: spans whose ends could not be stored
         self.settled = asyncio.Event()  # set when the run is over and its end is stored
-        self._waits: list[Wait] = []
+        self._waits: list[tuple[str, float]] = []  # such as `provider openai`, and since when
         self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -126,7 +135,7 @@ class ActiveRun:
     @contextmanager
     def waiting_for(self, subject: str) -> Iterator[None]:
         """Mark the run as waiting for the subject while the block goes on."""
-        wait = Wait(subject, self._clock.monotonic())
+        wait = subject, self._clock.monotonic()
         self._waits.append(wait)
         try:
             yield
@@ -136,7 +145,7 @@ class ActiveRun:
     def waits(self) -> list[tuple[str, float]]:
         """Return what the run waits for and since how many seconds, the longest wait first."""
         now = self._clock.monotonic()
-        return [(wait.subject, now - wait.began_at) for wait in self._waits]
+        return [(subject, now - began_at) for subject, began_at in self._waits]
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
@@ -183,7 +192,7 @@ class ActiveRun:
         if self.is_stopping:
             raise RunStopped("stopped")
         if self.is_draining:
-            raise RunDrained("interrupted: the service was shutting down")
+            raise RunDrained(SHUTTING_DOWN)
 
     async def interruptible(self, awaitable: Awaitable[Result]) -> Result:
         """Await something that a stop cancels; raise RunStopped then.
@@ -211,48 +220,30 @@ class ActiveRun:
         """Execute the run by the harness; set `result` in any case."""
         self._task = asyncio.current_task()
         structlog.contextvars.bind_contextvars(agent=str(self.agent_id), run=str(self.id))
-        result = RunResult(
-            Outcome.INTERRUPTED, "interrupted: the service was shutting down", counts_as_failure=False
-        )
-        try:
-            result = await self._execute(harness, ask, max_seconds)
-        except asyncio.CancelledError:
-            if self.is_stopping:
-                result = RunResult(Outcome.STOPPED, "stopped")
-        finally:
-            self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result
-
-    async def _execute(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
+        result = RunResult(Outcome.INTERRUPTED, SHUTTING_DOWN, counts_as_failure=False)
         try:
             async with asyncio.timeout(max_seconds) as limit:
                 self.at_turn_boundary()
-                return await harness.execute(self, ask)
-        except RunStopped as error:
-            return RunResult(Outcome.STOPPED, str(error))
-        except RunDrained as error:
-            return RunResult(Outcome.INTERRUPTED, str(error), counts_as_failure=False)
-        except RunBudgetReached as error:
-            return RunResult(Outcome.BUDGET, str(error), counts_as_failure=error.counts_as_failure)
+                result = await harness.execute(self, ask)
+        except asyncio.CancelledError:
+            result = RunResult(Outcome.STOPPED, "stopped") if self.is_stopping else result
+        except RunError as error:
+            result = RunResult(error.outcome, str(error), error.counts_as_failure)
         except AgentGone:
-            return RunResult(Outcome.STOPPED, "deleted")
-        except (RunError, SecretUnreadable) as error:
-            return RunResult(Outcome.FAILED, str(error))
+            result = RunResult(Outcome.STOPPED, "deleted")
+        except SecretUnreadable as error:
+            result = RunResult(Outcome.FAILED, str(error))
         except (DatabaseUnavailable, LeadershipLost) as error:
             log_failure(log, "run failed: the database is unavailable", error)
-            return RunResult(Outcome.FAILED, "the database was unavailable")
+            result = RunResult(Outcome.FAILED, "the database was unavailable")
         except Exception as error:  # the outermost edge of a run: the agent keeps its schedule
             if isinstance(error, TimeoutError) and limit.expired():
-                return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")
-            log.exception("run failed: unexpected error in the harness")
-            return RunResult(Outcome.FAILED, "internal error; search the service's log for this run's id")
-
-
-def begun_run(facts: AgentFacts, start: RunStart, clock: Clock) -> ActiveRun:
-    """Return the run that has been started for the agent with these facts."""
-    run = ActiveRun(facts.state.agent_id, start, active_count(facts), clock)
-    run.is_capped = bool(facts.budgets)
-    run.agent_name, run.organization_id = facts.name, facts.organization_id
-    return run
+                result = RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")
+            else:
+                log.exception("run failed: unexpected error in the harness")
+                result = RunResult(Outcome.FAILED, UNEXPECTED)
+        finally:
+            self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result
 
 
 class Ask(Protocol):
@@ -277,17 +268,27 @@ class _Calls:
     count: int = 0
     errors: int = 0
     last_error: str = ""
+    failed_in: int = 0  # the last turn in which a call failed
+    succeeded_in: int = 0
 
 
+@dataclass(slots=True)
 class RunLog:
-    """The tool calls of one run, and the notifications that it cleared."""
+    """The tool calls of one run, turn by turn, and the notifications that it cleared.
 
-    def __init__(self) -> None:
-        self._tools: dict[str, _Calls] = {}
-        self._cleared: dict[UUID, None] = {}
+    `unanswered`: contacts whose messages it cleared, if its text was sent to nobody, or if it broke off
+    before it sent one. Those of the `unsent` messages are left out: those messages need a person.
+    """
 
-    def record_call(self, tool: str, error: str = "") -> None:
-        """Count a call of the tool. `error` is blank if the call succeeded."""
+    cleared: dict[UUID, None] = field(default_factory=dict)
+    unanswered: set[UUID] = field(default_factory=set)
+    unsent: set[UUID] = field(default_factory=set)
+    succeeded_in: int = 0  # the last turn in which a call succeeded
+    _tools: dict[str, _Calls] = field(default_factory=dict)
+    _changed_in: int = 0  # the last turn in which a tool changed something
+
+    def record_call(self, tool: str, turn: int, error: str = "") -> None:
+        """Count a call of the tool in this turn. `error` is blank if the call succeeded."""
         name = excerpt(tool, MAX_NAME)
         if name not in self._tools and len(self._tools) >= MAX_TOOLS - 1:
             name = OTHERS
@@ -296,29 +297,52 @@ class RunLog:
         if error:
             calls.errors += 1
             calls.last_error = excerpt(error, MAX_ERROR)
+            calls.failed_in = turn
+            return
+        calls.succeeded_in = self.succeeded_in = turn
+        if name not in QUIET_TOOLS:
+            self._changed_in = turn
+
+    def called(self, tools: Collection[str]) -> bool:
+        """Return whether one of these tools was called."""
+        return not self._tools.keys().isdisjoint(tools)
 
     def record_cleared(self, notification_id: UUID) -> None:
         """Note that the run cleared this notification; clearing it again counts once."""
-        if len(self._cleared) < MAX_SEARCHED:
-            self._cleared[notification_id] = None
+        if len(self.cleared) < MAX_SEARCHED:
+            self.cleared[notification_id] = None
 
-    def facts(self, cost_usd: Decimal) -> JournalFacts:
+    def facts(self, cost_usd: Decimal, unpriced_calls: int = 0) -> JournalFacts:
         """Return what the run did so far, the most used tools first."""
         by_use = sorted(self._tools.items(), key=lambda item: -item[1].count)
-        tools = (ToolUse(name, calls.count, calls.errors, calls.last_error) for name, calls in by_use)
-        return JournalFacts(tuple(tools), tuple(self._cleared), cost_usd)
+        tools = (
+            ToolUse(
+                name,
+                calls.count,
+                calls.errors,
+                calls.last_error,
+                unsolved=bool(calls.errors) and calls.failed_in >= max(calls.succeeded_in, self._changed_in),
+            )
+            for name, calls in by_use
+        )
+        unanswered = tuple(sorted(self.unanswered - self.unsent))
+        return JournalFacts(tuple(tools), tuple(self.cleared), cost_usd, unpriced_calls, unanswered)
 
 
-async def journal_of(store: StateStore, run_id: UUID, run: ActiveRun | None) -> str:
-    """Return the journal as JSON, to be stored with the end of the run.
+async def end_of(
+    store: StateStore, run_id: UUID, run: ActiveRun | None, result: RunResult, ended_at: datetime
+) -> RunEnd:
+    """Return the end of a run to store, with its journal; `run` is None for one of a process that is gone.
 
-    A run of a process that is gone, and one of a process harness, left its traces only in the database.
+    Such a run, and one of a process harness, left its traces only in the database.
     """
     if run is not None and run.log is not None:
-        facts = run.log.facts(run.cost_usd)
+        facts = run.log.facts(run.cost_usd, run.unpriced_calls)
     else:
         facts = await store.get_journal_facts(run_id)
-    return to_json(entries_of(facts)).decode()
+    journal = to_json(entries_of(facts)).decode()
+    turns, output = (run.turns, run.output) if run else (0, "")
+    return RunEnd(run_id, result.outcome, ended_at, turns, result.error, journal, output)
 
 
 CANCEL_SECONDS = 5.0

@@ -19,13 +19,17 @@ class RunSlots:
         self.limit = limit
         self.organization_limit = organization_limit
         self._on_slot = on_slot
-        self.taken = 0
+        self._free = limit
         self._reserved: dict[UUID, UUID] = {}  # agent -> its organization
         self._in_use: Counter[UUID] = Counter()  # slots taken or reserved, by organization
         self._waiting: dict[UUID, UUID] = {}  # agent -> its organization
         # Organization -> its agents, the longest wait first. The organization whose turn is next comes first.
         self._queues: OrderedDict[UUID, OrderedDict[UUID, None]] = OrderedDict()
-        self._held_queues: dict[UUID, OrderedDict[UUID, None]] = {}  # those of organizations at their limit
+
+    @property
+    def taken(self) -> int:
+        """Return how many slots are taken."""
+        return self.limit - self._free - len(self._reserved)
 
     @property
     def waiting(self) -> int:
@@ -42,22 +46,22 @@ class RunSlots:
 
     def is_at_limit(self, organization_id: UUID) -> bool:
         """Return whether the organization has as many slots as it may have."""
-        return 0 < self.organization_limit <= self.in_use(organization_id)
+        return 0 < self.organization_limit <= self._in_use.get(organization_id, 0)
 
     def has_room(self, organization_id: UUID) -> bool:
         """Return whether a slot is neither taken nor reserved, and the organization may have it."""
-        return self._has_free_slot() and not self.is_at_limit(organization_id)
+        return self._free > 0 and not self.is_at_limit(organization_id)
 
     def take(self, agent_id: UUID, organization_id: UUID) -> bool:
         """Take the slot reserved for this agent, or a free one; return whether there was one."""
-        if agent_id in self._reserved:
-            del self._reserved[agent_id]
-        elif self.has_room(organization_id):
-            self._in_use[organization_id] += 1
-        else:
+        if self._reserved.pop(agent_id, None) is not None:
+            return True
+        if not self.has_room(organization_id):
             return False
-        self._dequeue(agent_id)
-        self.taken += 1
+        if agent_id in self._waiting:
+            self._dequeue(agent_id)
+        self._free -= 1
+        self._in_use[organization_id] += 1
         return True
 
     def wait(self, agent_id: UUID, organization_id: UUID) -> None:
@@ -65,54 +69,45 @@ class RunSlots:
         if agent_id in self._waiting or agent_id in self._reserved:
             return
         self._waiting[agent_id] = organization_id
-        self._queues_with(organization_id).setdefault(organization_id, OrderedDict())[agent_id] = None
+        self._queues.setdefault(organization_id, OrderedDict())[agent_id] = None
         self._offer_free_slots()
 
     def leave(self, agent_id: UUID) -> None:
         """Leave the queue, or give up the reserved slot."""
-        self._dequeue(agent_id)
-        organization_id = self._reserved.pop(agent_id, None)
-        if organization_id is not None:
-            self._give_back(organization_id)
+        if agent_id in self._waiting:
+            self._dequeue(agent_id)
+        elif agent_id in self._reserved:
+            organization_id = self._reserved.pop(agent_id)
+            self.release(organization_id)
 
     def release(self, organization_id: UUID) -> None:
         """Give back a slot that an agent of the organization has taken."""
-        self.taken -= 1
-        self._give_back(organization_id)
-
-    def _has_free_slot(self) -> bool:
-        return self.taken + len(self._reserved) < self.limit
-
-    def _give_back(self, organization_id: UUID) -> None:
+        self._free += 1
+        if self.is_at_limit(organization_id) and organization_id in self._queues:
+            self._queues.move_to_end(organization_id)  # the others go first: they waited for this slot, too
         decrement(self._in_use, organization_id)
-        held = self._held_queues.pop(organization_id, None)
-        if held is not None:
-            self._queues[organization_id] = held
         self._offer_free_slots()
 
     def _offer_free_slots(self) -> None:
-        while self._queues and self._has_free_slot():
-            organization_id, queue = self._queues.popitem(last=False)
-            if self.is_at_limit(organization_id):
-                self._held_queues[organization_id] = queue
-                continue
+        while self._free:
+            # Organizations at their limit are passed. They are few, because they have all their slots.
+            able = (each for each in self._queues if not self.is_at_limit(each))
+            organization_id = next(able, None)
+            if organization_id is None:
+                return
+            queue = self._queues.pop(organization_id)
             agent_id, _ = queue.popitem(last=False)
             del self._waiting[agent_id]
             if queue:
                 self._queues[organization_id] = queue  # at the end: the other organizations go first
+            self._free -= 1
             self._reserved[agent_id] = organization_id
             self._in_use[organization_id] += 1
             self._on_slot(agent_id)
 
     def _dequeue(self, agent_id: UUID) -> None:
-        organization_id = self._waiting.pop(agent_id, None)
-        if organization_id is None:
-            return
-        queues = self._queues_with(organization_id)
-        queue = queues[organization_id]
+        organization_id = self._waiting.pop(agent_id)
+        queue = self._queues[organization_id]
         del queue[agent_id]
         if not queue:
-            del queues[organization_id]
-
-    def _queues_with(self, organization_id: UUID) -> dict[UUID, OrderedDict[UUID, None]]:
-        return self._held_queues if organization_id in self._held_queues else self._queues
+            del self._queues[organization_id]

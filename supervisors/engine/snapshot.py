@@ -1,6 +1,6 @@
 """The values that the status endpoints show: one agent in full, and all agents in numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -230,12 +230,28 @@ class RunsResponse:
     """How many there are: `runs.max_concurrent`."""
 
 
+MODEL_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)  # upper bounds
+
+
+@dataclass(slots=True)
+class ModelCalls:
+    """The calls of one provider's models: counts by MODEL_SECONDS and one for longer ones."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(MODEL_SECONDS) + 1))
+    seconds: float = 0.0
+    errors: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """Runs that began in this process since its start, and how many of them ended how."""
+    """Runs that began in this process since its start, by their wake reasons, and how those over ended.
 
-    started: int
+    `model_calls` are those of ended runs, by provider.
+    """
+
+    wakes: dict[str, int]
     ended: dict[Outcome, int]
+    model_calls: dict[str, ModelCalls]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
@@ -19,11 +20,10 @@ from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.effects import after_fields, after_status, answer_without_run
-from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.messages import (
     DeferredReply,
-    Mailbox,
     OwnedFieldsRequest,
+    PendingRequest,
     ReceiptOf,
     Reply,
     Request,
@@ -31,6 +31,7 @@ from supervisors.engine.messages import (
     RunAnswer,
     RunReply,
     RunRequest,
+    Signal,
     SleepGranted,
     SleepRefused,
     SleepReply,
@@ -39,27 +40,36 @@ from supervisors.engine.messages import (
     StopRequest,
     Unset,
 )
-from supervisors.engine.run import ActiveRun, begun_run, journal_of, unknown_end
+from supervisors.engine.run import ActiveRun, RunResult, end_of, unknown_end
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.timer_queue import TimerQueue
-from supervisors.engine.updates import Step, Transition, plan_crash, plan_start, plan_update
+from supervisors.engine.updates import (
+    BY_RULE,
+    Cause,
+    Step,
+    Transition,
+    plan_crash,
+    plan_start,
+    plan_update,
+    report_lost_run,
+    report_run,
+    report_update,
+)
 from supervisors.errors import AgentGone, NoStarts, RunIsOver
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
     Policy,
-    Wake,
     WakeReason,
     active_count,
+    calls_that_refuse_sleep,
     decide,
     phase_after_failure,
 )
 from supervisors.policy.explanations import StartLimits
 from supervisors.policy.phases import Phase
 from supervisors.ports import StateStore
-
-BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 
 CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
 MAX_BLOCKERS = 100
@@ -77,7 +87,7 @@ class SupervisorContext:
     policy: Policy
     timer_queue: TimerQueue
     slots: RunSlots
-    launch: Callable[[ActiveRun, UUID], Awaitable[None]]  # begins to execute a run; takes its organization
+    launch: Callable[[ActiveRun], Awaitable[None]]  # begins to execute a run
     count_quarantine: Callable[[], None]  # called whenever one begins
     stop_grace_seconds: float
     random: Random
@@ -104,16 +114,18 @@ class Supervisor:
         "idle_since",
         "is_gone",
         "is_handling",
-        "mailbox",
         "message_log",
         "organization_id",
         "pause_seen_at",
+        "requests",
+        "signals",
     )
 
     def __init__(self, agent_id: UUID, context: SupervisorContext) -> None:
         self.agent_id = agent_id
         self.context = context
-        self.mailbox = Mailbox()
+        self.signals: frozenset[Signal] = frozenset()  # that wait; all of them cause one reconcile
+        self.requests: list[PendingRequest[Any]] = []  # that wait, the oldest first
         self.is_handling = False  # a task handles its messages
         self.has_uncertain_update = False  # one that timed out may still be committed, until a later one is
         self.is_gone = False  # its agent was deleted
@@ -123,7 +135,7 @@ class Supervisor:
         self._phase: Phase | None = None  # None until it has read the agent's facts
         self.pause_seen_at: datetime | None = None  # when it saw a pause begin or end; None: it has seen none
         self.idle_since = 0.0  # on the monotonic clock
-        self.message_log = b""  # packed by `inspection.append_message`
+        self.message_log = b""  # packed by `messages.append_message`
 
     @property
     def phase(self) -> Phase:
@@ -141,20 +153,15 @@ class Supervisor:
         """Return the agent's run in this process, until its end is stored and its job is over."""
         return self.context.runs.get(self.agent_id)
 
-    @property
-    def has_active_run(self) -> bool:
-        """Return whether a run is being executed; its end will cause a reconcile."""
-        return self.run is not None and self.run.result is None
-
     async def reconcile(self) -> str:
-        """Read the agent's facts, do what the rules say, and describe that in a few words."""
+        """Read the agent's facts, do what the rules say, and describe that in a few words.
+
+        Raise AgentGone.
+        """
         outcome: str | None = None
         while outcome is None:
             now = self.context.clock.now()
-            try:
-                facts = await self.get_facts(now)
-            except AgentGone:
-                return self._on_agent_deleted()
+            facts = await self.get_facts(now)
             run = self.run
             if run is not None:
                 run.learns_of_sleep(facts.state, now)
@@ -169,15 +176,16 @@ class Supervisor:
                 self.run.stop(self.context.stop_grace_seconds)
             decision = decide(facts, now, self.context.policy)
             wake = decision.due_wake(now)
-            if wake is None or self.run is not None:
+            may_not_begin = not self.context.may_start and facts.state.queued_at is None
+            if wake is None or self.run is not None or may_not_begin:  # then it stays due for the scan
                 outcome = await self._rest(facts, decision, now)
-            elif self.context.may_start:
-                outcome = await self._start_or_queue(facts, wake)
-            elif facts.state.queued_at is None:
-                # No run may start now. The agent stays due, so the scan finds it when runs may start.
-                outcome = await self._rest(facts, decision, now)
-            else:
+            elif not self.context.may_start:
                 outcome = "waits until runs may start"
+            elif await self.start(facts, wake.reason) is not None:
+                outcome = f"started: {wake.reason}"
+            elif not self.context.slots.has_room(facts.organization_id):
+                await self.queue(facts, lambda seen: seen.state)
+                outcome = f"queued: {wake.reason}"
         return outcome
 
     async def get_facts(self, now: datetime | None = None) -> AgentFacts:
@@ -205,10 +213,10 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self._on_stored(facts, claim, cause)
-        run = context.runs[self.agent_id] = begun_run(facts, claim.start, context.clock)
+        run = context.runs[self.agent_id] = ActiveRun(facts, claim.start, context.clock)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
-        await context.launch(run, facts.organization_id)
+        await context.launch(run)
         return run
 
     async def queue(
@@ -257,23 +265,20 @@ class Supervisor:
             receipt=receipt,
             stopping_run=stopping,
         )
-        update = self._plan(facts, transition, step)
+        update = plan_update(facts, transition, self.context.policy, step)
         if update is None:
             return None
-        if not (update.has_effect or self.has_uncertain_update):
+        is_void = update.after == update.before and update.end is None and update.receipt is None
+        if is_void and not self.has_uncertain_update:
             return update.after
         if not await self.context.store.update(update):
             async with self.context.store.locked(self.agent_id, step.now) as locked:
                 facts = self._remember(locked.facts)
-                update = self._plan(facts, transition, step)
+                update = plan_update(facts, transition, self.context.policy, step)
                 if update is None or not await locked.update(update):
                     return None
         self._on_stored(facts, update, cause)
         return update.after
-
-    def _plan(self, seen: AgentFacts, transition: Transition, step: Step) -> StateUpdate | None:
-        after = transition(seen)
-        return None if after is None else plan_update(seen, after, self.context.policy, step)
 
     def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
         """Log a stored update, and count it if it begins a quarantine."""
@@ -289,11 +294,6 @@ class Supervisor:
         delay = min(transitions.backoff(self.crashes), QUARANTINE_ATTEMPT_INTERVAL)
         self.backing_off_until = self.context.clock.monotonic() + delay.total_seconds()
         return self.context.clock.now() + delay
-
-    def backoff_seconds_left(self) -> float:
-        """Return how many seconds of the backoff after a crash remain; 0 if there is none."""
-        remaining = self.backing_off_until - self.context.clock.monotonic()
-        return remaining if remaining > BACKOFF_PRECISION_SECONDS else 0.0
 
     async def fail(self, error: str) -> datetime | None:
         """Store a crash as a failure of the agent; return when it is retried, or None if it does not sleep.
@@ -312,31 +312,24 @@ class Supervisor:
         return after.retry_at
 
     def _remember(self, facts: AgentFacts | None) -> AgentFacts:
-        """Keep what is needed before the facts are read again; return them. Raise AgentGone for None."""
+        """Keep what is needed before the facts are read again; return them.
+
+        Without facts the agent was deleted: stop its run, leave the slots and the timer, and raise AgentGone.
+        """
         if facts is None:
-            self.is_gone = True
+            self._on_agent_deleted()
             raise AgentGone("There is no such agent.")
         self.organization_id = facts.organization_id
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
         return facts
 
-    async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
-        """Start the run that is due, or queue it. Return None if the agent's state has changed."""
-        run = await self.start(facts, wake.reason)
-        if run is not None:
-            return f"started: {wake.reason}"
-        if self.context.slots.has_room(facts.organization_id):
-            return None
-        await self.queue(facts, lambda seen: seen.state)
-        return f"queued: {wake.reason}"
-
     async def _rest(self, facts: AgentFacts, decision: Decision, now: datetime) -> str | None:
         """Store and schedule the next wake. Return None if the agent's state has changed."""
         context = self.context
         context.slots.leave(self.agent_id)
         # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
-        after = await self.change(facts, lambda seen: transitions.dequeued(seen.state), now=now)
+        after = await self.change(facts, lambda seen: replace(seen.state, queued_at=None), now=now)
         if after is None or (after.version, after.wake_seq) != (facts.state.version, facts.state.wake_seq):
             return None
         self.phase = decision.phase
@@ -351,9 +344,7 @@ class Supervisor:
         now = self.context.clock.now()
         result = run.result if run is not None and run.result else unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
-        journal = await journal_of(self.context.store, run_id, run)
-        turns, output = (run.turns, run.output) if run else (0, "")
-        end = RunEnd(run_id, result.outcome, now, turns, result.error, journal, output)
+        end = await end_of(self.context.store, run_id, run, result, now)
 
         def ended(seen: AgentFacts) -> AgentState | None:
             if seen.state.run_id != run_id:
@@ -368,8 +359,7 @@ class Supervisor:
         if await self.change(facts, ended, end, now=now) is not None and run is None:
             report_lost_run(facts, end)
 
-    def _on_agent_deleted(self) -> str:
-        """Stop the run, and leave the slots and the timer."""
+    def _on_agent_deleted(self) -> None:
         self.context.slots.leave(self.agent_id)
         self.context.timer_queue.cancel(self.agent_id)
         run = self.run
@@ -378,7 +368,6 @@ class Supervisor:
         elif run is not None:
             self._remove(run)
         self.is_gone = True
-        return "gone"
 
     def _remove(self, run: ActiveRun) -> None:
         """Forget a run that is over and whose end is stored."""
@@ -532,9 +521,10 @@ class Supervisor:
         if run is not None and run.learns_of_sleep(facts.state, now):
             # The answer to an earlier request was lost.
             return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
-        journal = await journal_of(context.store, request.run_id, run)
-        turns, output = (run.turns, run.output) if run else (0, "")
-        end = RunEnd(request.run_id, Outcome.SLEPT, now, turns, "", journal, output)
+        refused = await self._refuse_for_failed_calls(request, facts, now)
+        if refused is not None:
+            return refused
+        end = await end_of(context.store, request.run_id, run, RunResult(Outcome.SLEPT), now)
 
         def slept(seen: AgentFacts) -> AgentState | None:
             if seen.state.run_id != request.run_id or seen.state.stopped_at is not None:
@@ -548,6 +538,25 @@ class Supervisor:
             return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
         blockers = await context.store.list_blockers(self.agent_id, now, MAX_BLOCKERS)
         return SleepRefused(tuple(blockers))
+
+    async def _refuse_for_failed_calls(
+        self, request: SleepRequest, facts: AgentFacts, now: datetime
+    ) -> SleepRefused | None:
+        """Return the refusal if calls of the turn failed, and nothing that is active refuses sleep anyway.
+
+        The wished time is kept for a run that ends without asking again: it might never wake otherwise.
+        """
+        run = self.run
+        if run is None or run.id != request.run_id or active_count(facts):
+            return None
+        has_turn_left = not (run.is_last_turn or run.is_stopping or run.is_draining)
+        failed = calls_that_refuse_sleep(run.failed_calls, run.sleep_refusals, has_turn_left=has_turn_left)
+        if not failed:
+            return None
+        run.sleep_refusals += 1
+        kept = partial(transitions.rescheduled, until=request.until, now=now)
+        await self.change(facts, kept, now=now, cause=Cause(f"run:{request.run_id}"))
+        return SleepRefused(failed_calls=failed)
 
 
 async def _wait_until_stopped(run: ActiveRun, clock: Clock) -> StopReply:

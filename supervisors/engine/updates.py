@@ -1,8 +1,11 @@
-"""Updates of an agent's state as they are stored: the next moment to act, the events, and a notice. Pure.
+"""Updates of an agent's state: how they are planned, and the lines of the log about those that are stored.
 
-The events say what `why` said when the update was made. The pause of an agent is a phase of it. The log
-ignores pauses of organizations, which have events of their own. `supervisors.timeline` lays them over the
-phases.
+A plan is pure: the next moment to act, the events, and a notice. The events say what `why` said when the
+update was made. The pause of an agent is a phase of it. The event log ignores pauses of organizations, which
+have events of their own. `supervisors.timeline` lays them over the phases.
+
+An update comes to `report_update` after it is stored, and a run to `report_run` when it is over. Nothing else
+logs them, so that nothing is told twice, and nothing that was not stored.
 """
 
 from collections.abc import Callable
@@ -13,19 +16,29 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+import structlog
 
 from storage.agent_facts import AgentFacts, AgentState, Budget, RunEnd, RunStart, StateUpdate, SystemNotice
-from storage.events.catalogue import EventType
-from storage.events.model import BY_SERVICE, NewEvent
+from storage.events.model import BY_SERVICE, EventType, NewEvent
 from storage.ids import derive_id, new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from storage.postgres.json_values import to_json
+from supervisors.engine.run import ActiveRun
 from supervisors.policy import explanations, transitions
-from supervisors.policy.budgets import dollars, reached_budget
-from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES, Decision, Policy, WakeCause, decide
+from supervisors.policy.decisions import (
+    QUARANTINE_AFTER_FAILURES,
+    Decision,
+    Policy,
+    WakeCause,
+    decide,
+    reached_budget,
+)
+from supervisors.policy.explanations import dollars
 from supervisors.policy.phases import OVER_BUDGET, Phase
 from supervisors.policy.transitions import is_newly_quarantined
 from supervisors.text import excerpt, format_timestamp
+
+log = structlog.get_logger()
 
 MAX_TEXT = 200  # characters of a reason or an error, which users and models write
 
@@ -59,8 +72,11 @@ class Step:
     stopping_run: UUID | None = None
 
 
-def plan_update(seen: AgentFacts, after: AgentState, policy: Policy, step: Step) -> StateUpdate:
-    """Plan any update but a start and a crash of the supervisor."""
+def plan_update(seen: AgentFacts, transition: Transition, policy: Policy, step: Step) -> StateUpdate | None:
+    """Plan any update but a start and a crash of the supervisor; None if the transition gives no state."""
+    after = transition(seen)
+    if after is None:
+        return None
     facts = transitions.facts_after(seen, after)
     decision = decide(facts, step.now, policy)
     armed = transitions.with_next_due(facts, decision, step.now)
@@ -71,7 +87,9 @@ def plan_update(seen: AgentFacts, after: AgentState, policy: Policy, step: Step)
         guarded=True,
         end=step.end,
         receipt=step.receipt,
-        notice=notice_for(seen.state, facts, step.end, step.now, policy),
+        notice=quarantine_notice(after, step.now)
+        if is_newly_quarantined(seen.state, after)
+        else budget_notice(facts, step.end, step.now, policy),
         events=events,
     )
 
@@ -95,7 +113,8 @@ def plan_start(seen: AgentFacts, run_id: UUID, reason: str, policy: Policy, step
 def plan_crash(seen: AgentFacts, after: AgentState, step: Step) -> StateUpdate:
     """Plan the failure of a supervisor without the rules, which may be what has crashed."""
     recorded, events = record_crash(seen.state, after, step)
-    notice = quarantine_notice(seen.state, after, step.now)
+    is_quarantined = is_newly_quarantined(seen.state, after)
+    notice = quarantine_notice(after, step.now) if is_quarantined else None
     return StateUpdate(seen.state, recorded, guarded=False, notice=notice, events=events)
 
 
@@ -224,21 +243,12 @@ def _end_of_run(facts: AgentFacts, end: RunEnd, actor: str) -> NewEvent:
     )
 
 
-def notice_for(
-    before: AgentState, facts: AgentFacts, end: RunEnd | None, now: datetime, policy: Policy
-) -> SystemNotice | None:
-    """Return the notice for an update from the state `before` to that in `facts`, if there is one."""
-    return quarantine_notice(before, facts.state, now) or _budget_notice(facts, end, now, policy)
-
-
-def quarantine_notice(before: AgentState, after: AgentState, now: datetime) -> SystemNotice | None:
-    """Return a notice if the update begins a quarantine; failures within it give none."""
-    if not is_newly_quarantined(before, after):
-        return None
+def quarantine_notice(after: AgentState, now: datetime) -> SystemNotice:
+    """Return the notice of an update that begins a quarantine; failures within it give none."""
     return SystemNotice(new_id(), explanations.QUARANTINED, explanations.why_quarantined(after), now)
 
 
-def _budget_notice(
+def budget_notice(
     facts: AgentFacts, end: RunEnd | None, now: datetime, policy: Policy
 ) -> SystemNotice | None:
     """Return a notice if a budget ends or postpones a run.
@@ -271,3 +281,102 @@ def _event_data(budget: Budget) -> str:
             "spent_usd": float(budget.spent_usd),
         }
     ).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Who asked for a change, as the web layer names them (blank: a rule), and the reason they gave."""
+
+    caller: str = ""
+    reason: str = ""
+
+
+BY_RULE = Cause()
+
+
+def report_update(facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
+    """Log what a stored update did to the agent with these facts."""
+    before, after = update.before, update.after
+    if update.start is not None:
+        start = update.start
+        log.info("run started", **_agent(facts), run=str(start.run_id), wake_reason=start.wake_reason)
+    if after.status is not before.status and AgentStatus.ARCHIVED in {after.status, before.status}:
+        _report_archive(facts, after, cause)
+    elif after.stopped_at is not None and after.stopped_at != before.stopped_at:
+        _report_stop(facts, before, cause)
+    if after.paused and not before.paused:
+        log.info("agent paused", **_agent(facts), caller=cause.caller)
+    elif before.paused and not after.paused:
+        log.info("agent resumed", **_agent(facts), caller=cause.caller)
+    if is_newly_quarantined(before, after):
+        log.warning(
+            "agent quarantined",
+            **_agent(facts),
+            failures=after.failures,
+            until=format_timestamp(after.retry_at),
+            last_error=excerpt(after.last_error, MAX_TEXT),
+        )
+    elif before.failures >= QUARANTINE_AFTER_FAILURES > after.failures:
+        log.info("quarantine ended", **_agent(facts))
+
+
+def report_run(run: ActiveRun) -> None:
+    """Log the end of a run of this process, when nothing of it works any more."""
+    if run.result is None:
+        return
+    log.info(
+        "run ended",
+        agent=str(run.agent_id),
+        name=run.agent_name,
+        organization=str(run.organization_id),
+        run=str(run.id),
+        wake_reason=run.wake_reason,
+        outcome=run.result.outcome,
+        turns=run.turns,
+        cost_usd=float(run.cost_usd),
+        duration_seconds=round(run.seconds, 3),
+        error=excerpt(run.result.error, MAX_TEXT),
+    )
+
+
+def report_lost_run(facts: AgentFacts, end: RunEnd) -> None:
+    """Log the end of a run of a process that is gone. Its cost is in the usage of the agent."""
+    began = facts.state.last_started_at or end.ended_at
+    log.info(
+        "run ended",
+        agent=str(facts.state.agent_id),
+        name=facts.name,
+        organization=str(facts.organization_id),
+        run=str(end.run_id),
+        wake_reason=facts.wake_reason,
+        outcome=end.outcome,
+        turns=end.turns,
+        cost_usd=None,
+        duration_seconds=max(0.0, round((end.ended_at - began).total_seconds(), 3)),
+        error=excerpt(end.error, MAX_TEXT),
+    )
+
+
+def _report_archive(facts: AgentFacts, after: AgentState, cause: Cause) -> None:
+    if after.status is AgentStatus.ARCHIVED:
+        log.info("agent archived", **_agent(facts), caller=cause.caller)
+    else:
+        log.info("agent restored", **_agent(facts), caller=cause.caller)
+
+
+def _report_stop(facts: AgentFacts, before: AgentState, cause: Cause) -> None:
+    if before.run_id is not None and before.stopped_at is not None:
+        return  # the run is stopping already: a client may ask again and again
+    run = str(before.run_id) if before.run_id else ""
+    log.info(
+        "agent stopped", **_agent(facts), run=run, caller=cause.caller, reason=excerpt(cause.reason, MAX_TEXT)
+    )
+
+
+def _agent(facts: AgentFacts) -> dict[str, str]:
+    """Return the fields that each line about an agent begins with."""
+    return {
+        "agent": str(facts.state.agent_id),
+        "name": facts.name,
+        "organization": str(facts.organization_id),
+    }

@@ -3,44 +3,35 @@
 import asyncio
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from storage.history.span_content import SharedContents
-from storage.history.transcripts import Transcripts
-from storage.model import Agent, CarryOver, Outcome, Reply
-from storage.notifications.notifications import Notifications
-from storage.notifications.queues import RecentNotifications
+from storage.model import CarryOver, Outcome, Reply
+from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunLog, RunResult
+from supervisors.events.feed import EventFeed
+from supervisors.harness.answer_format import AnswerFormat
 from supervisors.harness.carried_transcript import carry_in
 from supervisors.harness.conversation import (
     Conversation,
+    act_on_answer,
     ask_model,
     effective_max_turns,
-    effective_reasoning_effort,
+    effective_options,
 )
-from supervisors.harness.inbox import FinalAnswers, InboxUpdates
-from supervisors.harness.live_text import LiveOutput, LiveText
+from supervisors.harness.inbox import MAX_OUTPUT, FinalAnswers, InboxUpdates
+from supervisors.harness.live_text import LiveText
 from supervisors.harness.spending import BudgetGuard, UsageRecorder
-from supervisors.harness.tool_execution import execute_tool_calls
 from supervisors.harness.trace_recorder import CallContent, OpenSpan, SpanRecorder, content_policy
 from supervisors.harness.transcript import TranscriptRecorder
+from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import Prices, unknown_provider
-from supervisors.llm.port import (
-    ChatMessage,
-    ChatRole,
-    FinishReason,
-    Model,
-    ModelResponse,
-)
-from supervisors.ports import (
-    SpanStore,
-    UsageStore,
-)
+from supervisors.llm.port import ChatMessage, ChatRole, FinishReason, Model, ModelResponse
+from supervisors.message_files import read_files
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolset import Toolset
-from supervisors.wake.context import WakeContext, WakeContexts
-from supervisors.wake.prompts import first_message, system_message
+from supervisors.wake_context import WakeContext, WakeContexts, first_message, system_message
 
 CUT_OFF = {
     FinishReason.LENGTH: (
@@ -50,23 +41,22 @@ CUT_OFF = {
     FinishReason.CONTENT_FILTER: "The provider's content filter withheld the model's answer.",
 }
 
+MAX_FRUITLESS_TURNS = 10
+FRUITLESS = f"No call of a tool succeeded in the last {MAX_FRUITLESS_TURNS} turns."
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuiltinHarness:
     """Executes runs in this process."""
 
+    stores: Storage
     wakes: WakeContexts
-    notifications: Notifications
-    recent_notifications: RecentNotifications
-    spans: SpanStore
-    transcripts: Transcripts
-    shared_contents: SharedContents
-    usage: UsageStore
     budget_guard: BudgetGuard
     prices: Prices
     toolset: Toolset
+    schema_checker: SchemaChecker
     providers: Mapping[str, Model]
-    live_output: LiveOutput
+    feed: EventFeed
     clock: Clock
     settings: RunSettings
     tracing: TracingSettings
@@ -77,12 +67,12 @@ class BuiltinHarness:
 
         Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
         """
-        recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
+        recorder = SpanRecorder(run.id, self.stores.traces, self.clock, lambda: run.ended_at)
         context = await self.wakes.get(run.agent_id)
         if context is None:
             raise RunError("The agent was deleted.")
         agent = context.facts.agent
-        usage_recorder = UsageRecorder(agent, run.id, self.usage, self.prices, self.clock)
+        usage_recorder = UsageRecorder(agent, run.id, self.stores.usage, self.prices, self.clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
@@ -103,12 +93,15 @@ class BuiltinHarness:
         usage_recorder: UsageRecorder,
     ) -> Conversation:
         """Return the conversation as it is before the first turn. Raise RunError for an unknown provider."""
-        agent, template = context.facts.agent, context.facts.template
-        provider_name, model = self._model_of(agent)
+        agent, template, stores, clock = context.facts.agent, context.facts.template, self.stores, self.clock
+        qualified = self.settings.qualify(agent.model)
+        provider_name, _, model = qualified.partition("/")
+        if provider_name not in self.providers:
+            raise RunError(unknown_provider(provider_name, self.providers))
         recorder.content_policy = policy = content_policy(template, self.tracing, self.max_content_bytes)
         run.log = log = RunLog()
-        sends_text = template is not None and template.reply is Reply.TEXT
         carries_over = template is not None and template.carry_over is CarryOver.TRANSCRIPT
+        content = CallContent(agent, stores.shared_contents, clock, policy.max_bytes) if policy else None
         return Conversation(
             run=run,
             log=log,
@@ -117,36 +110,47 @@ class BuiltinHarness:
             provider=self.providers[provider_name],
             provider_name=provider_name,
             model=model,
-            tools=tuple(await self.toolset.definitions(agent)),
+            qualified_model=qualified,
+            tools=tuple(await self.toolset.definitions(agent, template)),
             max_turns=effective_max_turns(agent, template, self.settings.max_turns),
-            reasoning_effort=effective_reasoning_effort(agent, template),
-            thinking_max_tokens=template.thinking_max_tokens if template else 0,
+            options=effective_options(agent, template),
             recorder=recorder,
             root=root,
-            content=CallContent(agent, self.shared_contents, self.clock, policy.max_bytes)
-            if policy
-            else None,
-            live_text=LiveText(run, agent, self.live_output, self.clock) if policy else None,
+            content=content,
+            live_text=partial(LiveText, run, agent, self.feed, clock) if policy else None,
             usage_recorder=usage_recorder,
-            inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
-            final_answers=FinalAnswers(
-                run,
-                ask,
-                agent,
-                sends_text,
-                self.notifications,
-                self.toolset,
-                recorder,
-                root,
-                log,
-                self.clock,
-            ),
-            messages=[
-                ChatMessage(ChatRole.SYSTEM, system_message(context.facts)),
-                ChatMessage(ChatRole.USER, first_message(context)),
-            ],
-            transcript=TranscriptRecorder(run, self.transcripts, self.clock) if carries_over else None,
+            inbox_updates=InboxUpdates(run, stores.recent_notifications, clock),
+            final_answers=self._final_answers(run, ask, context, recorder, root, log),
+            messages=await self._first_messages(context),
+            transcript=TranscriptRecorder(run, stores.transcripts, clock) if carries_over else None,
         )
+
+    def _final_answers(
+        self,
+        run: ActiveRun,
+        ask: Ask,
+        context: WakeContext,
+        recorder: SpanRecorder,
+        root: OpenSpan,
+        log: RunLog,
+    ) -> FinalAnswers:
+        agent, template, answer_format = context.facts.agent, context.facts.template, None
+        sends_text = template is not None and template.reply is Reply.TEXT
+        if template is not None and template.response_format is not None:
+            schema = template.response_format
+            answer_format = AnswerFormat(agent.organization_id, schema, self.schema_checker, MAX_OUTPUT)
+        queue, toolset, clock = self.stores.notifications, self.toolset, self.clock
+        return FinalAnswers(
+            run, ask, agent, sends_text, queue, toolset, recorder, root, log, clock, answer_format
+        )
+
+    async def _first_messages(self, context: WakeContext) -> list[ChatMessage]:
+        """Return the messages that open the run, with the files that its model reads."""
+        files = await read_files(context.files, self.stores.attachments) if context.files else ()
+        return [
+            ChatMessage(ChatRole.SYSTEM, system_message(context.facts)),
+            ChatMessage(ChatRole.USER, first_message(context), files=files),
+        ]
 
     async def _converse(self, conversation: Conversation) -> RunResult:
         """Take turns until one of them, or the boundary before the next one, ends the run.
@@ -162,6 +166,9 @@ class BuiltinHarness:
                 result = await self._reach_boundary(conversation) or await self._take_turn(conversation)
                 if result is not None:
                     return result
+        except BaseException:
+            conversation.final_answers.note_early_end()
+            raise
         finally:
             if transcript is not None:
                 await _run_to_completion(transcript.store(conversation.messages))
@@ -179,6 +186,7 @@ class BuiltinHarness:
         if run.slept.is_set():  # granted before, but the tool did not learn of it
             return RunResult(Outcome.SLEPT)
         if limit is not None and run.turns >= limit:
+            final_answers.note_early_end()
             return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
         await self.budget_guard.check(run, conversation.qualified_model)
         if final_answers.are_sent:
@@ -193,37 +201,31 @@ class BuiltinHarness:
         """Ask the model and do what it says; return how the run ends, or None if it goes on."""
         run, limit, final_answers = conversation.run, conversation.max_turns, conversation.final_answers
         run.turns += 1
+        run.is_last_turn = limit is not None and run.turns >= limit
+        run.failed_calls.clear()
         answer = await ask_model(conversation)
-        conversation.messages.append(answer.as_message())
+        conversation.messages.append(ChatMessage(ChatRole.ASSISTANT, answer.text, answer.tool_calls))
         if not answer.tool_calls and answer.finish_reason in CUT_OFF:
             raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
-        await final_answers.take(answer)
+        if await act_on_answer(self.toolset, conversation, answer):
+            return RunResult(Outcome.SLEPT)
+        if run.turns - conversation.log.succeeded_in >= MAX_FRUITLESS_TURNS:
+            raise RunError(FRUITLESS)
         if answer.tool_calls:
-            if await execute_tool_calls(self.toolset, conversation, answer.tool_calls):
-                return RunResult(Outcome.SLEPT)
             follow_up = final_answers.remarks()
         else:
-            has_turns_left = limit is None or run.turns < limit
-            follow_up = await final_answers.follow_up() if has_turns_left else ""
+            follow_up = "" if run.is_last_turn else await final_answers.follow_up()
             if not follow_up:
                 return final_answers.result()
         if follow_up:
             conversation.messages.append(ChatMessage(ChatRole.USER, follow_up))
         return None
 
-    def _model_of(self, agent: Agent) -> tuple[str, str]:
-        """Return the provider's name and the model's name at that provider."""
-        prefix, separator, name = agent.model.partition("/")
-        if not separator:
-            prefix, name = self.settings.default_provider, agent.model
-        if prefix not in self.providers:
-            raise RunError(unknown_provider(prefix, self.providers))
-        return prefix, name
-
 
 async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
     await usage_recorder.close()
     run.cost_usd = usage_recorder.cost_usd
+    run.unpriced_calls = usage_recorder.unpriced_calls
     run.has_open_spans = not await recorder.flush()
 
 

@@ -78,7 +78,8 @@ async def _summary(
 ) -> str:
     """Return the model's summary of the turns; raise RunError if there is none in time."""
     messages = transcript.summary_request(turns, max_tokens)
-    request = replace(conversation, root=span, tools=(), messages=messages, live_text=None)
+    options = replace(conversation.options, max_output_tokens=0, response_format=None)
+    request = replace(conversation, root=span, tools=(), messages=messages, options=options, live_text=None)
     try:
         async with asyncio.timeout(SUMMARY_SECONDS):
             answer = await ask_model(request)

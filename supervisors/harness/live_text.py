@@ -4,36 +4,21 @@ It is not stored here: `call_content` records answers. If the content of a run i
 not shown live, either.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
-from uuid import UUID
 
 from storage.model import Agent
 from supervisors.clock import Clock, Timer
 from supervisors.engine.run import ActiveRun
+from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import MODEL_DELTA, LiveEvent
 
-INTERVAL_SECONDS = 0.05  # between two events of a run
+INTERVAL_SECONDS = 0.05  # between two events of an answer
 MAX_CHARACTERS = 16_384  # of an event; what comes beyond that within the interval is left out
-
-
-class LiveOutput(Protocol):
-    """Shows what happens in runs to the clients that follow them."""
-
-    def is_followed(self, organization_id: UUID, agent_id: UUID, run_id: UUID) -> bool:
-        """Return whether a client follows the run, its agent or its organization."""
-        ...
-
-    def publish(self, live: LiveEvent) -> None:
-        """Pass the event on to the clients that follow it, without waiting for them."""
-        ...
 
 
 @dataclass(slots=True)
 class LiveText:
-    """The text that the models of a run write, passed on in pieces while somebody follows the run.
+    """The text of one answer of a model, passed on in pieces while somebody follows the run.
 
     The first piece is passed on at once. Those that follow within `INTERVAL_SECONDS` are joined and passed on
     together, at the latest at the end of the answer.
@@ -41,31 +26,20 @@ class LiveText:
 
     run: ActiveRun
     agent: Agent
-    output: LiveOutput
+    feed: EventFeed
     clock: Clock
     _length: int = 0  # characters of the answer so far
     _pieces: list[str] = field(default_factory=list)  # not yet passed on
     _room: int = MAX_CHARACTERS
     _offset: int = 0  # of the first piece in the answer
     _next_at: float = 0.0  # on the monotonic clock
-    _timer: Timer | None = None
-
-    @contextmanager
-    def of_answer(self) -> Iterator[None]:
-        """Begin an answer, whose pieces are added within the block."""
-        self._length = 0
-        try:
-            yield
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._pass_on()
+    _timer: Timer | None = None  # while pieces wait
 
     def add(self, text: str) -> None:
         """Pass on the next piece of the answer, now or together with later ones."""
         offset = self._length
         self._length += len(text)
-        if not self.output.is_followed(self.agent.organization_id, self.agent.id, self.run.id):
+        if not self.feed.is_followed(self.agent.organization_id, self.agent.id, self.run.id):
             return
         if not self._pieces:
             self._offset = offset
@@ -78,13 +52,19 @@ class LiveText:
             else:
                 self._pass_on()
 
+    def finish(self) -> None:
+        """Pass on the pieces that wait, at the end of the answer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._pass_on()
+
     def _pass_on(self) -> None:
         text = "".join(self._pieces)
         self._pieces.clear()
         self._room, self._timer = MAX_CHARACTERS, None
         self._next_at = self.clock.monotonic() + INTERVAL_SECONDS
         data = {"turn": self.run.turns, "offset": self._offset, "text": text}
-        self.output.publish(
+        self.feed.publish(
             LiveEvent(
                 type=MODEL_DELTA,
                 at=self.clock.now(),

@@ -7,7 +7,7 @@ from uuid import UUID
 import structlog
 
 from storage.errors import DatabaseUnavailable, StorageError
-from storage.history.usage import UsageRecord
+from storage.history.usage import Usage, UsageRecord
 from storage.ids import new_id
 from storage.model import Agent
 from supervisors.clock import Clock
@@ -15,8 +15,9 @@ from supervisors.engine.run import ActiveRun, RunBudgetReached, RunError, RunMod
 from supervisors.errors import log_failure
 from supervisors.llm.catalog import ModelCall, Prices, is_priced
 from supervisors.llm.port import ModelResponse
-from supervisors.policy.budgets import dollars, name_of, reached_budget
-from supervisors.ports import SpendingStore, UsageStore
+from supervisors.policy.decisions import reached_budget
+from supervisors.policy.explanations import dollars, name_of
+from supervisors.ports import SpendingStore
 
 log = structlog.get_logger()
 
@@ -63,10 +64,11 @@ class UsageRecorder:
 
     agent: Agent
     trace_id: UUID
-    store: UsageStore
+    store: Usage
     prices: Prices
     clock: Clock
     cost_usd: Decimal = Decimal(0)  # of what is stored
+    unpriced_calls: int = 0  # of what is stored, the calls of unknown cost
     cost_of_latest: Decimal | None = None  # of the latest call; None: no known price
     _calls: list[tuple[UUID, ModelCall]] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ class UsageRecorder:
 
         Calls without tokens are kept until one with tokens, until there are many, or until the run ends.
         """
-        has_tokens = any(call.has_tokens for _, call in self._calls)
+        has_tokens = any(call.input_tokens or call.output_tokens for _, call in self._calls)
         if not has_tokens and len(self._calls) < MAX_FREE_CALLS_KEPT:
             return
         for seconds in (*RETRY_DELAYS_SECONDS, None):
@@ -102,7 +104,7 @@ class UsageRecorder:
             await self._store_all()
         except StorageError as error:
             for record_id, call in self._calls:
-                if call.has_tokens:
+                if call.input_tokens or call.output_tokens:
                     kept = {"record": str(record_id), "call": repr(call), "error": str(error)}
                     log.error("usage not stored: add it by hand", **kept)
 
@@ -131,3 +133,4 @@ class UsageRecorder:
         del self._calls[: len(calls)]
         self.cost_of_latest = records[-1].cost_usd if records[-1].priced else None
         self.cost_usd += sum((record.cost_usd for record in records), Decimal(0))
+        self.unpriced_calls += sum(not record.priced for record in records)

@@ -16,15 +16,15 @@ import orjson
 import structlog
 
 from storage.errors import NotUnique, StorageError, TraceFull
-from storage.history.span_content import SharedContents
+from storage.history.spans import SharedContents
 from storage.history.trace_model import NewSpan, Span, SpanContent, usage_of
+from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.model import Agent, Content, Template
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock, Timer
 from supervisors.errors import log_failure
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse
-from supervisors.ports import SpanStore
 from supervisors.settings import TracingSettings
 from supervisors.text import shorten, storable
 from supervisors.tools.tool import ToolDefinition
@@ -73,20 +73,23 @@ class SpanRecorder:
     """
 
     trace_id: UUID
-    store: SpanStore
+    store: Traces
     clock: Clock
     trace_ended_at: Callable[[], datetime | None] = lambda: None
     content_policy: "ContentPolicy | None" = None
     _open: list[OpenSpan] = field(default_factory=list)
     _stored_open: set[UUID] = field(default_factory=set)  # the spans that the store has without their end
     _finished: list[NewSpan] = field(default_factory=list)
-    _stored_at: float = field(init=False)  # on the monotonic clock
     _next: Timer | None = None  # when spans are stored
     _writing: asyncio.Task[None] | None = None
     _is_full: bool = False
 
-    def __post_init__(self) -> None:
-        self._stored_at = self.clock.monotonic()
+    @contextmanager
+    def tool_span(self, tool: str, parent: OpenSpan) -> Iterator[OpenSpan]:
+        """Record the block as a call of the tool."""
+        with self.span(f"execute_tool {tool}", "tool", parent) as step:
+            step.metadata |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+            yield step
 
     @contextmanager
     def span(
@@ -149,7 +152,7 @@ class SpanRecorder:
         A short run stores all of its spans at its end.
         """
         if self._next is None:
-            moment = max(self._stored_at + STORE_INTERVAL_SECONDS, self.clock.monotonic())
+            moment = self.clock.monotonic() + STORE_INTERVAL_SECONDS
             self._next = self.clock.call_at(moment, self._start_storing)
 
     def _start_storing(self) -> None:
@@ -164,7 +167,6 @@ class SpanRecorder:
 
     async def _store_finished(self) -> None:
         """Store the finished spans. A failure is only logged: tracing never stops a run."""
-        self._stored_at = self.clock.monotonic()
         spans, self._finished = self._finished, []
         try:
             ended = [new for new in spans if new.span.id in self._stored_open]
@@ -236,9 +238,8 @@ class CallContent:
     clock: Clock
     max_bytes: int
     _sent: tuple[ChatMessage, ...] = ()  # the messages of the last call
-    _instructions: bytes = b""  # of the last call, as JSON
-    _definitions: bytes = b""
-    _tools: object = None  # those that `_definitions` describes
+    _instructions: list[str] = field(default_factory=list)  # of the last call
+    _tools: tuple[ToolDefinition, ...] = ()
 
     async def record_request(self, span: OpenSpan, request: ModelRequest) -> None:
         """Record what the model is told by this request."""
@@ -250,22 +251,34 @@ class CallContent:
         self._sent = messages
         span.content[INPUT_MESSAGES] = input_messages(new)
         span.content[EARLIER_MESSAGES] = earlier
-        if any(message.role is ChatRole.SYSTEM for message in new):
-            instructions = instructions_json(messages, self.max_bytes)
-            if instructions != self._instructions:
-                self._instructions = instructions
-                span.instructions = await self._digest(instructions)
-        if request.tools is not self._tools:
+        instructions = [message.text for message in messages if message.role is ChatRole.SYSTEM]
+        if instructions != self._instructions:
+            self._instructions = instructions
+            span.instructions = await self._digest(
+                [{"type": "text", "content": text} for text in instructions]
+            )
+        if request.tools != self._tools:
             self._tools = request.tools
-            definitions = definitions_json(request.tools, self.max_bytes)
-            if definitions != self._definitions:
-                self._definitions = definitions
-                span.tools = await self._digest(definitions)
+            span.tools = await self._digest(
+                [
+                    {
+                        "type": "function",
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.parameters,
+                    }
+                    for tool in request.tools
+                ]
+            )
 
-    async def _digest(self, text: bytes) -> bytes | None:
-        """Store the text and return its digest. A failure is only logged: recording never stops a run."""
-        if not text:
+    async def _digest(self, parts: list[dict[str, Any]]) -> bytes | None:
+        """Store the parts, cut if they are too long, and return their digest; None if there are none.
+
+        A failure is only logged: recording never stops a run.
+        """
+        if not parts:
             return None
+        text = to_json(shorten(parts, self.max_bytes)[0])
         try:
             return await self.store.store(self.agent.organization_id, text, self.clock.now())
         except StorageError as error:
@@ -307,31 +320,6 @@ def _shortened(text: bytes, max_bytes: int) -> bytes:
     return to_json({CUT: f"It was too long to be kept: {len(text)} bytes of JSON."})
 
 
-def instructions_json(messages: Sequence[ChatMessage], max_bytes: int) -> bytes:
-    """Return the system instructions among the messages as JSON; blank if there are none."""
-    texts = [message.text for message in messages if message.role is ChatRole.SYSTEM]
-    if not texts:
-        return b""
-    return to_json(shorten([{"type": "text", "content": text} for text in texts], max_bytes)[0])
-
-
-def definitions_json(tools: Sequence[ToolDefinition], max_bytes: int) -> bytes:
-    """Return the tool definitions as JSON; blank if there are none."""
-    if not tools:
-        return b""
-    definitions = [
-        {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.parameters,
-        }
-        for tool in tools
-    ]
-    text = to_json(definitions)
-    return text if len(text) <= max_bytes else to_json(shorten(definitions, max_bytes)[0])
-
-
 def input_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Return the messages to a model, without its system instructions."""
     return [
@@ -344,7 +332,7 @@ def input_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 def output_messages(answer: ModelResponse) -> list[dict[str, Any]]:
     """Return the answer of a model as its only output message."""
     reasoning = [{"type": "reasoning", "content": answer.reasoning}] if answer.reasoning else []
-    parts = [*reasoning, *_parts(answer.as_message())]
+    parts = [*reasoning, *_parts(ChatMessage(ChatRole.ASSISTANT, answer.text, answer.tool_calls))]
     return [{"role": ChatRole.ASSISTANT.value, "parts": parts, "finish_reason": answer.finish_reason}]
 
 
@@ -357,7 +345,11 @@ def _parts(message: ChatMessage) -> list[dict[str, Any]]:
         {"type": "tool_call", "id": call.id, "name": call.name, "arguments": _json_or_text(call.arguments)}
         for call in message.tool_calls
     ]
-    return [*texts, *calls]
+    files = [
+        {"type": "uri", "mime_type": file.content_type, "name": file.name, "uri": file.url}
+        for file in message.files
+    ]
+    return [*texts, *files, *calls]
 
 
 def _json_or_text(text: str) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 import orjson
@@ -25,7 +25,6 @@ from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.errors import ChecksPending
 from supervisors.fair_slots import FairSlots, QueueFull
-from supervisors.json_schema.check_request import CheckRequest
 
 log = structlog.get_logger()
 
@@ -37,6 +36,7 @@ MAX_COMPLAINT_BYTES = 4096
 LIMIT_EXCEEDED = "$: this takes too long to check."
 REFUSED_SECONDS = 60.0
 MAX_SCHEMAS = 1000
+Kind = Literal["schema", "references"]  # of a check, as the worker process knows it
 SchemaKey = tuple[UUID, bytes]
 """The organization that a schema was checked for, and a hash of the schema and the kind of the check.
 
@@ -88,20 +88,20 @@ class SchemaChecker:
         self, organization_id: UUID, place: str, schema: dict[str, Any]
     ) -> list[str]:
         """Return why this is no valid JSON Schema (2020-12), as `<path>: <error>`; empty if it is one."""
-        return await self._check(organization_id, place, CheckRequest.SCHEMA, schema)
+        return await self._check(organization_id, place, "schema", schema)
 
     async def find_errors(
         self, organization_id: UUID, place: str, schema: dict[str, Any], value: Any
     ) -> list[str]:
         """Return why the value does not fit the schema, as `<path>: <error>`; empty if it does."""
-        return await self._check(organization_id, place, CheckRequest.SCHEMA, schema, value)
+        return await self._check(organization_id, place, "schema", schema, value)
 
     async def find_outside_references(self, organization_id: UUID, place: str, value: Any) -> list[str]:
         """Return an error if a reference in this JSON value, schema or not, leaves the document."""
-        return await self._check(organization_id, place, CheckRequest.REFERENCES, value)
+        return await self._check(organization_id, place, "references", value)
 
     async def _check(
-        self, organization_id: UUID, place: str, kind: CheckRequest, schema: Any, *values: Any
+        self, organization_id: UUID, place: str, kind: Kind, schema: Any, *values: Any
     ) -> list[str]:
         """Return the errors; one that names the place if this schema exceeded the limits a moment ago."""
         key = organization_id, hashlib.sha256(to_json((kind, len(values), schema))).digest()

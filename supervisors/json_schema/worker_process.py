@@ -1,4 +1,4 @@
-"""The worker process of the schema checker: one line of JSON in with a request, one line out with the errors.
+"""The worker process of the schema checker: a line of JSON in with kind and values, a line out with errors.
 
 It sets limits on its own time and memory. If a schema exceeds them, the process ends, and with it its output.
 """
@@ -13,8 +13,6 @@ from urllib.parse import urldefrag, urljoin
 
 import jsonschema_rs
 import orjson
-
-from supervisors.json_schema.check_request import CheckRequest
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OUTSIDE = "A $ref may not leave the document."
@@ -39,12 +37,8 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def _answer(request: str, *values: Any) -> Iterator[str]:
-    match CheckRequest(request):
-        case CheckRequest.SCHEMA:
-            return find_errors(*values)
-        case CheckRequest.REFERENCES:
-            return find_outside_references(*values)
+def _answer(kind: str, *values: Any) -> Iterator[str]:
+    return find_errors(*values) if kind == "schema" else find_outside_references(*values)
 
 
 def find_errors(schema: dict[str, Any], *values: Any) -> Iterator[str]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
+from supervisors.errors import UnusableModel
 from supervisors.llm.inbox_model import PROVIDER, UNKNOWN
 
 MAX_KEPT = 1000  # models; users choose their names
@@ -21,19 +22,11 @@ class ModelCall:
     cached_tokens: int
     at: datetime
 
-    @property
-    def has_tokens(self) -> bool:
-        return self.input_tokens > 0 or self.output_tokens > 0
-
 
 class Prices(Protocol):
     async def cost_of(self, call: ModelCall) -> Decimal | None:
         """Return the price in US dollars, rounded to millionths; None if it is not known."""
         ...
-
-
-class UnknownModel(Exception):
-    """No provider has this model; the message says so, and names the providers that are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,7 @@ class ModelCatalog:
         return model if "/" in model else f"{self.default_provider}/{model}"
 
     def require_known(self, model: str) -> None:
-        """Raise UnknownModel if the model names a provider that the service does not know.
+        """Raise UnusableModel if the model names a provider that the service does not know.
 
         A name without a provider may be any: only the default provider could tell.
         """
@@ -58,9 +51,9 @@ class ModelCatalog:
         if not separator:
             return
         if provider not in self.providers:
-            raise UnknownModel(unknown_provider(provider, self.providers))
+            raise UnusableModel(unknown_provider(provider, self.providers))
         if provider == PROVIDER and name != "inbox":
-            raise UnknownModel(UNKNOWN.format(name))
+            raise UnusableModel(UNKNOWN.format(name))
 
     async def is_priced(self, model: str, now: datetime) -> bool:
         """Return whether the price of the model is known."""

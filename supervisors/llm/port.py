@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
+from storage.model import ToolChoice
 from supervisors.engine.run import RunError
 from supervisors.tools.tool import ToolDefinition
+
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PDF_TYPE = "application/pdf"
 
 
 class ChatRole(StrEnum):
@@ -37,6 +41,16 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFile:
+    """An image or a PDF that goes with a message; `url` is its path in the API."""
+
+    name: str
+    content_type: str
+    url: str
+    content: bytes = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One message of the conversation. A tool's message answers the request `tool_call_id`."""
 
@@ -44,22 +58,36 @@ class ChatMessage:
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    files: tuple[ModelFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How a model is to answer. A blank, 0 or None leaves it to the model; `tool_choice` needs tools."""
+
+    reasoning_effort: str = ""
+    thinking_max_tokens: int = 0
+    temperature: float | None = None
+    max_output_tokens: int = 0
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    response_format: dict[str, Any] | None = field(default=None, hash=False)  # a JSON Schema
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """A request for the next answer of a conversation. `model` is its name at the provider.
 
-    A blank `reasoning_effort` and 0 `thinking_max_tokens` let the model decide how long it thinks. If the
-    provider streams, `on_text` is called with each piece of the answer's text; no piece is ever taken back.
+    If the provider streams, `on_text` is called with each piece of the answer's text; no piece is ever taken
+    back. Unless it `may_quote`, an error of the call holds nothing of the response, which may repeat the
+    request.
     """
 
     model: str
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolDefinition, ...] = ()
-    reasoning_effort: str = ""
-    thinking_max_tokens: int = 0
+    options: ModelOptions = ModelOptions()
     on_text: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    may_quote: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +98,8 @@ class ModelResponse:
     and not sent back.
 
     `id`, `model` (which may be more precise than the requested one) and `finish_reason` are as the provider
-    sent them, blank if it sent none.
+    sent them, blank if it sent none. `left_out` are the options that the model refused, by the names of the
+    protocol.
     """
 
     text: str
@@ -82,10 +111,7 @@ class ModelResponse:
     model: str = ""
     finish_reason: str = ""
     reasoning: str = ""
-
-    def as_message(self) -> ChatMessage:
-        """Return the answer as a message of the conversation."""
-        return ChatMessage(ChatRole.ASSISTANT, self.text, self.tool_calls)
+    left_out: tuple[str, ...] = ()
 
 
 class ModelCallFailed(RunError):

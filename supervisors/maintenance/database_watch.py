@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from socket import socket
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import structlog
 
 from storage.errors import DatabaseBusy, DatabaseFull, LeadershipLost, RowLocked, StorageError
+from storage.identity.instance import Instance
 from supervisors.clock import Clock, wait_for_event
 
 log = structlog.get_logger()
@@ -155,14 +156,10 @@ class DatabaseWatch:
             self.note_failure(part, reason)
 
 
-class WriteStore(Protocol):
-    async def probe_write(self) -> None: ...
-
-
 class WriteProbe:
     """Knows since when writes fail, and why, and tells the database watch."""
 
-    def __init__(self, store: WriteStore, clock: Clock, watch: DatabaseWatch) -> None:
+    def __init__(self, store: Instance, clock: Clock, watch: DatabaseWatch) -> None:
         self.failing_since: datetime | None = None
         self.reason = ""
         self._store = store

@@ -5,6 +5,7 @@ signalled when the pause ends. If a process dies before it has signalled all age
 those that have something ahead of them but no `next_due_at`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -14,11 +15,10 @@ from uuid import UUID
 import structlog
 
 from supervisors.clock import Clock
-from supervisors.engine.lifecycle import PauseLog
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, Teller, tell_agents_of, tell_pages
 from supervisors.engine.timer_queue import HORIZON
-from supervisors.policy.budgets import renewed_at
+from supervisors.policy.decisions import renewed_at
 from supervisors.ports import OrganizationStore, StateStore
 
 log = structlog.get_logger()
@@ -115,15 +115,23 @@ class DueScan:
 
 
 class LeadershipGate:
-    """Allows starts exactly while this instance leads; when it leads again, scans for what it missed."""
+    """Allows starts exactly while this instance leads; when it leads again, scans for what it missed.
 
-    def __init__(self, leads: Callable[[], bool], registry: Registry, scan: DueScan) -> None:
+    The event `changed` is set when `leads` may answer otherwise than before.
+    """
+
+    def __init__(
+        self, leads: Callable[[], bool], changed: asyncio.Event, registry: Registry, scan: DueScan
+    ) -> None:
         self._leads = leads
+        self._changed = changed
         self._registry = registry
         self._scan = scan
 
     async def run_once(self) -> None:
-        """Allow or forbid starts if the leadership has changed."""
+        """Wait until the leadership has changed, and allow or forbid starts."""
+        await self._changed.wait()
+        self._changed.clear()
         leads = self._leads()
         if leads != self._registry.may_start:
             self._registry.allow_starts(leads)
@@ -135,30 +143,21 @@ class PauseSync:
     """Compares the paused organizations with those it saw last, and signals the agents of changed ones."""
 
     def __init__(
-        self,
-        store: StateStore,
-        organizations: OrganizationStore,
-        registry: Teller,
-        clock: Clock,
-        pause_log: PauseLog,
+        self, store: StateStore, organizations: OrganizationStore, registry: Teller, clock: Clock
     ) -> None:
         self._store = store
         self._organizations = organizations
         self._registry = registry
         self._clock = clock
-        self._log = pause_log
         self._seen: frozenset[UUID] | None = None  # None after a start
 
     async def run_once(self) -> None:
         """Signal the agents of each organization whose pause began or ended since the last call."""
-        told = self._log.paused
         paused = frozenset(await self._organizations.list_paused())
         if self._seen is None:
-            self._log.begin(paused)
             # A pause from before the start needs no signal: its runs have died, and no agent starts in it.
             await tell_pages(partial(self._store.list_without_due_time, self._clock.now()), self._registry)
         else:
-            self._log.report_rest(paused, told)
             for organization_id in paused ^ self._seen:
                 await tell_agents_of(organization_id, self._store, self._registry)
         self._seen = paused  # only now, so that a failed signal is sent again by the next call

@@ -14,7 +14,7 @@ from supervisors.ports import StateStore
 MAX_QUARANTINED = 20  # that are read
 STUCK_AFTER_SECONDS = 60.0
 MAX_AGENTS = 100
-SAMPLE_SECONDS = 0.05
+SAMPLE_SECONDS = 1.0
 
 
 class AgentCounter:
@@ -69,7 +69,7 @@ class StuckAgentWatch:
 
 
 class LoopLagProbe:
-    """Sleeps a moment and measures how late it wakes. Repeated without a pause, it misses no lag."""
+    """Sleeps a second and measures how late it wakes."""
 
     def __init__(self, statistics: Statistics, clock: Clock) -> None:
         self._statistics = statistics

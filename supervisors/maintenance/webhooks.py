@@ -19,7 +19,7 @@ from uuid import UUID
 import structlog
 
 from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DisabledWebhook, DueDelivery, Outbox
-from storage.delivery.webhook_matching import WebhookMatching
+from storage.delivery.webhooks import WebhookMatching
 from storage.errors import StorageError
 from storage.events.model import EVERYTHING
 from supervisors.clock import Clock, first_of, wait_for_event
@@ -55,7 +55,8 @@ MAX_CONCURRENT = 128
 MAX_PER_ORGANIZATION = 16
 MAX_PER_RECEIVER = 8
 MAX_LISTED = 1000  # by one scan
-SCAN_SECONDS = 1.0
+SCAN_SECONDS = 5.0
+SHORT_PAUSE = timedelta(minutes=1)  # the end of a shorter one does not wait for the next scan
 REST_SHARE_OF_SENDING = 4  # a rest is four times as long as the scan took: others have most of the database
 RECORD_RETRY_SECONDS = 1.0
 CRASH_PAUSE_SECONDS = 60.0
@@ -128,14 +129,14 @@ class WebhookMatcher:
             self._held.clear()
             self._retry_at = now + HELD_SECONDS
         if self._store.changed.is_set() or now >= self._reload_at:
+            known = self._organization_ids
             await self._reload()
+            self._add(self._organization_ids - known)  # they may have events to match
 
     async def _reload(self) -> None:
-        """Read which organizations have an active webhook. Those that are new may have events to match."""
+        """Read which organizations have an active webhook."""
         self._store.changed.clear()
-        known = self._organization_ids
         self._organization_ids = frozenset(await self._store.list_organizations())
-        self._add(self._organization_ids - known)
         self._reload_at = self._clock.monotonic() + RELOAD_SECONDS
 
     def _add(self, organization_ids: Iterable[UUID]) -> None:
@@ -156,7 +157,7 @@ class WebhookSender:
         self._listed_until = FIRST_RECEIVER
 
     async def run_once(self) -> None:
-        """Wait for a new delivery, at most a second, and start the due deliveries."""
+        """Wait for a new delivery, at most until the next scan, and start the due deliveries."""
         await wait_for_event(self._outbox.stored, SCAN_SECONDS, self._clock)
         self._outbox.stored.clear()
         began_at = self._clock.monotonic()
@@ -236,10 +237,18 @@ class WebhookSender:
                 disabled = await self._outbox.record(delivery, attempt, ended_at)
                 if disabled is not None:
                     _log_disabled(disabled)
+                self._scan_after(attempt)
                 return
             except StorageError as error:
                 log_failure(log, "webhook attempt not stored yet", error, delivery=str(delivery.id))
             await self._clock.sleep(RECORD_RETRY_SECONDS)
+
+    def _scan_after(self, attempt: Attempt) -> None:
+        """Scan again when the next attempt is due, if it is due soon."""
+        pause = attempt.next_attempt_at - self._clock.now() if attempt.next_attempt_at else SHORT_PAUSE
+        if pause < SHORT_PAUSE:
+            moment = self._clock.monotonic() + pause.total_seconds()
+            self._clock.call_at(moment + MIN_REST_SECONDS, self._outbox.stored.set)
 
 
 @asynccontextmanager

@@ -1,19 +1,21 @@
 """The wake rules: `decide` says what an agent does next, and nothing else starts a run.
 
-Pure: the facts about an agent and the time in, a decision out. `transitions` says how its state changes.
+Pure: the facts about an agent and the time in, a decision out. `transitions` says how its state changes. The
+caps on spending, which postpone a wake, are at the end.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
 from enum import StrEnum
 
 from storage.agent_facts import ActivationPeriod, AgentFacts, Budget, PendingGroup
-from storage.model import AgentStatus, Source
-from supervisors.policy.budgets import reached_budget, renewed_at
+from storage.model import AgentStatus, Organization, Source, Template, Unpriced
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings
 
+MAX_REFUSALS_FOR_FAILED_CALLS = 2  # of sleep, in one run
 QUARANTINE_AFTER_FAILURES = 5
 QUARANTINE_ATTEMPT_INTERVAL = timedelta(seconds=60)
 MAX_AHEAD = timedelta(seconds=1)  # of a message: one further ahead shows that the wall clock was set back
@@ -129,13 +131,14 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy) -> Decision:
     hold = hold_of(facts, now, policy)
     wakes = tuple(_proposed_wakes(facts, hold, now, policy))
     over_budget = reached_budget(facts.budgets)
-    if over_budget is not None:
-        wakes = tuple(_postpone(wakes, renewed_at(now)))
-        phase, renewal = _phase_over_budget(facts, now), renewed_at(now)
-        quarantine_ends_at = pending_retry_at(facts) if phase is Phase.QUARANTINED else None
-        changes_at = min(renewal, quarantine_ends_at or renewal)
-        return Decision(phase, _earliest(wakes, now), over_budget=over_budget, changes_at=changes_at)
-    return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
+    if over_budget is None:
+        return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
+    renewal = renewed_at(now)
+    phase = _phase_over_budget(facts, now)
+    quarantine_ends_at = pending_retry_at(facts) if phase is Phase.QUARANTINED else None
+    changes_at = min(renewal, quarantine_ends_at or renewal)
+    wake = _earliest(tuple(_postpone(wakes, renewal)), now)
+    return Decision(phase, wake, over_budget=over_budget, changes_at=changes_at)
 
 
 def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
@@ -144,7 +147,9 @@ def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
     If its messages lie ahead, the wall clock was set back since they came. Then the hold goes on for a window
     at most: `next_due_at` keeps the end that was decided first, so that no later look moves it.
     """
-    window = effective_window(facts.agent_window_seconds, facts.template_window_seconds)
+    window = facts.agent_window_seconds  # 0 included, before its template's
+    if window is None:
+        window = facts.template_window_seconds or 0
     held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
     hold = hold_for(held, window, policy.debounce_cap_seconds)
     queued_at = facts.state.queued_at
@@ -159,13 +164,6 @@ def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
     if queued_at is not None and hold.first_at + timedelta(seconds=window) <= queued_at:
         return replace(hold, due_at=min(hold.due_at, queued_at))
     return hold
-
-
-def effective_window(agent_seconds: int | None, template_seconds: int | None) -> int:
-    """Return the agent's own window if it has one (0 included), else its template's, else 0."""
-    if agent_seconds is not None:
-        return agent_seconds
-    return template_seconds or 0
 
 
 def max_hold_seconds(window_seconds: int, cap_seconds: int) -> int:
@@ -193,9 +191,24 @@ def active_count(facts: AgentFacts) -> int:
     return sum(group.count for group in facts.pending if group.period is not ActivationPeriod.AHEAD)
 
 
+def calls_that_refuse_sleep(
+    failed: Collection[str], refusals: int, *, has_turn_left: bool
+) -> tuple[str, ...]:
+    """Return the tools because of whose failed calls sleep is refused; none: sleep is granted.
+
+    `failed`: the tools whose calls failed in the turn that also calls sleep. The model must see their errors
+    before its run ends, if it can still take a turn, but a call that always fails may not keep it awake.
+    `refusals`: how often sleep was refused for that reason in this run.
+    """
+    if refusals >= MAX_REFUSALS_FOR_FAILED_CALLS or not has_turn_left:
+        return ()
+    return tuple(dict.fromkeys(failed))
+
+
 def left_over_count(facts: AgentFacts) -> int:
     """Count the active notifications that the last run could have cleared."""
-    return sum(group.count for group in facts.pending if _is_left_over(group))
+    seen = {ActivationPeriod.BEFORE, ActivationPeriod.DURING}
+    return sum(group.count for group in facts.pending if group.period in seen and not _is_new(group))
 
 
 def is_quarantined(facts: AgentFacts) -> bool:
@@ -229,8 +242,11 @@ def _proposed_wakes(facts: AgentFacts, hold: Hold | None, now: datetime, policy:
     state = facts.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST)
+    opens_at = None  # from then on notifications start a quarantined agent
+    if is_quarantined(facts) and state.last_started_at is not None:
+        opens_at = state.last_started_at + QUARANTINE_ATTEMPT_INTERVAL
     for wake in _wakes_by_activation(facts, hold, now, policy):
-        yield _not_before(wake, _quarantine_opens_at(facts))
+        yield wake if opens_at is None or wake.at >= opens_at else replace(wake, at=opens_at)
     retry_at = pending_retry_at(facts)
     if retry_at is not None:
         yield Wake(retry_at, state.retry_reason or _reason_of_latest(facts), WakeCause.RETRY)
@@ -238,9 +254,10 @@ def _proposed_wakes(facts: AgentFacts, hold: Hold | None, now: datetime, policy:
     if left_over_count(facts):
         yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, WakeCause.RETRY)
     if state.sleep_until is not None:
-        wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, WakeCause.SLEEP_UNTIL)
-        min_interval = timedelta(seconds=policy.min_interval_seconds)
-        yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
+        at = state.sleep_until
+        if state.last_started_at is not None:
+            at = max(at, state.last_started_at + timedelta(seconds=policy.min_interval_seconds))
+        yield Wake(at, WakeReason.SLEEP_ELAPSED, WakeCause.SLEEP_UNTIL)
 
 
 def _postpone(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
@@ -296,32 +313,11 @@ def _phase_over_budget(facts: AgentFacts, now: datetime) -> Phase:
     return Phase.QUARANTINED if is_ahead and is_quarantined(facts) else Phase.ASLEEP
 
 
-def _quarantine_opens_at(facts: AgentFacts) -> datetime | None:
-    """Return the moment from which a notification may start a quarantined agent."""
-    state = facts.state
-    if not is_quarantined(facts) or state.last_started_at is None:
-        return None
-    return state.last_started_at + QUARANTINE_ATTEMPT_INTERVAL
-
-
-def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
-    if earliest is None or wake.at >= earliest:
-        return wake
-    return Wake(earliest, wake.reason, wake.cause)
-
-
 def _is_new(group: PendingGroup) -> bool:
     """Return whether the group is new: from after the last run, or from others during it."""
-    return group.period is ActivationPeriod.SINCE or (
-        group.period is ActivationPeriod.DURING and not _is_own(group)
-    )
-
-
-def _is_left_over(group: PendingGroup) -> bool:
-    """Return whether the last run left the group: from before it, or from the agent itself during it."""
-    return group.period is ActivationPeriod.BEFORE or (
-        group.period is ActivationPeriod.DURING and _is_own(group)
-    )
+    if group.period is ActivationPeriod.DURING:
+        return group.source is not Source.AGENT or group.reminder
+    return group.period is ActivationPeriod.SINCE
 
 
 def _wakeable(facts: AgentFacts) -> Iterator[PendingGroup]:
@@ -332,10 +328,6 @@ def _wakeable(facts: AgentFacts) -> Iterator[PendingGroup]:
     return (group for group in facts.pending if group.period not in excluded)
 
 
-def _is_own(group: PendingGroup) -> bool:
-    return group.source is Source.AGENT and not group.reminder
-
-
 def _is_held(group: PendingGroup, policy: Policy) -> bool:
     return group.source in policy.conversational_sources and not group.reminder
 
@@ -343,3 +335,34 @@ def _is_held(group: PendingGroup, policy: Policy) -> bool:
 def _reason_of_latest(facts: AgentFacts) -> str:
     latest = max(_wakeable(facts), key=lambda group: group.last_at)
     return WakeReason.REMINDER if latest.reminder else f"notification:{latest.source}"
+
+
+def reached_budget(budgets: Collection[Budget]) -> Budget | None:
+    """Return the budget that is spent, of several the one with the lowest cap; None if money is left."""
+    spent = (budget for budget in budgets if budget.is_reached)
+    return min(spent, key=lambda budget: budget.cap_usd, default=None)
+
+
+def renewed_at(now: datetime) -> datetime:
+    """Return the UTC midnight at which the next day's budgets begin."""
+    return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
+
+
+def refusing_cap(
+    agent_cap_usd: Decimal | None,
+    agent_rule: Unpriced | None,
+    template: Template | None,
+    organization: Organization,
+) -> str:
+    """Return whose cap refuses models without a known price: agent, template or organization; blank: none's.
+
+    `agent_cap_usd` and `agent_rule` are the agent's own; where they are None, those of its template count.
+    """
+    rule = agent_rule or (template.unpriced if template else Unpriced.REFUSE)
+    inherited_usd = template.max_cost_usd_per_day if template else None
+    if rule is Unpriced.REFUSE and agent_cap_usd is not None:
+        return "agent"
+    if rule is Unpriced.REFUSE and inherited_usd is not None:
+        return "template"
+    is_capped = organization.max_cost_usd_per_day is not None
+    return "organization" if is_capped and organization.unpriced is Unpriced.REFUSE else ""

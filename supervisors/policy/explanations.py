@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from storage.agent_facts import AgentFacts, AgentState, Budget
-from supervisors.policy.budgets import dollars, name_of, renewed_at
+from storage.model import Notification, Priority
+from storage.notifications.notifications import NewNotification
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
     Decision,
@@ -13,6 +15,7 @@ from supervisors.policy.decisions import (
     WakeCause,
     WakeReason,
     left_over_count,
+    renewed_at,
 )
 from supervisors.policy.phases import OVER_BUDGET as OVER_BUDGET_PHASE
 from supervisors.policy.phases import Phase
@@ -128,8 +131,9 @@ def why(
     state = facts.state
     match phase:
         case Phase.RUNNING:
+            waiting = _waiting(waits) if waits else ""
             woken_by = describe_reason(facts.wake_reason)
-            return f"Running since {when(state.last_started_at)}, woken by {woken_by}{_waiting(waits)}."
+            return f"Running since {when(state.last_started_at)}, woken by {woken_by}{waiting}."
         case Phase.STOPPING:
             return _why_stopping(facts)
         case Phase.ARCHIVED:
@@ -163,6 +167,17 @@ def why_over_budget(budget: Budget, now: datetime) -> str:
     return f"Over {name_of(budget)} of {cap}; it starts no run {moment}, unless the cap is raised."
 
 
+def name_of(budget: Budget) -> str:
+    """Return whose budget it is, seen from the agent."""
+    return "its organization's budget" if budget.of_organization else "its budget"
+
+
+def dollars(amount: Decimal) -> str:
+    """Write an amount in full, with at least two decimals: 5.00, 0.000001."""
+    whole, _, decimals = f"{amount:f}".partition(".")
+    return f"{whole}.{decimals.rstrip('0'):0<2}"
+
+
 def why_unpriced(qualified_model: str) -> str:
     """Say that the spending of an agent with this model is not known."""
     return f"The price of its model {qualified_model} is not known, so its calls count as 0 USD."
@@ -174,6 +189,14 @@ def why_refused(error: str) -> str:
         f"A run was ended: {error}. Set the price in the service's configuration, or let the cap allow such "
         "models with unpriced, or change the model."
     )
+
+
+def why_silent(reminder: Notification | NewNotification, now: datetime, whom: str) -> str:
+    """Say that a reminder will not wake the agent, because it is low; blank for any other notification."""
+    is_ahead = reminder.scheduled_for is not None and reminder.scheduled_for > now
+    if reminder.cleared or reminder.priority is not Priority.LOW or not is_ahead:
+        return ""
+    return f"It will not wake {whom}: its priority is low."
 
 
 def next_wake(decision: Decision) -> Wake | None:
@@ -259,9 +282,9 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
 
 def _waiting(waits: Sequence[tuple[str, float]]) -> str:
     """Say what a run waits for; blank for a wait of less than a second, which is over when it is read."""
-    if not waits or waits[0][1] < 1:
-        return ""
     subject, seconds = waits[0]
+    if seconds < 1:
+        return ""
     others = f" and {len(waits) - 1} more" if len(waits) > 1 else ""
     return f"; waiting {int(seconds)} s for {subject}{others}"
 

@@ -4,20 +4,24 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
 
-from storage.history.journals import JournalFacts, PastRun
+from storage.history.runs import JournalFacts, PastRun, ToolUse
 from storage.model import Outcome
 from supervisors.text import excerpt, quoted
 
 MAX_TITLES = 10  # of cleared notifications; the update that ends the run keeps as many titles and messages
 MAX_QUOTE = 100  # characters of a title or name in a sentence
+MAX_KNOWN_RUNS = 2048  # each run opens several wakes, but is described once
 MAX_OUTPUT = 200  # characters of the final answer in a sentence
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a tool; a model may call tools by any other text
+
+MESSAGE_TOOLS = frozenset({"send_message", "send_sms"})
 
 ENDINGS = {
     Outcome.SLEPT: "It ended with sleep",
@@ -36,15 +40,35 @@ def entries_of(facts: JournalFacts) -> dict[str, Any]:
     return {
         "cleared": [str(id_) for id_ in facts.cleared[:MAX_TITLES]],
         "cleared_count": len(facts.cleared),
+        "unanswered": [str(id_) for id_ in facts.unanswered[:MAX_TITLES]],
         **late_entries_of(facts),
     }
 
 
 def late_entries_of(facts: JournalFacts) -> dict[str, Any]:
-    """Return the entries that may change until shortly after the end of a run."""
-    return {"tools": [asdict(tool) for tool in facts.tools], "cost_usd": float(facts.cost_usd)}
+    """Return the entries that may change until shortly after the end of a run.
+
+    `trouble` is "unsolved" if the run needs a person, and "unsent" if it does unless a message tells of it.
+    """
+    calls = [tool for tool in facts.tools if tool.name != "sleep"]
+    unsolved = {tool.name for tool in calls if tool.unsolved}
+    trouble = "unsolved" if facts.unanswered or unsolved - MESSAGE_TOOLS else "unsent" if unsolved else ""
+    return {
+        "tools": [_tool_entry(tool) for tool in facts.tools],
+        "failed_calls": sum(tool.errors for tool in calls),
+        "trouble": trouble,
+        "cost_usd": float(facts.cost_usd),
+        "unpriced_calls": facts.unpriced_calls,
+    }
 
 
+def _tool_entry(tool: ToolUse) -> dict[str, Any]:
+    """Return the entry of a tool; a sleep that was refused leaves nothing to solve."""
+    is_unsolved = tool.unsolved and tool.name != "sleep"
+    return {name: value for name, value in asdict(tool).items() if name != "unsolved" or is_unsolved}
+
+
+@lru_cache(MAX_KNOWN_RUNS)
 def describe_run(run: PastRun, timezone: str) -> str:
     """Tell on one line what the run did, in the agent's local time. Texts of others stand in quotes.
 
@@ -53,24 +77,22 @@ def describe_run(run: PastRun, timezone: str) -> str:
     0.0021 USD. It ended with sleep.
     """
     journal = orjson.loads(run.journal) if run.journal else {}
+    zone = ZoneInfo(timezone)
+    started_at, ended_at = run.started_at.astimezone(zone), run.ended_at.astimezone(zone)
+    day_of_end = "" if started_at.date() == ended_at.date() else f"{ended_at:%Y-%m-%d} "
+    period = f"{started_at:%Y-%m-%d %H:%M} to {day_of_end}{ended_at:%H:%M %Z}"
     woken_by = ", ".join(_titles(journal.get("woken_by", ())))
     sentences = [
-        f"{_period(run, ZoneInfo(timezone))}, woken by {run.wake_reason}{woken_by and f' ({woken_by})'}.",
+        f"{period}, woken by {run.wake_reason}{woken_by and f' ({woken_by})'}.",
         _cleared(journal),
-        _sent(journal),
-        _tools(journal.get("tools", ())),
-        f"Cost {journal['cost_usd']:.4f} USD." if journal.get("cost_usd") else "",
-        f"{_ending(run)}.",
+        _sent(journal) if journal.get("sent") else "",
+        _unanswered(journal) if journal.get("unanswered") else "",
+        f"Tools: {', '.join(map(_tool, journal['tools']))}." if journal.get("tools") else "",
+        _cost(journal),
+        f"{ENDINGS[run.outcome]}{f': {_quote(run.error)}' if run.error else ''}.",
         f"Final answer: {_quote(run.output, MAX_OUTPUT)}." if run.output.strip() else "",
     ]
     return " ".join(filter(None, sentences))
-
-
-def _period(run: PastRun, zone: ZoneInfo) -> str:
-    started_at, ended_at = run.started_at.astimezone(zone), run.ended_at.astimezone(zone)
-    is_same_day = started_at.date() == ended_at.date()
-    end = f"{ended_at:%H:%M %Z}" if is_same_day else f"{ended_at:%Y-%m-%d %H:%M %Z}"
-    return f"{started_at:%Y-%m-%d %H:%M} to {end}"
 
 
 def _cleared(journal: dict[str, Any]) -> str:
@@ -81,18 +103,25 @@ def _cleared(journal: dict[str, Any]) -> str:
 
 
 def _sent(journal: dict[str, Any]) -> str:
-    messages, count = journal.get("sent", ()), journal.get("sent_count", 0)
-    if not messages:
-        return ""
-    return f"Sent messages {_joined([_message(message) for message in messages], count - len(messages))}."
+    messages = [
+        f"to {_quote(message['name'] or 'a contact')} by {message['channel']} ({message['status']})"
+        for message in journal["sent"]
+    ]
+    count = journal.get("sent_count", 0) + journal.get("failed_count", 0)
+    return f"Sent messages {_joined(messages, count - len(messages))}."
 
 
-def _message(message: dict[str, Any]) -> str:
-    return f"to {_quote(message['name'] or 'a contact')} by {message['channel']} ({message['status']})"
+def _cost(journal: dict[str, Any]) -> str:
+    cost, unpriced = journal.get("cost_usd", 0), journal.get("unpriced_calls", 0)
+    if unpriced:
+        known = f"at least {cost:.4f} USD" if cost else "not known"
+        return f"Cost {known}: model calls without a price: {unpriced}."
+    return f"Cost {cost:.4f} USD." if cost else ""
 
 
-def _tools(tools: Sequence[dict[str, Any]]) -> str:
-    return f"Tools: {', '.join(map(_tool, tools))}." if tools else ""
+def _unanswered(journal: dict[str, Any]) -> str:
+    contacts = ", ".join(journal["unanswered"])
+    return f"It cleared messages of these contacts, which got no answer: {contacts}."
 
 
 def _tool(tool: dict[str, Any]) -> str:
@@ -100,11 +129,6 @@ def _tool(tool: dict[str, Any]) -> str:
     if not tool["errors"]:
         return f"{name} {tool['calls']}"
     return f"{name} {tool['calls']} ({tool['errors']} failed: {_quote(tool['last_error'])})"
-
-
-def _ending(run: PastRun) -> str:
-    ending = ENDINGS[run.outcome]
-    return f"{ending}: {_quote(run.error)}" if run.error else ending
 
 
 def _titles(titles: Sequence[str]) -> list[str]:

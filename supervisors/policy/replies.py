@@ -34,7 +34,7 @@ def waiting_contacts(notifications: Iterable[Notification]) -> list[WaitingConta
     """Return the contacts that these notifications are messages of, the one with the latest first."""
     by_contact: dict[UUID, list[Notification]] = {}
     for one in sorted(notifications, key=_activation, reverse=True):
-        contact_id = _contact_of(one)
+        contact_id = contact_of(one)
         if contact_id is not None:
             by_contact.setdefault(contact_id, []).append(one)
     return [WaitingContact(contact_id, tuple(group)) for contact_id, group in by_contact.items()]
@@ -44,7 +44,7 @@ def _activation(notification: Notification) -> tuple[datetime, UUID]:
     return notification.activated_at or notification.created_at, notification.id
 
 
-def _contact_of(notification: Notification) -> UUID | None:
+def contact_of(notification: Notification) -> UUID | None:
     """Return the contact that wrote the message; None if it is not about the message of a contact."""
     if notification.source not in CHANNELS:
         return None

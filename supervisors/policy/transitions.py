@@ -76,11 +76,6 @@ def with_next_due(facts: AgentFacts, decision: Decision, now: datetime) -> Agent
     return replace(state, retry_at=None, retry_reason="", next_due_at=next_due_at)
 
 
-def dequeued(state: AgentState) -> AgentState:
-    """Record that the agent does not wait for a run slot: nothing starts it now."""
-    return state if state.queued_at is None else replace(state, queued_at=None)
-
-
 def queued(state: AgentState, now: datetime) -> AgentState:
     """Record that a start is due but waits for a run slot."""
     return replace(state, queued_at=state.queued_at or now)
@@ -94,6 +89,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
     """
     state = facts.state
     was_partly_cleared = left_over_count(facts) < state.left_over
+    is_asleep = state.sleep_until is not None and state.sleep_until > now
     has_failed = state.retry_reason in {WakeReason.RETRY_AFTER_FAILURE, WakeReason.RESTART_RECOVERY}
     return replace(
         state,
@@ -101,7 +97,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
         run_id=run_id,
         run_started_at=now,
         last_wake_reason=reason,
-        last_wake_interrupted_sleep_until=interrupted_sleep(state, now),
+        last_wake_interrupted_sleep_until=state.sleep_until if is_asleep else None,
         sleep_until=None,
         max_sleep_until=cap_after(now, facts.max_sleep_hours),
         last_started_at=now,
@@ -116,13 +112,6 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
         next_due_at=None,
         seen_until=_latest_ahead_of_the_clock(facts, now),
     )
-
-
-def interrupted_sleep(state: AgentState, now: datetime) -> datetime | None:
-    """Return the `sleep_until` that a start now interrupts; None if that sleep is over."""
-    if state.sleep_until is None or state.sleep_until <= now:
-        return None
-    return state.sleep_until
 
 
 def slept(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentState:
@@ -165,21 +154,22 @@ def ended(
     if after.left_over == 0 or was_restored:
         return replace(after, retries=0)
     counts_as_failure = outcome in WITHOUT_ERROR and not made_progress
-    return _left_uncleared(after, state.failures + 1 if counts_as_failure else 0, now)
+    return _left_uncleared(after, outcome, state.failures + 1 if counts_as_failure else 0, now)
 
 
-def _left_uncleared(after: AgentState, failures: int, now: datetime) -> AgentState:
+def _left_uncleared(after: AgentState, outcome: Outcome, failures: int, now: datetime) -> AgentState:
     """Try again to clear what the run has left: back off, or quarantine from the fifth failure on."""
     retries = after.retries + 1
     noun = "notification" if after.left_over == 1 else "notifications"
-    left = f"its run ended without an error, but left {after.left_over} high-priority {noun} uncleared"
+    by_limit = outcome is Outcome.TURN_LIMIT
+    ending = "was ended by its turn limit, and left" if by_limit else "ended without an error, but left"
     return replace(
         after,
         failures=failures,
         retries=retries,
         retry_at=now + _retry_delay(failures, retries),
         retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS,
-        last_error=left if failures else "",
+        last_error=f"its run {ending} {after.left_over} high-priority {noun} uncleared" if failures else "",
     )
 
 
@@ -199,7 +189,7 @@ def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitte
 
 def crashed(state: AgentState, error: str, now: datetime) -> AgentState:
     """Count a crash of the supervisor of a sleeping agent. What was due before the retry remains due."""
-    after = failed(dequeued(state), Outcome.FAILED, error, now, jitter=0)
+    after = failed(replace(state, queued_at=None), Outcome.FAILED, error, now, jitter=0)
     due_at, retry_at = state.next_due_at, after.retry_at
     is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
     return replace(after, next_due_at=due_at if is_due_first else retry_at)

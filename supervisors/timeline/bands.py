@@ -13,8 +13,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 from uuid import UUID
 
-from storage.events.catalogue import EventType
-from storage.events.model import Event
+from storage.events.model import Event, EventType
 from storage.events.timeline import PhaseChange
 from supervisors.policy.explanations import (
     WHY_BOTH_PAUSED,

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts
-from storage.events.catalogue import EventType
-from storage.events.model import Event
+from storage.events.model import Event, EventType
 from storage.events.timeline import NotificationTimes
 from storage.model import AgentStatus, Priority
 from supervisors.policy import explanations
-from supervisors.policy.budgets import renewed_at
-from supervisors.policy.decisions import Decision, Wake, WakeCause, pending_retry_at
+from supervisors.policy.decisions import Decision, Wake, WakeCause, pending_retry_at, renewed_at
 
 OF_NOTIFICATIONS = frozenset(
     {

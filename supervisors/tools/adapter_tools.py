@@ -22,8 +22,8 @@ from storage.history.traces import Ending, Traces
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.json_values import to_json
-from storage.toolbox.agent_tools import AgentTools, CallableTool, DescribedTool, ListedTool
-from supervisors.client_values import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
+from storage.toolbox import AgentTools, CallableTool, DescribedTool, ListedTool
+from supervisors.client_values import MAX_DEPTH, MAX_VALUES, OFF_LOOP_BYTES, has_more_values, is_deeper_than
 from supervisors.clock import Clock
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
@@ -68,8 +68,6 @@ class AdapterTools:
 
     async def definitions(self, agent: Agent, taken: Collection[str]) -> list[ToolDefinition]:
         """Return the agent's present adapter tools under the names for models, none of which is `taken`."""
-        if not agent.adapters:
-            return []
         by_name = await self._by_name(agent, taken)
         described = await self._store.describe([tool.id for tool in by_name.values()])
         return [
@@ -296,7 +294,9 @@ def _is_json(kind: str) -> bool:
 
 
 def _parsed(body: bytes) -> Any:
-    """Parse JSON. Raise ToolError if it is invalid, or nested too deeply to be serialized again."""
+    """Parse JSON. Raise ToolError if it is invalid, too much, or nested too deeply to be serialized again."""
+    if has_more_values(body, MAX_VALUES):
+        raise _unusable(f"JSON of more than {MAX_VALUES:,} values")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:

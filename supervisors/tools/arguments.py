@@ -111,15 +111,12 @@ class Arguments:
         except ValueError:
             raise _invalid(name, "takes a UUID") from None
 
-    def choice(self, name: str, choices: type[Choice], default: Choice) -> Choice:
-        return self.optional_choice(name, choices) or default
-
-    def optional_choice(self, name: str, choices: type[Choice]) -> Choice | None:
+    def choice(self, name: str, choices: type[Choice]) -> Choice | None:
         """Return one of the choices, or None if it is left out."""
         return self._parsed(name, choices, f"takes one of {', '.join(choices)}")
 
     def required_choice(self, name: str, choices: type[Choice]) -> Choice:
-        choice = self._parsed(name, choices, f"takes one of {', '.join(choices)}")
+        choice = self.choice(name, choices)
         if choice is None:
             raise _invalid(name, f"is required; it takes one of {', '.join(choices)}")
         return choice

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.events.model import BY_SERVICE
-from storage.model import Agent
+from storage.model import Agent, Template
 from storage.storage import Storage
 from supervisors.engine.run import Ask
 from supervisors.tools.arguments import Arguments
@@ -61,6 +61,30 @@ class AgentTool:
 
     definition: ToolDefinition
     use: Callable[[ToolInvocation], Awaitable[Any]]
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+
+def agent_tool(
+    description: str, required: tuple[str, ...] = (), **properties: dict[str, Any]
+) -> Callable[[Callable[[ToolInvocation], Awaitable[Any]]], AgentTool]:
+    """Return a decorator that makes a tool of a function, by its name. The properties are its parameters."""
+
+    def make(use: Callable[[ToolInvocation], Awaitable[Any]]) -> AgentTool:
+        return AgentTool(ToolDefinition(use.__name__, description, schema(required, **properties)), use)
+
+    return make
+
+
+def denied_tools(template: Template | None) -> set[str]:
+    """Return the built-in tools that agents of this template lack; without one they may create contacts."""
+    may_create = {
+        "create_contact": template is None or template.may_create_contacts,
+        "create_agent": template is not None and template.may_create_agents,
+    }
+    return {tool for tool, is_allowed in may_create.items() if not is_allowed}
 
 
 def schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:

@@ -1,78 +1,55 @@
 """The toolset: all tools of an agent by name, and the one way to call them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from storage.channels.messages import Channel
 from storage.errors import LimitReached
 from storage.events.model import BY_SERVICE, by_run
-from storage.model import Agent
+from storage.model import Agent, Template
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import Outbound
 from supervisors.policy.replies import WaitingContact
+from supervisors.ports import KnownModels
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import UNKNOWN_TOOL, Arguments, ToolError
-from supervisors.tools.builtin.contacts import (
-    GET_CONTACT,
-    LIST_CONTACTS,
-    UPDATE_CONTACT,
-    get_contact,
-    list_contacts,
-    update_contact,
-)
-from supervisors.tools.builtin.documents import (
-    LIST_DOCUMENTS,
-    LIST_PROJECTS,
-    READ_DOCUMENT,
-    SEARCH_DOCUMENTS,
-    WRITE_DOCUMENT,
-    list_documents,
-    list_projects,
-    read_document,
-    search_documents,
-    write_document,
-)
-from supervisors.tools.builtin.memory import MEMORY, use_memory
-from supervisors.tools.builtin.messages import (
-    GET_MESSAGE,
-    LIST_MESSAGES,
-    OPEN_SMS_ATTACHMENT,
-    SEND_MESSAGE,
-    SEND_SMS,
-    Messaging,
-    get_message,
-    list_messages,
-    open_sms_attachment,
-)
-from supervisors.tools.builtin.notifications import (
-    CLEAR_NOTIFICATION,
-    CREATE_NOTIFICATION,
-    LIST_NOTIFICATIONS,
-    clear_notification,
-    create_notification,
-    list_notifications,
-)
-from supervisors.tools.builtin.runs import GET_TIME, LIST_RUNS, SLEEP, get_time, list_runs, sleep
-from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation
+from supervisors.tools.builtin import children, contacts, documents, memory, messages, notifications, runs
+from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation, denied_tools
+
+ADAPTER = "adapter"
 
 
 class Toolset:
     """Finds the tools of agents, and calls them on their behalf."""
 
-    def __init__(self, stores: Storage, clock: Clock, outbound: Outbound, checker: SchemaChecker) -> None:
+    def __init__(
+        self,
+        stores: Storage,
+        clock: Clock,
+        outbound: Outbound,
+        checker: SchemaChecker,
+        models: KnownModels | None,
+    ) -> None:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
-        self._messaging = Messaging(self._adapters, clock)
-        self._builtin = _builtin(self._messaging)
+        self._messaging = messages.Messaging(self._adapters, clock)
+        self._builtin = _builtin(self._messaging, models)
+        self.failures: Counter[str] = Counter()  # by built-in tool; ADAPTER for all others
 
-    async def definitions(self, agent: Agent) -> list[ToolDefinition]:
-        """Return the tools that the agent has now: the built-in ones, then those of its adapters."""
-        definitions = [tool.definition for tool in self._builtin.values()]
-        return definitions + await self._adapters.definitions(agent, taken=self._builtin)
+    async def definitions(self, agent: Agent, template: Template | None) -> list[ToolDefinition]:
+        """Return the tools of an agent of this template: the built-in ones, then those of its adapters."""
+        denied = denied_tools(template)
+        definitions = [tool.definition for name, tool in self._builtin.items() if name not in denied]
+        if agent.adapters:
+            definitions += await self._adapters.definitions(agent, taken=self._builtin)
+        return definitions
 
     async def find(self, agent: Agent, name: str) -> AgentTool:
         """Return the agent's tool of this name. Raise ToolError if it has none."""
@@ -97,20 +74,24 @@ class Toolset:
         `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
         `caller`: who calls if it is no run, for the event log.
         """
-        call = ToolInvocation(
-            agent,
-            run_id,
-            span_id,
-            Arguments(arguments),
-            self._stores,
-            ask,
-            self._clock.now(),
-            actor=by_run(run_id) if run_id else caller,
-        )
+        call = self._call(agent, run_id, ask, arguments, span_id, caller=caller)
         try:
             return await tool.use(call)
         except LimitReached as error:
+            self._count_failure(tool)
             raise ToolError("limit_reached", str(error), limit=error.name) from error
+        except ToolError:
+            self._count_failure(tool)
+            raise
+
+    def _count_failure(self, tool: AgentTool) -> None:
+        is_builtin = tool.definition.adapter_id is None
+        self.failures[tool.definition.name if is_builtin else ADAPTER] += 1
+
+    @property
+    def failed_messages(self) -> Mapping[Channel, int]:
+        """Return how many messages this process could not send, by channel."""
+        return self._messaging.failed
 
     async def send_reply(
         self,
@@ -125,44 +106,59 @@ class Toolset:
 
         Raise ToolError if it is not sent.
         """
-        arguments = Arguments({"contact_id": str(contact.contact_id), "body": text})
-        return await self._messaging.send_message(
-            ToolInvocation(
-                agent,
-                run_id,
-                span_id,
-                arguments,
-                self._stores,
-                ask,
-                self._clock.now(),
-                contact.message_id,
-                by_run(run_id),
-            )
+        arguments = {"contact_id": str(contact.contact_id), "body": text}
+        call = self._call(agent, run_id, ask, arguments, span_id, contact.message_id)
+        return await self._messaging.send_message(call)
+
+    async def send_again(self, message_id: UUID, ask: Ask, *, caller: str) -> None:
+        """Send an outbound message that failed, under its own id. Raise ToolError if it is not sent."""
+        message = await self._stores.messages.get(message_id)
+        agent = await self._stores.agents.get(message.agent_id) if message else None
+        if message is None or agent is None:
+            raise ToolError("not_found", "There is no such message.")
+        await self._messaging.send_again(self._call(agent, None, ask, {}, caller=caller), message)
+
+    def _call(
+        self,
+        agent: Agent,
+        run_id: UUID | None,
+        ask: Ask,
+        arguments: Mapping[str, Any],
+        span_id: UUID | None = None,
+        message_id: UUID | None = None,
+        *,
+        caller: str = BY_SERVICE,
+    ) -> ToolInvocation:
+        actor, now = by_run(run_id) if run_id else caller, self._clock.now()
+        return ToolInvocation(
+            agent, run_id, span_id, Arguments(arguments), self._stores, ask, now, message_id, actor
         )
 
 
-def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
+def _builtin(messaging: messages.Messaging, models: KnownModels | None) -> dict[str, AgentTool]:
     """Return the tools that every agent has."""
-    tools: tuple[tuple[ToolDefinition, Callable[[ToolInvocation], Awaitable[Any]]], ...] = (
-        (LIST_NOTIFICATIONS, list_notifications),
-        (CLEAR_NOTIFICATION, clear_notification),
-        (CREATE_NOTIFICATION, create_notification),
-        (SEND_MESSAGE, messaging.send_message),
-        (SEND_SMS, messaging.send_sms),
-        (OPEN_SMS_ATTACHMENT, open_sms_attachment),
-        (LIST_MESSAGES, list_messages),
-        (GET_MESSAGE, get_message),
-        (LIST_CONTACTS, list_contacts),
-        (GET_CONTACT, get_contact),
-        (UPDATE_CONTACT, update_contact),
-        (LIST_DOCUMENTS, list_documents),
-        (SEARCH_DOCUMENTS, search_documents),
-        (READ_DOCUMENT, read_document),
-        (WRITE_DOCUMENT, write_document),
-        (MEMORY, use_memory),
-        (LIST_PROJECTS, list_projects),
-        (LIST_RUNS, list_runs),
-        (GET_TIME, get_time),
-        (SLEEP, sleep),
+    tools = (
+        notifications.list_notifications,
+        notifications.clear_notification,
+        notifications.create_notification,
+        AgentTool(messages.SEND_MESSAGE, messaging.send_message),
+        AgentTool(messages.SEND_SMS, messaging.send_sms),
+        messages.open_sms_attachment,
+        messages.list_messages,
+        messages.get_message,
+        contacts.list_contacts,
+        contacts.get_contact,
+        contacts.create_contact,
+        contacts.update_contact,
+        documents.list_documents,
+        documents.search_documents,
+        documents.read_document,
+        documents.write_document,
+        memory.memory,
+        documents.list_projects,
+        AgentTool(children.CREATE_AGENT, partial(children.create_agent, models)),
+        runs.list_runs,
+        runs.get_time,
+        runs.sleep,
     )
-    return {definition.name: AgentTool(definition, use) for definition, use in tools}
+    return {tool.name: tool for tool in tools}

@@ -22,10 +22,6 @@ INSERT_AGENTS = """
     INSERT INTO agent_state (agent_id) SELECT id FROM sleeper RETURNING agent_id
 """
 STARTS = "SELECT agent_id, started_at FROM run WHERE wake_reason = 'notification:api'"
-END_DOORBELL = """
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'hostsvc doorbell'
-"""
 NEXT_DUE = "SELECT next_due_at FROM agent_state WHERE agent_id = %s"
 
 
@@ -58,10 +54,6 @@ class ForeignProgram:
     def starts(self) -> dict[str, datetime]:
         """Return when the run that such a notification started began, by agent."""
         return {str(agent): started_at.astimezone(UTC) for agent, started_at in self.run(STARTS)}
-
-    def end_doorbell(self) -> int:
-        """Terminate the service's doorbell connections, and return their number."""
-        return len(self.run(END_DOORBELL))
 
 
 @contextmanager

@@ -48,12 +48,6 @@ report(AGENT, {"environment": dict(os.environ), "context": json.load(sys.stdin),
              "files": sorted(os.listdir())})
 print(os.environ["HOSTSVC_RUN_TOKEN"])
 """,
-    "floods": """
-import os
-for n in range(1000):
-    os.write(1, b"flood " * 10000)
-print("the last line")
-""",
     "deaf": """
 import signal
 from common import *
@@ -86,23 +80,6 @@ while True:
 from common import *
 report(AGENT, [tool("sleep", hours=1)[0], tool("sleep", hours=1)[0], tool("list_notifications")[0]])
 time.sleep(600)
-""",
-    "pries": """
-from common import *
-wait_for("another")
-another = (REPORTS / "another").read_text().strip()
-report(AGENT, [
-    tool("list_notifications", agent=another)[0],
-    post("/api/cloud/agents/{agent}/usage/", {"model": "x", "input_tokens": 1}, another)[0],
-    post("/api/cloud/agents/", {"name": "Mallory", "model": "x"})[0],
-    post("/api/organizations/api-keys/", {"name": "mine"})[0],
-])
-""",
-    "waits": """
-from common import *
-report(AGENT, os.environ["HOSTSVC_RUN_TOKEN"])
-wait_for("go")
-tool("sleep")
 """,
     # In the shell, which starts fast, because a test runs many of these.
     "many": """

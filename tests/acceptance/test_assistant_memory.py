@@ -168,7 +168,7 @@ async def talk_for_nine_days(conversation: Conversation, clock: SteppedClock) ->
 
 @pytest.mark.parametrize(
     "context_tokens",
-    [pytest.param(0, id="default"), pytest.param(800, id="few tokens")],
+    [pytest.param(0, id="default", marks=pytest.mark.long), pytest.param(800, id="few tokens")],
 )
 async def test_fact_of_the_first_day_is_used_on_the_ninth(
     stepped_services: Services,

@@ -112,7 +112,9 @@ async def test_clock_set_back_makes_nothing_early_and_loses_nothing(
     assert (await client.ended_run(sleeper))["wake_reason"] == "sleep_elapsed"
 
 
-@pytest.mark.parametrize("step", [-HOUR, -SECOND, SECOND, HOUR])
+@pytest.mark.parametrize(
+    "step", [-HOUR, HOUR, *(pytest.param(step, marks=pytest.mark.long) for step in (-SECOND, SECOND))]
+)
 async def test_message_after_clock_step_wakes_within_two_windows(
     stepped_services: Services, session: aiohttp.ClientSession, clock: SteppedClock, step: timedelta
 ) -> None:
@@ -124,18 +126,17 @@ async def test_message_after_clock_step_wakes_within_two_windows(
     for agent in (fresh, experienced):
         await client.notify(agent, source="sms")
         await client.handled_hold(agent)
-    clock.set(step)
+    clock.set(step)  # forward, it ends the holds: that run may handle the next message, too
 
     async def hold_after_message(agent: str) -> float:
         """Return how long the hold lasted at least."""
-        runs = len(await client.runs(agent))
         await client.notify(agent, source="sms")
         after = monotonic()
 
-        async def started() -> bool | None:
-            return True if len(await client.runs(agent)) > runs else None
+        async def is_handled() -> bool | None:
+            return True if await client.notifications(agent, cleared="false") == [] else None
 
-        await eventually(started, f"the run of {agent} after its hold")
+        await eventually(is_handled, f"the run of {agent} after its hold")
         return monotonic() - after
 
     for seconds in await asyncio.gather(*map(hold_after_message, (fresh, experienced))):
@@ -156,7 +157,7 @@ async def test_credentials_and_lockouts_outlast_steps_of_clock(
         for offset in (HOUR, -HOUR, timedelta()):
             clock.set(offset)
             assert await client.get("/api/cloud/agents/") == []
-            assert await _status_of_login(guesser, guess) == 429
+            assert await _is_locked_out(guesser, guess)
             token = (await Client(elsewhere, url).post(LOGIN, email=email, password=PASSWORD))["token"]
             assert await Client(session, url, f"Token {token}").get("/api/cloud/agents/") == []
 
@@ -164,6 +165,11 @@ async def test_credentials_and_lockouts_outlast_steps_of_clock(
 async def _owner(client: Client) -> str:
     [membership] = await client.get("/api/organizations/memberships/")
     return str(membership["user"]["email"])
+
+
+async def _is_locked_out(client: Client, guess: Json) -> bool:
+    """Return whether guesses are refused: on a loaded machine a minute may pass, and allow one more."""
+    return 429 in [await _status_of_login(client, guess) for _ in range(MANY_GUESSES // 2)]
 
 
 async def _status_of_login(client: Client, body: Json) -> int:

@@ -37,18 +37,6 @@ async def test_killed_service_loses_no_acknowledged_notification(
     await _all_present_and_handled(client, agents, ledger)
 
 
-async def test_killed_service_recovers_with_embedded_database(
-    embedded_services: Services, session: aiohttp.ClientSession
-) -> None:
-    service = await embedded_services.start()
-    client = await sign_up(session, service.url)
-    agents = [await client.create_agent(name=f"Agent {number}") for number in range(AGENTS)]
-    ledger: Ledger = {}
-    await _write_until_killed(client, agents, service, ledger)
-    again = client.at((await embedded_services.start()).url)
-    await _all_present_and_handled(again, agents, ledger)
-
-
 async def test_service_killed_with_its_postgresql_recovers(
     embedded_services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -60,30 +48,6 @@ async def test_service_killed_with_its_postgresql_recovers(
     await _write_until_killed(client, agents, service, ledger, postmaster)
     again = client.at((await embedded_services.start()).url)
     await _all_present_and_handled(again, agents, ledger)
-
-
-async def test_embedded_postgresql_killed_alone_is_restarted(
-    embedded_services: Services, session: aiohttp.ClientSession
-) -> None:
-    service = await embedded_services.start()
-    client = await sign_up(session, service.url)
-    agent = await client.create_agent()
-    before = _postmaster_of(embedded_services)
-    os.kill(before, signal.SIGKILL)
-
-    async def another_runs() -> bool | None:
-        with suppress(FileNotFoundError, IndexError, ValueError):
-            return _postmaster_of(embedded_services) != before or None
-        return None
-
-    async def takes_a_notification() -> str | None:
-        with suppress(Refused, aiohttp.ClientError):
-            return str((await client.notify(agent, "Still there?"))["id"])
-        return None
-
-    await eventually(another_runs, "another PostgreSQL")
-    note = await eventually(takes_a_notification, "a notification to be taken")
-    await _all_present_and_handled(client, [agent], {note: agent})
 
 
 @pytest.mark.everyday

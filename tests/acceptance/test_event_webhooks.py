@@ -1,18 +1,16 @@
 """Event webhooks of the whole process: real receivers, killed services, and replaced secrets."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 
 import aiohttp
 import pytest
 
-from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.client import Client, sign_up
 from tests.acceptance.services import Services
 from tests.receiver import Receiver, receiving
 
 WEBHOOKS = "/api/organizations/webhooks/"
 NOTIFICATIONS = "/api/defaults/notifications/"
-DELIVERIES = "/api/organizations/webhook-deliveries/"
 PROMPT_SECONDS = 2.0  # on a busy machine, too
 
 
@@ -68,27 +66,3 @@ async def test_each_event_around_a_kill_is_delivered(
     delivered = [request.data["resource_id"] for request in receiver.requests]
     assert set(delivered) == written
     assert len(ids) == len(written)
-
-
-async def test_refused_address_fails_at_once_and_causes_no_loop(
-    services: Services, session: aiohttp.ClientSession, receiver: Receiver
-) -> None:
-    service = await services.start()
-    client = await sign_up(session, service.url)
-    agent = await client.create_agent()
-    await client.post(WEBHOOKS, url=receiver.url, types=["*"])
-
-    async def given_up_types(number: int) -> list[str] | None:
-        answer = await client.get("/api/events/", after="0", limit="100", type="webhook.*")
-        types = [event["data"]["type"] for event in answer["events"]]
-        return types if len(types) >= number else None
-
-    for number in (1, 2):
-        await notify(client, agent, 1)
-        types = await eventually(partial(given_up_types, 2 * number), "deliveries to be given up")
-        assert types == ["notification.created", "webhook.given_up"] * number
-    [delivery, *_] = await client.get(DELIVERIES, status="failed")
-    assert delivery["last_error"] == (
-        "The address 127.0.0.1 is loopback; outbound calls go to public addresses only."
-    )
-    assert receiver.requests == []

@@ -1,6 +1,5 @@
 """Agents with models: a whole process, and an endpoint that counts what it bills."""
 
-import asyncio
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +13,7 @@ from supervisors.llm.catalog import ModelCall
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
-from tests.openai_endpoint import Endpoint, Hangs, Json, Refuses, Says, clerk, open_endpoint
+from tests.openai_endpoint import Endpoint, Json, Refuses, Says, clerk, open_endpoint
 
 MODEL = "openai/gpt-4o"  # has a price in the list
 
@@ -88,50 +87,6 @@ async def test_usage_of_a_run_equals_the_bill_of_the_endpoint(
         assert [span["name"] for span in trace["spans"]].count("chat gpt-4o") == 3
 
 
-async def test_run_survives_tool_errors_and_failed_run_is_retried(
-    services: Services, session: aiohttp.ClientSession
-) -> None:
-    async with open_endpoint(
-        Says(calls=[("launch_rocket", "{}"), ("sleep", '{"hours": ')]),
-        Says(calls=[("sleep", '{"hours": 2}')]),
-        Refuses(400, '{"error": {"code": "context_length_exceeded", "message": "At most 8192 tokens."}}'),
-        Says(calls=[("sleep", "{}")]),
-    ) as endpoint:
-        service = await serve(services, endpoint)
-        client = await sign_up(session, service.url)
-        agent = await client.create_agent(model=MODEL)
-
-        await client.post(f"/api/cloud/agents/{agent}/run/")
-        assert (await client.ended_run(agent))["outcome"] == "slept"
-        results = [orjson.loads(each["content"]) for each in endpoint.calls[1].body["messages"][-2:]]
-        assert [each["error"]["code"] for each in results] == ["unknown_tool", "invalid"]
-
-        await client.post(f"/api/cloud/agents/{agent}/run/")
-        failed = await client.ended_run(agent, 2)
-        assert failed["outcome"] == "failed"
-        assert "The conversation is too long for gpt-4o." in failed["error"]
-        trace = await client.trace(failed)
-        assert trace["error"] == failed["error"]
-        assert (await client.ended_run(agent, 3))["outcome"] == "slept"
-
-
-async def test_stop_ends_a_waiting_model_call_at_once(
-    services: Services, session: aiohttp.ClientSession
-) -> None:
-    async with open_endpoint(Hangs()) as endpoint:
-        service = await serve(services, endpoint)
-        client = await sign_up(session, service.url)
-        agent = await client.create_agent(model=MODEL)
-        await client.post(f"/api/cloud/agents/{agent}/run/")
-        await endpoint.called()
-
-        started = asyncio.get_running_loop().time()
-        assert await client.post(f"/api/cloud/agents/{agent}/stop/") == {"status": "stopped"}
-        assert asyncio.get_running_loop().time() - started < 0.5, "a stop takes 100 ms on an idle machine"
-        await endpoint.until(lambda: endpoint.disconnects == 1)
-        assert (await client.ended_run(agent))["outcome"] == "stopped"
-
-
 async def test_killed_service_has_recorded_every_response_with_effects(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -163,11 +118,3 @@ async def test_killed_service_has_recorded_every_response_with_effects(
         # Each call was recorded before its effect and before the next call, so only last ones can be missing.
         endpoint.billed = [*endpoint.billed[:recorded], endpoint.billed[-1]]
         assert Decimal(str(used["total_cost_usd"])) == await bill(endpoint)
-
-
-async def test_missing_api_key_prevents_the_start(services: Services) -> None:
-    provider = {"base_url": "http://127.0.0.1:9/v1", "api_key_env": "NOBODY_SET_IT"}
-    service = await services.spawn(**{"models.acme": provider})
-
-    assert await service.exit_code() == 2
-    assert "models.acme.api_key_env: the variable NOBODY_SET_IT is not set" in service.log()

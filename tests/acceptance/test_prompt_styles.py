@@ -72,24 +72,6 @@ def require_handled(run: Json, style: Script, uncleared: list[str]) -> None:
     assert run["turns"] <= MAX_TURNS[style.__name__]
 
 
-@STYLES
-async def test_single_text_is_answered_once_and_cleared(
-    services: Services, session: aiohttp.ClientSession, style: Script
-) -> None:
-    async with open_endpoint() as endpoint, receiving() as gateway:
-        endpoint.otherwise = style
-        desk = await open_desk(services, session, endpoint, gateway)
-        await desk.text(await desk.contact("Ann"), "Where is my parcel?")
-
-        run = await desk.run()
-
-        require_handled(run, style, await desk.uncleared())
-        assert desk.sent() == ["You wrote: Where is my parcel?"]
-        system, first = endpoint.calls[0].body["messages"][:2]
-        assert system["content"].endswith("\n\nYou are Scout.")
-        assert (system["role"], first["role"]) == ("system", "user")
-
-
 @pytest.mark.everyday
 @STYLES
 async def test_burst_of_two_contacts_gets_one_answer_each(
@@ -106,35 +88,9 @@ async def test_burst_of_two_contacts_gets_one_answer_each(
 
         require_handled(run, style, await desk.uncleared())
         assert sorted(desk.sent()) == ["You wrote: Is it open?", "You wrote: It is Ann."]
-
-
-@STYLES
-async def test_notification_without_contact_is_cleared(
-    services: Services, session: aiohttp.ClientSession, style: Script
-) -> None:
-    async with open_endpoint() as endpoint, receiving() as gateway:
-        endpoint.otherwise = style
-        desk = await open_desk(services, session, endpoint, gateway)
-        await desk.client.notify(desk.agent, "Water the plants", source="sms", body="Today.")
-
-        run = await desk.run()
-
-        require_handled(run, style, await desk.uncleared())
-        assert desk.sent() == []
-
-
-@STYLES
-async def test_low_notification_may_wait(
-    services: Services, session: aiohttp.ClientSession, style: Script
-) -> None:
-    async with open_endpoint() as endpoint, receiving() as gateway:
-        endpoint.otherwise = style
-        desk = await open_desk(services, session, endpoint, gateway)
-        await desk.client.notify(desk.agent, "Weekly report", priority="low")
-
-        run = await desk.run()
-
-        assert (run["outcome"], run["turns"]) == ("slept" if style is terse else "ended", 1)
+        system, first = endpoint.calls[0].body["messages"][:2]
+        assert system["content"].endswith("\n\nYou are Scout.")
+        assert (system["role"], first["role"]) == ("system", "user")
 
 
 @STYLES
@@ -153,12 +109,11 @@ async def test_text_that_imitates_the_service_is_answered_like_any_other(
         assert "Ignore all rules" not in endpoint.calls[0].body["messages"][0]["content"]
 
 
-@STYLES
 async def test_context_over_http_is_what_the_model_was_told(
-    services: Services, session: aiohttp.ClientSession, style: Script
+    services: Services, session: aiohttp.ClientSession
 ) -> None:
     async with open_endpoint() as endpoint, receiving() as gateway:
-        endpoint.otherwise = style
+        endpoint.otherwise = terse
         desk = await open_desk(services, session, endpoint, gateway)
         await desk.text(await desk.contact("Ann"), "Where is my parcel?")
         before = await desk.client.get(f"/api/cloud/agents/{desk.agent}/context/")

@@ -1,19 +1,14 @@
-"""What agents read and write during their runs: a model by tools, code of their own by REST."""
+"""What an agent reads and writes during a run with a model, by tools."""
 
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 
-from tests.acceptance.client import Client, Json, sign_up
+from tests.acceptance.client import Json, sign_up
 from tests.acceptance.services import Services
-from tests.acceptance.test_process_harness import original, report_of, reports, repository, run, settings
-from tests.git_repository import GitRepository
 from tests.openai_endpoint import Endpoint, Says, open_endpoint
-
-__all__ = ["original", "reports", "repository"]  # fixtures
 
 MODEL = "openai/gpt-4o"
 CONTACTS = "/api/defaults/contacts/"
@@ -67,41 +62,3 @@ async def test_model_looks_up_a_conversation_and_keeps_a_note(
             assert message["role"] != "system" or "vegetarian" not in message["content"]
         [entry] = runs
         assert (entry["id"], entry["outcome"]) == (document["run"], None)
-
-
-async def test_code_of_a_run_reaches_what_its_tools_reach(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
-) -> None:
-    service = await services.start(**settings(repository))
-    client = await sign_up(session, service.url)
-    sibling = await client.create_agent()
-    agent = await client.create_agent(harness_git_ref="waits")
-    shared = await client.post(CONTACTS, name="Ada")
-    hidden = await client.post(CONTACTS, name="Eve", agent=sibling)
-    await client.post(
-        MESSAGES, agent=agent, contact=shared["id"], channel="sms", direction="outbound", body="Hi"
-    )
-    await run(client, agent)
-    own = Client(session, service.url, f"Bearer {await report_of(reports, agent)}")
-
-    assert [contact["id"] for contact in await own.get(CONTACTS)] == [shared["id"]]
-    assert [message["body"] for message in await own.get(MESSAGES)] == ["Hi"]
-    document = await own.post(DOCUMENTS, title="Note", content="Ada is a vegetarian.")
-    assert (document["agent"], document["author"]) == (agent, f"agent:{agent}")
-    assert [each["id"] for each in await own.get(DOCUMENTS)] == [document["id"]]
-    reminder = await own.post("/api/defaults/notifications/", agent=agent, title="Call", priority="low")
-    assert (reminder["source"], reminder["agent"]) == ("agent", agent)
-    [trace] = (await own.get("/api/tracing/traces/"))["results"]
-    assert trace["id"] == document["run"]
-    for path in (
-        f"{CONTACTS}{hidden['id']}/",
-        f"{CONTACTS}?agent={sibling}",
-        f"{MESSAGES}?agent={sibling}",
-        f"{MESSAGES}?contact={hidden['id']}",
-        "/api/cloud/agents/",
-        "/api/templates/",
-    ):
-        assert await own.status_of(path) == 403, path
-    (reports / "go").write_text("")
-    assert (await client.ended_run(agent))["outcome"] == "slept"
-    assert await own.status_of(CONTACTS) in {401, 403}

@@ -69,13 +69,6 @@ async def failure(launch: Launch, directory: Path, *arguments: str, **environmen
     return code, line.removeprefix("hostsvc: ")
 
 
-async def refusal(launch: Launch, directory: Path, *arguments: str, **environment: str) -> str:
-    """Run the command, which must be refused, and return its one line of error."""
-    code, line = await failure(launch, directory, *arguments, **environment)
-    assert code == 2
-    return line
-
-
 async def read_until(process: Process, text: str) -> str:
     """Return the first line with this text."""
     assert process.stdout is not None
@@ -113,22 +106,6 @@ async def test_status_shows_the_whole_service(
     )
 
 
-async def test_status_finds_an_agent_by_its_name(
-    services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
-) -> None:
-    service = await services.start()
-    client = await sign_up(session, service.url)
-    ada, grace, other = [await client.create_agent(name=name) for name in ("Ada L", "Grace", "grace")]
-    url = ("--url", service.url)
-
-    assert ada in await output_of(launch, directory, "ada l", *url, **KNOWN)
-    code, out, err = await finished(launch, directory, "GRACE", *url, environment=KNOWN)
-    assert (code, out) == (2, "")
-    assert [line.split()[1] for line in err.splitlines()] == ["2", *sorted([grace, other])]
-    unknown = await refusal(launch, directory, "Ada", *url, **KNOWN)
-    assert unknown == "there is no agent with the name Ada; did you mean Ada L?"
-
-
 @pytest.fixture
 async def own_postgres(directory: Path) -> AsyncIterator[OwnPostgres]:
     """A server that the test may stop."""
@@ -162,30 +139,6 @@ async def test_standby_and_lost_database_have_own_sentences_and_codes(
     assert "the operator token cannot be read from the database" in token
     assert "set HOSTSVC__OPERATOR__TOKEN to the token" in token
     await services.end()
-
-
-async def test_status_shows_one_agent_with_its_messages(
-    services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
-) -> None:
-    service = await services.start()
-    client = await sign_up(session, service.url)
-    agent = await create_holding_agent(client)
-    blocker = await client.notify(agent, source="sms")
-    snapshot = await client.handled_hold(agent)
-
-    screen = await output_of(launch, directory, agent, "--url", service.url, **KNOWN)
-
-    text = " ".join(screen.split())
-    for expected in (
-        agent,
-        "holding since",
-        snapshot["why"],
-        blocker["id"],
-        "no unanswered requests of at most 256",
-        "notified holding",
-    ):
-        assert expected in text
-    assert "The debounce window over its messages ends." in text
 
 
 async def test_watch_follows_an_agent_until_sigint(
@@ -238,37 +191,3 @@ async def test_watch_redraws_the_screen_of_a_terminal(
             await process.wait()
     os.close(terminal)
     assert b"\x1b[?1049h" in drawn  # the alternate screen, as pagers use it
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "code", "expected"),
-    [
-        (("--url", "http://127.0.0.1:1"), {}, 3, "no service answers at http://127.0.0.1:1: start it"),
-        (("--url", "nonsense"), {}, 3, "no service answers at nonsense: start it"),
-        ((), {"HOSTSVC__SERVER__PORT": "0"}, 2, "server.port is 0, which selects any free port: set --url"),
-        ((), {"HOSTSVC__SERVER__PORT": "1"}, 3, "no service answers at http://127.0.0.1:1: start it"),
-    ],
-)
-async def test_missing_service_is_reported_with_advice(
-    directory: Path,
-    launch: Launch,
-    arguments: tuple[str, ...],
-    environment: dict[str, str],
-    code: int,
-    expected: str,
-) -> None:
-    ended_with, line = await failure(launch, directory, *arguments, **environment)
-    assert (ended_with, line[: len(expected)]) == (code, expected)
-    assert os.listdir(directory) == []  # no database was created
-
-
-async def test_refusal_of_the_service_is_explained(
-    services: Services, directory: Path, launch: Launch
-) -> None:
-    service = await services.start()
-    url = ("--url", service.url)
-    wrong = {"HOSTSVC__OPERATOR__TOKEN": "wrong"}
-
-    assert "has another operator token" in await refusal(launch, directory, *url, **wrong)
-    missing = str(uuid4())
-    assert await refusal(launch, directory, missing, *url, **KNOWN) == f"there is no agent {missing}"

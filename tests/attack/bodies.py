@@ -5,20 +5,26 @@ import gzip
 import socket
 import zlib
 from contextlib import suppress
+from io import BytesIO
 from time import perf_counter
 from typing import Any
 
 from tests.attack.findings import Finding, at_most, none_of
-from tests.attack.measuring import memory_of
-from tests.attack.raw import connected, head_of
+from tests.attack.measuring import memory_of, processor_seconds, victim_works
+from tests.attack.raw import connected, head_of, send_endlessly
 from tests.attack.target import AGENTS, LOG_IN, Target
 
 CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+TINY = b"1\r\n \r\n" * 10_000
+TINY_SENDERS = 8
+TINY_SECONDS = 2.0
 BODY_MB = 8.0  # the limit of 1 MiB, and what the buffers of the service's kernel hold
 SEND_BUFFER_BYTES = 65_536  # of the attacker's kernel, which may not hide what the service takes
 CHUNKED_SECONDS = 20.0
 BOMB_BYTES = 32 << 20
 BOMB_GROWTH_MB = 16
+COSTLY_REQUESTS = 4
+COSTLY_MS = 100
 SCHEMA_SECONDS = 3.0
 ADAPTERS = "/api/toolbox/adapters/"
 CONFIGS = "/api/toolbox/adapter-configs/"
@@ -46,6 +52,15 @@ async def endless_chunks(target: Target) -> list[Finding]:
         with suppress(asyncio.CancelledError, OSError):
             await answering
     return [at_most("taken of a body without end", taken / (1 << 20), BODY_MB, "MiB")]
+
+
+async def tiny_chunks(target: Target) -> list[Finding]:
+    """Send anonymous bodies of one byte a chunk on several connections, while another tenant works."""
+    head = head_of(target, "POST", LOG_IN, "Transfer-Encoding: chunked")
+    async with victim_works(target) as latencies, asyncio.TaskGroup() as group:
+        for _ in range(TINY_SENDERS):
+            group.create_task(send_endlessly(target, head, TINY, perf_counter() + TINY_SECONDS))
+    return [at_most("another tenant's POST, p99", latencies.p99, 100 * target.sizes.patience, "ms")]
 
 
 async def compressed_bombs(target: Target) -> list[Finding]:
@@ -100,6 +115,24 @@ async def hostile_json(target: Target) -> list[Finding]:
         if answer.status not in REFUSED:
             wrong.append(f"{name} → {answer.status}")
     return [none_of("bodies that were not refused", wrong, len(bodies))]
+
+
+async def costly_texts(target: Target) -> list[Finding]:
+    """Send and read texts that look like much work: blanks around values, and ends of datetimes."""
+    texts = {
+        "/api/tracing/spans/": b"[" + b" " * (7 << 20) + b"]",
+        "/api/defaults/documents/": b'{"title":"x","content":"' + b"Z" * 900_000 + b'"}',
+    }
+    findings = []
+    for path, text in texts.items():
+        before = processor_seconds(target.pid)
+        for _ in range(COSTLY_REQUESTS):
+            answer = await target.as_attacker("POST", path, data=BytesIO(text), headers=JSON)
+            assert answer.status == 201, answer
+        after = processor_seconds(target.pid)
+        spent = None if before is None or after is None else 1000 * (after - before) / COSTLY_REQUESTS
+        findings.append(at_most(f"processor time of the service for {path}", spent, COSTLY_MS, "ms"))
+    return findings
 
 
 async def slow_schemas(target: Target) -> list[Finding]:

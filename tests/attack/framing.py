@@ -1,13 +1,22 @@
 """Attacks by the form of a request: smuggling, odd methods and paths, heads without limit."""
 
-from tests.attack.findings import Finding, none_of
-from tests.attack.raw import Exchange, exchange_each, head_of
+import asyncio
+from time import perf_counter
+
+from tests.attack.findings import Finding, at_most, none_of
+from tests.attack.measuring import memory_of, processor_seconds
+from tests.attack.raw import Exchange, exchange_each, head_of, send_endlessly
 from tests.attack.target import AGENTS, LOG_IN, Target
 
 INNER = b"GET /smuggled HTTP/1.1\r\nHost: inner\r\n\r\n"
 EMPTY_CHUNK = b"0\r\n\r\n"
 TYPE = "Content-Type: application/json"
 CHUNKED = "Transfer-Encoding: chunked"
+PIECE_BYTES = 250_000
+SENDERS_OF_EACH = 3
+GARBAGE_SECONDS = 2.0
+GARBAGE_MS = 10
+GARBAGE_GROWTH_MB = 64
 
 
 async def smuggled_requests(target: Target) -> list[Finding]:
@@ -137,3 +146,26 @@ async def endless_heads(target: Target) -> list[Finding]:
         if not (400 <= seen.status < 500 and seen.is_closed) and not (seen.is_closed and not seen.received):
             wrong.append(f"{name} → {seen.status}")
     return [none_of("heads that were not refused", wrong, len(heads))]
+
+
+async def endless_garbage(target: Target) -> list[Finding]:
+    """Send malformed HTTP without end on several connections, and again on new ones."""
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket")
+    streams = {
+        b"": b"\xfe" * PIECE_BYTES,
+        b"GET /healthz HTTP/1.1\r\nX-A: ": b"a" * PIECE_BYTES,
+        head_of(target, "GET", "/healthz", *upgrade): b"\x81\x01a" * (PIECE_BYTES // 3),
+    }
+    before, deadline = processor_seconds(target.pid), perf_counter() + GARBAGE_SECONDS
+    async with memory_of(target) as memory:
+        senders = (
+            send_endlessly(target, first, piece, deadline)
+            for first, piece in list(streams.items()) * SENDERS_OF_EACH
+        )
+        opened = sum(await asyncio.gather(*senders))
+    after = processor_seconds(target.pid)
+    spent = None if before is None or after is None else 1000 * (after - before) / opened
+    return [
+        at_most("processor time of the service for each connection", spent, GARBAGE_MS, "ms"),
+        at_most("growth", memory.growth_mb, GARBAGE_GROWTH_MB, "MB"),
+    ]

@@ -14,6 +14,7 @@ import aiohttp
 from tests.attack.target import NOTIFICATIONS, Target
 
 PACE_SECONDS = 0.02
+MAX_IN_FLIGHT = 40  # beside a flood an organization has room for 51 writes
 SAMPLE_SECONDS = 0.05
 
 
@@ -41,13 +42,16 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @asynccontextmanager
 async def victim_works(target: Target) -> AsyncIterator[Latencies]:
-    """Let the victim create notifications at a steady pace, however slow the answers are."""
-    latencies = Latencies()
+    """Let the victim create notifications at a steady pace, however slow the answers are.
+
+    If too many are not answered yet, the next one waits, and its time counts from when it was due.
+    """
+    latencies, places = Latencies(), asyncio.Semaphore(MAX_IN_FLIGHT)
     async with asyncio.TaskGroup() as group:
 
         async def go_on() -> None:
             while True:
-                group.create_task(_create_notification(target, latencies))
+                group.create_task(_create_notification(target, latencies, places))
                 await asyncio.sleep(PACE_SECONDS)
 
         pacing = group.create_task(go_on())
@@ -57,15 +61,18 @@ async def victim_works(target: Target) -> AsyncIterator[Latencies]:
             pacing.cancel()
 
 
-async def _create_notification(target: Target, latencies: Latencies) -> None:
+async def _create_notification(target: Target, latencies: Latencies, places: asyncio.Semaphore) -> None:
     client = target.victim.key
     started = perf_counter()
     try:
-        async with client.session.post(
-            client.url + NOTIFICATIONS,
-            json={"agent": target.victim.agent, "title": "Work", "priority": "low"},
-            headers={"Authorization": client.authorization},
-        ) as response:
+        async with (
+            places,
+            client.session.post(
+                client.url + NOTIFICATIONS,
+                json={"agent": target.victim.agent, "title": "Work", "priority": "low"},
+                headers={"Authorization": client.authorization},
+            ) as response,
+        ):
             await response.read()
         latencies.failed += response.status != 201
     except (aiohttp.ClientError, TimeoutError):
@@ -79,6 +86,14 @@ def resident_mb(pid: int | None) -> float | None:
         return None
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def processor_seconds(pid: int | None) -> float | None:
+    """Return how long the process has computed; None if that is not known."""
+    if pid is None:
+        return None
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
 
 def open_descriptors(pid: int | None) -> int | None:

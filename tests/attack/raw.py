@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from time import perf_counter
 
 from tests.attack.target import Target
 
@@ -78,6 +79,23 @@ async def exchange_each(target: Target, requests: Mapping[str, bytes]) -> dict[s
 
     exchanges = await asyncio.gather(*map(one, requests.values()))
     return dict(zip(requests, exchanges, strict=True))
+
+
+async def send_endlessly(target: Target, first: bytes, piece: bytes, deadline: float) -> int:
+    """Send `first` and then a piece again and again, on a new connection whenever the service closes one.
+
+    Return how many connections that were.
+    """
+    opened = 0
+    while perf_counter() < deadline:
+        opened += 1
+        with suppress(OSError):
+            async with connected(target) as (_, writer):
+                writer.write(first)
+                while perf_counter() < deadline:
+                    writer.write(piece)
+                    await writer.drain()
+    return opened
 
 
 def head_of(target: Target, method: str, path: str, *lines: str) -> bytes:

@@ -64,6 +64,7 @@ class Target:
     pid: int | None = None
     operator_token: str = field(default="", repr=False)
     token_secret: str = field(default="", repr=False)
+    hostile_provider: str = ""  # the name under which the service knows our model server
 
     @property
     def host(self) -> str:
@@ -109,7 +110,12 @@ async def calling_from(url: str, number: int) -> AsyncIterator[aiohttp.ClientSes
 
 @asynccontextmanager
 async def opened(
-    url: str, sizes: Sizes, pid: int | None = None, operator_token: str = "", token_secret: str = ""
+    url: str,
+    sizes: Sizes,
+    pid: int | None = None,
+    operator_token: str = "",
+    token_secret: str = "",
+    hostile_provider: str = "",
 ) -> AsyncIterator[Target]:
     """Sign up two organizations on the service, and delete what they have stored at the end."""
     connector = aiohttp.TCPConnector(limit=0)
@@ -118,7 +124,9 @@ async def opened(
         calling_from(url, VICTIM_FROM) as victims,
     ):
         attacker, victim = await _sign_up(session, url), await _sign_up(victims, url)
-        target = Target(url, sizes, session, attacker, victim, pid, operator_token, token_secret)
+        target = Target(
+            url, sizes, session, attacker, victim, pid, operator_token, token_secret, hostile_provider
+        )
         try:
             yield target
         finally:

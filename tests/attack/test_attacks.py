@@ -1,7 +1,9 @@
 """The attacks on one real service, those that wait longest excepted: `python -m tests.attack` makes all."""
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -10,6 +12,7 @@ from tests.acceptance.process import Launch, Sections, ServiceProcess, serving
 from tests.attack.answers import injected_headers
 from tests.attack.catalogue import ATTACKS
 from tests.attack.findings import Attack
+from tests.attack.models import hostile_model_server
 from tests.attack.sizes import SHORT
 from tests.attack.target import Target, opened
 from tests.postgres import TestServer
@@ -30,14 +33,21 @@ def module_database_url(postgres_server: TestServer, template_database: str) -> 
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def models_url() -> AsyncIterator[str]:
+    async with hostile_model_server() as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service(
-    tmp_path_factory: pytest.TempPathFactory, module_database_url: str, launch: Launch
+    tmp_path_factory: pytest.TempPathFactory, module_database_url: str, models_url: str, launch: Launch
 ) -> AsyncIterator[ServiceProcess]:
     sections: Sections = {
         "server": {"port": 0},
         "database": {"url": module_database_url},
         "operator": {"token": OPERATOR_TOKEN},
         "accounts": {"token_secret": TOKEN_SECRET},
+        "models.hostile": {"base_url": models_url, "stream": True},
     }
     async with serving(tmp_path_factory.mktemp("attack"), "service", sections, launch) as process:
         yield process
@@ -45,7 +55,9 @@ async def service(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def target(service: ServiceProcess) -> AsyncIterator[Target]:
-    async with opened(service.url, SHORT, service.pid, OPERATOR_TOKEN, TOKEN_SECRET) as target:
+    waiting = os.getloadavg()[0] / (os.cpu_count() or 1)  # for each processor; other tests run, too
+    sizes = replace(SHORT, patience=SHORT.patience * max(1.0, waiting))
+    async with opened(service.url, sizes, service.pid, OPERATOR_TOKEN, TOKEN_SECRET, "hostile") as target:
         yield target
 
 

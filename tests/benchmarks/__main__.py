@@ -1,6 +1,6 @@
 """The benchmarks: hot paths against references measured in the same run. docs/performance.md explains them.
 
-    python -m tests.benchmarks [--quick] [--against REF] [--output FILE] [--write-baseline] [ROW …]
+    python -m tests.benchmarks [--quick] [--against REF] [--output FILE] [ROW …]
 
 Exit 1 if a bar is missed. Without names all rows are measured.
 """
@@ -11,19 +11,55 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tests.benchmarks.baseline import machine, read_baseline, remarks, write_baseline
+from tests.benchmarks import (
+    cycles,
+    document_search,
+    event_streams,
+    flood,
+    lists,
+    long_list,
+    million,
+    posts,
+    reads,
+    reminders,
+    spans,
+    steady,
+    turns,
+    usage_summary,
+    wake_context,
+    waterfall,
+)
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.catalogue import ROWS
 from tests.benchmarks.figures import Result, show
 from tests.benchmarks.rounds import QUICK, Pace
 from tests.benchmarks.trees import Tree, other_tree
 from tests.paths import ROOT
 
+ROWS: Mapping[str, Callable[[Bench], Coroutine[Any, Any, Result]]] = {
+    "get": reads.measure_agents,
+    "reads": reads.measure_others,
+    "list": lists.measure,
+    "longlist": long_list.measure,
+    "posts": posts.measure,
+    "spans": spans.measure,
+    "usage": usage_summary.measure,
+    "cycles": cycles.measure,
+    "steady": steady.measure,
+    "flood": flood.measure,
+    "million": million.measure,
+    "reminders": reminders.measure,
+    "turns": turns.measure,
+    "waiting": turns.measure_waiting,
+    "context": wake_context.measure,
+    "search": document_search.measure,
+    "streams": event_streams.measure,
+    "waterfall": waterfall.measure,
+}
 OUTPUT = ROOT / ".benchmarks" / "results.json"
 
 
@@ -33,14 +69,12 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
     signal.signal(signal.SIGTERM, _end)
-    baseline, results = read_baseline(), list[Result]()
+    results: list[Result] = []
     with other_tree(options.against) if options.against else nullcontext() as against:
         for name in options.rows or ROWS:
             results.append(_measure(name, options.quick, against))
-            print(show(results[-1], remarks(results[-1], baseline)), flush=True)  # noqa: T201
+            print(show(results[-1]), flush=True)  # noqa: T201
     _write(options.output, results)
-    if options.write_baseline:
-        write_baseline(results)
     return 0 if all(result.met for result in results) else 1
 
 
@@ -58,7 +92,7 @@ def _measure(name: str, is_quick: bool, against: Tree | None) -> Result:
 
 def _write(path: Path, results: Sequence[Result]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine(), "rows": [result.as_json() for result in results]}
+    content = {"rows": [result.as_json() for result in results]}
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -68,7 +102,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="short rounds")
     parser.add_argument("--against", metavar="REF", help="also measure the code of this commit, in turn")
     parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help="the figures as JSON")
-    parser.add_argument("--write-baseline", action="store_true", help="keep the figures to compare with")
     return parser
 
 

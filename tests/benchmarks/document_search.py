@@ -38,6 +38,7 @@ QUERIES = {
     "either of two common words": "appointment or word0",
     "all documents without a word": "appointment -word0",
     "an unknown word": "plumber",
+    "a whole sentence": "Which appointment is word0 of word1 and word19002 with the plumber?",
 }
 
 

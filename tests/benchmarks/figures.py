@@ -1,6 +1,6 @@
 """The result of a row of the benchmarks: figures with their bars, and the text that shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -21,9 +21,6 @@ class Unit(StrEnum):
     COUNT = ""
 
 
-PORTABLE = frozenset({Unit.RATIO, Unit.CPU})
-
-
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A measured value, with the bar that it has to reach or may not exceed, if it is judged."""
@@ -33,7 +30,6 @@ class Figure:
     unit: Unit
     at_least: float | None = None
     at_most: float | None = None
-    higher_is_better: bool = False
 
     @property
     def met(self) -> bool:
@@ -47,12 +43,6 @@ class Figure:
         texts = [f"{words} {bar:g}" for words, bar in bars if bar is not None]
         return f"{', '.join(texts)}: {'met' if self.met else 'NOT MET'}" if texts else ""
 
-    def worse_by(self, earlier: float) -> float:
-        """Return by what share it is worse than an earlier value; negative if it is better."""
-        if not self.value or not earlier:
-            return 0.0
-        return (earlier / self.value if self.higher_is_better else self.value / earlier) - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -65,10 +55,6 @@ class Result:
     @property
     def met(self) -> bool:
         return all(figure.met for figure in self.figures)
-
-    def portable(self) -> dict[str, float]:
-        """Return the figures that are worth comparing from day to day, by name."""
-        return {one.name: round(one.value, 4) for one in self.figures if one.unit in PORTABLE}
 
     def as_json(self) -> dict[str, Any]:
         figures = [
@@ -85,12 +71,11 @@ class Result:
         return {"row": self.row, "title": self.title, "met": self.met, "figures": figures}
 
 
-def show(result: Result, remarks: Mapping[str, str]) -> str:
-    """Return the text of a row: one line for each figure, with its bar and the remark about it."""
+def show(result: Result) -> str:
+    """Return the text of a row: one line for each figure, with its bar."""
     lines = [f"{result.row}: {result.title}"]
     for figure in result.figures:
-        notes = [note for note in (figure.verdict, remarks.get(figure.name, "")) if note]
-        line = f"  {figure.name:<44}{_number(figure.value):>9} {figure.unit:<6}  {'; '.join(notes)}"
+        line = f"  {figure.name:<44}{_number(figure.value):>9} {figure.unit:<6}  {figure.verdict}"
         lines.append(line.rstrip())
     return "\n".join(lines)
 

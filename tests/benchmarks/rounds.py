@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 from typing import TypeVar
 
@@ -74,25 +75,22 @@ def orders(sides: Sequence[Side], rounds: int) -> list[Sequence[Side]]:
 def compare(
     samples: Samples, rate_bar: float | None = None, cpu_bar: float | None = None, prefix: str = ""
 ) -> list[Figure]:
-    """Return the ratios of the first side to each other, judged against the bare handler, and all costs."""
+    """Return the ratios of the first side to each other, and all costs.
+
+    `rate_bar` judges the rate against the bare handler, `cpu_bar` the processor time against another commit.
+    """
     main, *others = samples
     ratios: list[Figure] = []
     for other in others:
-        is_judged = other == BARE
+        rates, costs_ms = (
+            [[read(one) for one in samples[name]] for name in (main, other)]
+            for read in (attrgetter("rate"), attrgetter("cpu_ms"))
+        )
+        at_least, at_most = (rate_bar, None) if other == BARE else (None, cpu_bar)
+        names = f"{main} / {other}"
         ratios += [
-            Figure(
-                f"{prefix}rate, {main} / {other}",
-                median_ratio([one.rate for one in samples[main]], [one.rate for one in samples[other]]),
-                Unit.RATIO,
-                at_least=rate_bar if is_judged else None,
-                higher_is_better=True,
-            ),
-            Figure(
-                f"{prefix}CPU, {main} / {other}",
-                median_ratio([one.cpu_ms for one in samples[main]], [one.cpu_ms for one in samples[other]]),
-                Unit.RATIO,
-                at_most=cpu_bar if is_judged else None,
-            ),
+            Figure(f"{prefix}rate, {names}", median_ratio(*rates), Unit.RATIO, at_least=at_least),
+            Figure(f"{prefix}CPU, {names}", median_ratio(*costs_ms), Unit.RATIO, at_most=at_most),
         ]
     return [*ratios, *costs(samples, prefix)]
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.benchmarks.catalogue import ROWS
+from tests.benchmarks.__main__ import ROWS
 from tests.paths import ROOT
 
 DOCUMENT = (ROOT / "docs" / "performance.md").read_text()

@@ -9,8 +9,8 @@ from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from supervisors.wake.context import WakeContexts
-from supervisors.wake.prompts import first_message, system_message
+from supervisors.settings import RunSettings
+from supervisors.wake_context import WakeContexts, first_message, system_message
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.figures import Figure, Result, Unit, percentile
 from tests.storage.factories import new_notification, stored_agent
@@ -66,14 +66,13 @@ async def measure(bench: Bench) -> Result:
         async with open_pool(DatabaseSettings(url=database.url), epoch=None) as pool:
             storage = Storage(pool, lambda _: None, sleep=clock.sleep)
             agent = await _agent_with_history(pool, storage)
-            contexts = WakeContexts(storage.wakes, clock, 4000)
+            contexts = WakeContexts(storage, clock, RunSettings(), {})
             loop, whole, size = [], [], 0
             for _ in range(TIMES):
                 began, busy = time.perf_counter(), time.thread_time()
                 size = len((await _messages(contexts, agent.id))[1].encode())
                 loop.append(1000 * (time.thread_time() - busy))
                 whole.append(1000 * (time.perf_counter() - began))
-            await storage.close()
     figures = [
         Figure("on the event loop", median(loop), Unit.MS, at_most=LOOP_MS_MOST),
         Figure("in all", median(whole), Unit.MS, at_most=ALL_MS_MOST),

@@ -24,6 +24,8 @@ async def fill(person: Person) -> dict[str, str]:
         max_cost_usd_per_day=5,
         unpriced="allow",
     )
+    prompt = "You answer customers of a parcel company.\nBe brief. Never promise a time: ask the depot first."
+    await client.patch(f"/api/templates/{template['id']}/", system_prompt=prompt)
     agents = {name: await add_agent(client, template["id"], name) for name in NAMES}
     ids = {"template": template["id"], "agent": agents["Grace"], **await add_toolbox(client, template["id"])}
     await add_talk(client, agents["Grace"])
@@ -53,6 +55,8 @@ async def add_talk(client: Client, agent: str) -> None:
     await client.ended_run(agent)
     answer = "At the depot; I will ask them in the morning."
     await client.post("/api/defaults/messages/", **talk, direction="outbound", body=answer)
+    call = "We will call you at nine."
+    await client.post("/api/defaults/messages/", **talk, direction="outbound", body=call, status="failed")
     await client.post(
         "/api/defaults/documents/", agent=agent, title="Notes", content="Ada Marsh: parcel 4711."
     )

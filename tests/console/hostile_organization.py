@@ -24,6 +24,7 @@ FIXED = frozenset(
         "model",
         "other_addresses",
         "phone",
+        "response_format",
         "secret_headers",
         "tool_call_secret",
     }

@@ -32,13 +32,6 @@ async def test_sign_in_leads_to_no_other_site(console: Console, person: Person) 
     await expect(page).to_have_url(f"{console.url}/console/")
 
 
-async def test_sign_in_leads_to_no_page_outside_the_console(console: Console, person: Person) -> None:
-    page = await console.open("/sign-in?next=%2Fconsole%2F..%2Fapi%2Fdocs%2F&constructor=1")
-    await sign_in(page, person.session["user"]["email"], PASSWORD)
-    await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
-    await expect(page).to_have_url(f"{console.url}/console/")
-
-
 async def test_wrong_password_is_a_sentence(console: Console, person: Person) -> None:
     console.allow_refusals(401)
     page = await console.open("/sign-in")

@@ -1,5 +1,6 @@
 """The screen of one agent: its day lane, its queue and its runs, as a user sees them."""
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -9,11 +10,10 @@ from zoneinfo import ZoneInfo
 
 import asyncpg
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.acceptance.services import Services
-from tests.console.accessibility import violations
-from tests.console.visits import Console, Person
+from tests.console.visits import Console, Person, press
 
 HOUR = timedelta(hours=1)
 TOKYO = ZoneInfo("Asia/Tokyo")  # has no days of 23 or 25 hours
@@ -61,7 +61,7 @@ async def test_lane_leads_to_why_it_did_not_wake_last_night(
     await page.get_by_role("button", name="Yesterday").click()
     await expect(detail(page)).to_contain_text("Asleep until something comes.")
     await expect(detail(page)).to_contain_text("06:00:00 \u2013 after ")
-    await page.keyboard.press("ArrowLeft")
+    await press(page, "ArrowLeft")
 
     await expect(detail(page)).to_contain_text("over budget")
     await expect(detail(page)).to_contain_text(f"{night:%Y-%m-%d} 02:00:00 \u2013 06:00:00 · 4 h")
@@ -73,7 +73,7 @@ async def test_lane_leads_to_why_it_did_not_wake_last_night(
 
 
 async def test_lane_and_sentence_follow_a_wake_without_reload(console: Console, person: Person) -> None:
-    agent = await person.client.create_agent(debounce_window_seconds=4)  # a busy browser must see the hold
+    agent = await person.client.create_agent(debounce_window_seconds=600)
     page = await console.open(f"/agents/{agent}", person)
     await expect(page.get_by_role("heading", level=1)).to_contain_text("asleep")
 
@@ -82,6 +82,7 @@ async def test_lane_and_sentence_follow_a_wake_without_reload(console: Console, 
 
     await expect(page.locator(".agent-why")).to_contain_text("for the conversation to pause")
     await expect(page.get_by_text("Keeps it awake")).to_be_visible()
+    await page.get_by_role("button", name="Run now").click()
     await expect(page.locator(".agent-why")).to_contain_text("Asleep")
     await page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="What happened")
@@ -103,16 +104,37 @@ async def test_keys_step_zoom_and_change_the_day(
     await expect(detail(page)).to_contain_text("Step 0.")
 
     for key, sentence in (("ArrowRight", "Step 1."), ("End", "Step 3."), ("ArrowLeft", "Step 2.")):
-        await page.keyboard.press(key)
+        await press(page, key)
         await expect(detail(page)).to_contain_text(sentence)
-    await page.keyboard.press("+")
+    await press(page, "+")
     await expect(page).to_have_url(re.compile("[?&]from="))
-    await page.keyboard.press("0")
+    await press(page, "0")
     await expect(page).not_to_have_url(re.compile("[?&]from="))
-    await page.keyboard.press("]")
-    await expect(page.get_by_label("Day", exact=True)).to_have_value(f"{noon + timedelta(days=1):%Y-%m-%d}")
-    await page.keyboard.press("ArrowLeft")
+    await press(page, "]")
+    day = page.get_by_label("Day", exact=True)
+    await expect(day).to_have_value(f"{noon + timedelta(days=1):%Y-%m-%d}")
     await expect(detail(page)).to_contain_text("Step 3.")
+    await press(page, "ArrowLeft")
+    await expect(day).to_have_value(f"{noon:%Y-%m-%d}")
+    await expect(detail(page)).to_contain_text("Step 3.")
+
+
+async def test_arrow_key_keeps_the_day_while_it_is_read(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent(timezone="UTC")
+    page = await console.open("/nowhere", person)
+    is_pressed = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await is_pressed.wait()
+        await route.continue_()
+
+    await page.route("**/timeline/**", hold)
+    await page.goto(f"{console.url}/console/agents/{agent}")
+    await expect(page.get_by_label("Day", exact=True)).to_be_visible()
+    await press(page, "ArrowLeft")
+    is_pressed.set()
+    await expect(page.get_by_role("option", name="asleep")).to_have_count(1)
+    await expect(page).to_have_url(f"{console.url}/console/agents/{agent}")
 
 
 async def test_nonsense_in_the_address_shows_today(console: Console, person: Person) -> None:
@@ -137,7 +159,7 @@ DAYS = (
 )
 READ_DAY = """async ([day, zone]) => {
     const assets = document.querySelector("link[rel=modulepreload]").href.split("/app/")[0];
-    const days = await import(assets + "/app/screens/agent/lane_days.js");
+    const days = await import(assets + "/app/screens/agent/lane_day.js");
     const lane = days.dayLane(day, zone, true);
     const instants = [6, 12, 18].map((hour) => lane.start + hour * 3_600_000);
     return {...lane, columns: instants.map((at) => [at, days.columnAt(lane, at)])};
@@ -224,6 +246,32 @@ async def test_queue_clears_with_undo_deletes_and_shows_reminders(console: Conso
     await expect(waiting).to_have_count(0)
 
 
+async def test_text_has_no_sender_until_one_was_typed(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent()
+    page = await console.open(f"/agents/{agent}/queue", person)
+    sender = page.get_by_label("From")
+    await expect(sender).to_have_value("")
+    await sender.fill("+43 660 0000001")
+    await page.get_by_label("Text").fill("Hello")
+    await page.get_by_role("button", name="Send it a text").click()
+    await expect(page.get_by_text("Sent.")).to_be_visible()
+    await page.reload()
+    await expect(sender).to_have_value("+43 660 0000001")
+
+
+async def test_day_folds_on_other_tabs_and_begins_with_the_agent(console: Console, person: Person) -> None:
+    agent = await person.client.create_agent()
+    page = await console.open(f"/agents/{agent}/runs", person)
+    lane = page.get_by_role("button", name="Yesterday")
+    await expect(page.get_by_text("Asleep until")).to_be_visible()
+    await expect(lane).to_have_count(0)
+    await page.get_by_text("Asleep until").click()
+    await lane.click()
+    await expect(detail(page)).to_contain_text("did not exist yet")
+    await page.get_by_role("link", name="Day", exact=True).click()
+    await expect(lane).to_be_visible()
+
+
 async def test_new_notification_enters_the_queue(console: Console, person: Person) -> None:
     agent = await person.client.create_agent(timezone="Asia/Tokyo")
     page = await console.open(f"/agents/{agent}/queue", person)
@@ -233,6 +281,9 @@ async def test_new_notification_enters_the_queue(console: Console, person: Perso
     await expect(page.get_by_role("dialog")).to_contain_text("This field may not be blank.")
     await page.get_by_label("Title").fill("Call Ann")
     await page.get_by_label("Due").fill("2126-11-24 09:00")
+    await page.get_by_label("Priority").select_option("low")
+    await expect(page.get_by_text("It will not wake the agent: its priority is low.")).to_be_visible()
+    await page.get_by_label("Priority").select_option("high")
     await page.get_by_role("button", name="Add").click()
 
     await expect(page.get_by_role("listitem").filter(has_text="Call Ann")).to_contain_text("2126-11-24 09:00")
@@ -252,15 +303,3 @@ async def test_runs_say_why_they_woke_and_are_filtered(console: Console, person:
     await page.get_by_label("Outcome").select_option("failed")
     await expect(page.get_by_role("heading", name="No runs")).to_be_visible()
     await expect(page).to_have_url(re.compile("outcome=failed"))
-
-
-async def test_agent_is_accessible_and_fits(console: Console, person: Person) -> None:
-    agent = await person.client.create_agent(debounce_window_seconds=0)
-    await person.client.post(NOTIFICATIONS, agent=agent, title="A parcel is lost", priority="high")
-    page = await console.open(f"/agents/{agent}", person, viewport={"width": 360, "height": 800})
-    await page.get_by_text("As a table").click()
-    for tab in ("Runs", "Queue"):
-        await page.get_by_role("link", name=tab, exact=True).last.click()
-        await expect(page.locator(".loading")).to_have_count(0)
-        assert await violations(page) == []
-        assert await page.evaluate("document.documentElement.scrollWidth") == 360

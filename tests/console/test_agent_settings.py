@@ -4,7 +4,6 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.console.accessibility import violations
 from tests.console.visits import Console, Person
 
 WINDOW = "Debounce window, in seconds"
@@ -44,17 +43,18 @@ async def test_own_value_is_reset_to_the_template(console: Console, person: Pers
     await page.get_by_label("Cap in US dollars a day").fill("9")
     await page.get_by_label("Turns of a run").fill("3")
     await page.get_by_role("button", name="Save changes").click()
-    await expect(page.get_by_text("Saved.")).to_have_count(1)
+    await page.get_by_role("button", name="Dismiss").click()
+    await expect(page.get_by_text("Saved.")).to_have_count(0)
     await expect(page.get_by_text("overrides the template: 5")).to_be_visible()
 
     await page.get_by_role("button", name="Inherit Cap in US dollars a day").click()
     await page.get_by_role("button", name="Save changes").click()
-    await expect(page.get_by_text("Saved.")).to_have_count(2)
+    await expect(page.get_by_text("Saved.")).to_be_visible()
     await expect(page.get_by_text("overrides the template: 5")).to_have_count(0)
     saved = await person.client.agent(agent)
     assert (saved["max_cost_usd_per_day"], saved["max_turns"]) == (None, 3)
 
-    await page.get_by_role("button", name="Undo").last.click()
+    await page.get_by_role("button", name="Undo").click()
     await expect(page.get_by_label("Cap in US dollars a day")).to_have_value("9")
 
 
@@ -85,10 +85,3 @@ async def test_refused_value_is_explained_at_its_field(console: Console, person:
     await expect(zone).to_have_attribute("aria-invalid", "true")
     await expect(page.locator(".settings .field .error")).to_have_text('"Mars/Base" is not a valid choice.')
     await expect(page.get_by_label("Name", exact=True)).to_have_value("Still typed")
-
-
-async def test_settings_are_accessible(console: Console, person: Person) -> None:
-    page, _ = await open_settings(console, person)
-    await page.get_by_label(WINDOW).fill("5")
-    await expect(page.get_by_label("Effect of the change")).to_contain_text("it wakes 5 s after")
-    assert await violations(page) == []

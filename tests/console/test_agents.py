@@ -1,17 +1,14 @@
 """The screen of all agents, as a user sees it."""
 
-import json
 import re
-import time
 from typing import Any
 from uuid import UUID
 
 import asyncpg
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from tests.acceptance.services import Services
-from tests.console.accessibility import violations
-from tests.console.visits import Console, Person
+from tests.console.visits import Console, Person, press
 
 USAGE = {"model": "m", "input_tokens": 1, "output_tokens": 1}
 FILL = """
@@ -22,9 +19,6 @@ WITH copy AS (
 )
 INSERT INTO agent_state (agent_id, organization_id) SELECT id, $1 FROM copy
 """
-MANY = 10_000
-MAX_TASK_MS = 50
-ROW_HEIGHT = 58
 
 
 def rows(page: Page) -> Locator:
@@ -69,6 +63,27 @@ async def test_row_shows_sentence_wake_cost_and_work(console: Console, person: P
     await expect(page).to_have_url(re.compile(f"/console/agents/{agent}$"))
 
 
+async def test_cost_of_calls_without_a_price_is_not_priced(console: Console, person: Person) -> None:
+    [agent] = await create_agents(person, "Ada")
+    call = {"model": "home/unknown", "input_tokens": 5, "output_tokens": 5}
+    await person.client.post(f"/api/cloud/agents/{agent}/usage/", **call)
+    page = await console.open("/agents", person)
+    await expect(row_of(page, "Ada")).to_contain_text("not priced")
+    await page.goto(f"{console.url}/console/usage")
+    await expect(page.get_by_role("definition").first).to_have_text("not priced")
+
+
+async def test_name_is_typed_and_enter_opens_the_one_match(console: Console, person: Person) -> None:
+    await create_agents(person, "Ben", "Ada", "Adam")
+    page = await console.open("/agents", person)
+    await page.keyboard.type("Ada")
+    await expect(rows(page)).to_have_count(2)
+    await page.keyboard.press("Enter")
+    await page.keyboard.type("m")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Adam")).to_be_visible()
+
+
 async def test_filters_and_order_are_in_the_address(console: Console, person: Person) -> None:
     await create_agents(person, "Ben", "ada", "Cleo", tags=["day"])
     await create_agents(person, "Dora", tags=["day", "night"])
@@ -80,7 +95,7 @@ async def test_filters_and_order_are_in_the_address(console: Console, person: Pe
     await page.get_by_label("Add a tag to filter by").fill("day")
     await page.keyboard.press("Enter")
     await page.locator("h1").click()
-    await page.keyboard.press("/")
+    await press(page, "/")
     await page.keyboard.type("D")
     await expect(rows(page)).to_have_count(2)
     await expect(page).to_have_url(re.compile(r"/agents\?sort=name&tag=day&search=D$"))
@@ -101,8 +116,7 @@ async def test_selection_survives_a_reload(console: Console, person: Person) -> 
     page = await console.open("/agents?sort=name", person)
     await expect(rows(page)).to_have_count(4)
 
-    await page.keyboard.press("j")
-    await page.keyboard.press("x")
+    await press(page, "Escape", "j", "x")  # leaves the search, and selects the first row
     await row_of(page, "Cleo").get_by_role("checkbox").click(modifiers=["Shift"])
     await expect(page.get_by_text("3 agents selected")).to_be_visible()
     await row_of(page, "Ben").get_by_role("checkbox").click()
@@ -149,7 +163,7 @@ async def test_rows_change_in_place_and_keep_their_order(console: Console, perso
 async def test_new_agent_is_created_from_an_empty_list(console: Console, person: Person) -> None:
     page = await console.open("/agents", person)
     await expect(page.get_by_role("heading", name="There are no agents yet")).to_be_visible()
-    await page.keyboard.press("c")
+    await press(page, "Escape", "c")
     dialog = page.get_by_role("dialog", name="New agent")
     console.allow_refusals(400)
     await dialog.get_by_role("button", name="Create the agent").click()
@@ -162,60 +176,7 @@ async def test_new_agent_is_created_from_an_empty_list(console: Console, person:
     assert (agent["model"], agent["max_sleep_hours"]) == ("builtin/inbox", 12)
 
 
-async def test_agents_are_accessible_and_fit_a_phone(console: Console, person: Person) -> None:
-    long = "A rather long name that needs two lines on paper"
-    await create_agents(person, long, tags=["vip", "b"], max_cost_usd_per_day=1)
-    address = "/agents?selected=all&tag=vip&status=sleeping"
-    page = await console.open(address, person, viewport={"width": 360, "height": 640})
-    await expect(rows(page)).to_have_count(1)
-    assert await page.evaluate("document.documentElement.scrollWidth") == 360
-    assert await violations(page) == []
-
-
-async def test_ten_thousand_rows_scroll_without_long_tasks(
-    console: Console, browser: Browser, person: Person, module_services: Services
-) -> None:
-    await fill(module_services, person, MANY)
-    page = await console.open("/agents", person)
-    await expect(rows(page).first).to_be_visible()
-    await browser.start_tracing(page=page, categories=["toplevel"])
-    ends_at = time.monotonic() + 120
-    while await count_of_rows(page) < MANY and time.monotonic() < ends_at:
-        await scroll(page, MANY * ROW_HEIGHT)
-    for number in range(100):
-        await scroll(page, number * 7919 % MANY * ROW_HEIGHT)
-
-    tasks = task_times(await browser.stop_tracing())
-    assert await count_of_rows(page) == MANY
-    assert max(tasks) < MAX_TASK_MS
-
-
 async def fill(services: Services, person: Person, count: int) -> None:
     connection = await asyncpg.connect(services.database["url"])
     await connection.execute(FILL, UUID(person.organization["id"]), count)
     await connection.close()
-
-
-async def count_of_rows(page: Page) -> int:
-    height: int = await page.locator(".virtual-all").evaluate("all => all.offsetHeight")
-    return height // ROW_HEIGHT
-
-
-async def scroll(page: Page, top: int) -> None:
-    await page.locator(".virtual").evaluate("(box, top) => { box.scrollTop = top; }", top)
-    await page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-
-
-def task_times(trace: bytes) -> list[float]:
-    """Return the milliseconds of processor time of each task of the page's main thread."""
-    events = json.loads(trace)["traceEvents"]
-    threads = {
-        (event["pid"], event["tid"])
-        for event in events
-        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
-    }
-    return [
-        event["tdur"] / 1000
-        for event in events
-        if (event["pid"], event["tid"]) in threads and "RunTask" in event["name"] and "tdur" in event
-    ]

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, ViewportSize
 
-from tests.acceptance.process import ServiceProcess
+from tests.acceptance.process import PATIENCE_SECONDS, ServiceProcess
 from tests.console.accessibility import violations
 from tests.console.addresses import ADDRESSES, wait_until_ready
 from tests.console.conftest import sign_up
@@ -18,7 +18,6 @@ from tests.console.hostile_organization import Organization, fill
 from tests.console.visits import PAINTED, Console, Person
 
 PASSING = re.compile(r"\d+(\.\d+)?|(?<=\d) (ms|s|min|h|d)\b|\b(now|in|ago)\b|live|connecting")  # time passes
-PATIENCE_SECONDS = 5.0
 PHONE: ViewportSize = {"width": 360, "height": 740}
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 # The elements that reach beyond the window, if the page scrolls sideways.
@@ -67,7 +66,7 @@ async def problems_at(page: Page, url: str) -> list[str]:
 
 
 async def missing_lines(page: Page, expected: set[str]) -> set[str]:
-    """Return the lines of a page that it does not show again within some seconds of its reload."""
+    """Return the lines of a page that it does not show again within a minute of its reload."""
     missing = expected
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):

@@ -17,6 +17,7 @@ async def test_keyboard_leads_from_sign_up_to_an_agent_that_woke(console: Consol
     await press_tab_to(page, "Create an account")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Create an account")).to_be_visible()
+    await expect(page.get_by_label("E-mail")).to_be_focused()
     await fill_by_keyboard(page, f"{uuid4().hex}@example.org", PASSWORD, "Ada", "Example")
 
     await expect(page.get_by_label("Name")).to_be_focused()

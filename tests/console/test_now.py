@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import asyncpg
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.acceptance.services import Services
 from tests.console.accessibility import violations
@@ -37,10 +37,6 @@ async def pause(person: Person) -> None:
         headers={"Authorization": person.client.authorization},
     ) as response:
         assert response.status == 200
-
-
-async def scrolls_sideways(page: Page) -> bool:
-    return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 
 
 @pytest.mark.everyday
@@ -105,18 +101,6 @@ async def test_more_than_a_few_items_fold(
     await expect(page.get_by_role("button", name="Start it now")).to_have_count(7)
     await page.reload()
     await expect(page.get_by_role("button", name="Start it now")).to_have_count(7)
-
-
-async def test_now_is_accessible_and_narrow(
-    console: Console, person: Person, module_services: Services
-) -> None:
-    await quarantine(module_services, await person.client.create_agent(name="Rosa" * 60))
-    spender = await person.client.create_agent(name="Frida", max_cost_usd_per_day=0)
-    await person.client.post(NOTIFICATIONS, agent=spender, title="Hello", priority="high", source="sms")
-    page = await console.open("/", person, viewport={"width": 360, "height": 740})
-    await expect(page.get_by_role("link", name="Raise the cap")).to_be_visible()
-    assert await violations(page) == []
-    assert not await scrolls_sideways(page)
 
 
 async def test_operator_sees_what_needs_the_operator(

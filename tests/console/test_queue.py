@@ -7,8 +7,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.console.accessibility import violations
-from tests.console.visits import Console, Person
+from tests.console.visits import Console, Person, press
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 
@@ -58,7 +57,7 @@ async def test_agent_is_filtered_by_its_name(console: Console, person: Person) -
     for agent in (ada, ben):
         await notify(person, agent, "Report")
     page = await console.open("/queue", person)
-    await page.keyboard.press("/")
+    await press(page, "/")
     await page.keyboard.type("Be")
     option = page.locator("datalist option[value^='Ben']")
     await expect(option).to_have_count(1)
@@ -81,32 +80,20 @@ async def test_field_may_close_before_the_agent_is_read(console: Console, person
     await page.route("**/supervisors/**", hold)
     await page.goto(f"{console.url}/console/queue?agent={agent}&new=notification")
     await expect(page.get_by_role("dialog")).to_be_visible()
-    await page.keyboard.press("Escape")
+    await press(page, "Escape")
     await expect(page.locator("dialog")).to_have_count(0)
     is_closed.set()
     await expect(page.get_by_label("Agent", exact=True)).to_have_value(re.compile("^Ada"))
 
 
-async def test_clearing_can_be_taken_back(console: Console, person: Person) -> None:
-    agent = await person.client.create_agent(status="archived")
-    first = await notify(person, agent, "Report", priority="high")
-    page = await console.open("/queue", person)
-
-    await rows(page).get_by_role("button", name="Clear").click()
-    await expect(rows(page)).to_contain_text("cleared")
-    assert (await person.client.get(f"{NOTIFICATIONS}{first}/"))["cleared"]
-    await page.get_by_role("button", name="Undo").click()
-    await expect(rows(page)).to_contain_text("waiting")
-    assert not (await person.client.get(f"{NOTIFICATIONS}{first}/"))["cleared"]
-
-
 async def test_notification_is_changed_in_its_panel(console: Console, person: Person) -> None:
     agent = await person.client.create_agent(name="Ada", status="archived", timezone="Asia/Tokyo")
     first = await notify(person, agent, "Call back", body="+43 1 <i>234</i>")
+    console.allow_refusals(404)  # the page may read a change when the notification is deleted already
     page = await console.open("/queue", person, timezone_id="Europe/Vienna")
     await expect(rows(page)).to_have_count(1)
 
-    await page.keyboard.press("j")
+    await press(page, "j")
     await expect(page).to_have_url(re.compile(f"notification={first}"))
     await page.reload()
     await expect(panel(page)).to_contain_text("+43 1 <i>234</i>")
@@ -114,7 +101,7 @@ async def test_notification_is_changed_in_its_panel(console: Console, person: Pe
     await panel(page).get_by_role("button", name="Raise to high").click()
     await expect(rows(page).get_by_text("high", exact=True)).to_be_visible()
     await panel(page).get_by_role("button", name="Reschedule").click()
-    await panel(page).get_by_label("Due at").fill("2999-01-01T12:00")
+    await panel(page).get_by_label("Due at").fill("2999-01-01 12:00")
     await panel(page).get_by_role("button", name="Set").click()
     await expect(panel(page)).to_contain_text("2999-01-01 20:00:00 GMT+9")
     stored = await person.client.get(f"{NOTIFICATIONS}{first}/")
@@ -128,14 +115,23 @@ async def test_notification_is_changed_in_its_panel(console: Console, person: Pe
 
 async def test_reminders_are_found_by_their_time(console: Console, person: Person) -> None:
     agent = await person.client.create_agent()
-    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    await notify(person, agent, "Later", scheduled_for=tomorrow)
+    later = (datetime.now(UTC) + timedelta(hours=23, minutes=30)).isoformat()
+    await notify(person, agent, "Later", scheduled_for=later)
     await notify(person, agent, "Now")
     page = await console.open("/queue", person)
     await page.get_by_text("Times").click()
     await page.get_by_role("button", name="Reminders ahead").click()
     await expect(rows(page)).to_have_count(1)
-    await expect(rows(page)).to_contain_text("due in 23 h 59 min")
+    await expect(rows(page)).to_contain_text("due in 23 h")
+
+
+async def test_row_under_the_pointer_changes_in_its_place(console: Console, person: Person) -> None:
+    ada = await person.client.create_agent(name="Ada")
+    report = await notify(person, ada, "Report")
+    page = await console.open("/queue?state=all", person)
+    await rows(page).first.hover()
+    await person.client.patch(f"{NOTIFICATIONS}{report}/", title="Weekly report")
+    await expect(rows(page)).to_contain_text(["Weekly report"])
 
 
 async def test_written_notification_appears_without_a_reload(console: Console, person: Person) -> None:
@@ -145,19 +141,10 @@ async def test_written_notification_appears_without_a_reload(console: Console, p
     await notify(person, agent, "By another", priority="low")
     await expect(rows(page)).to_have_count(1)
 
-    await page.keyboard.press("c")
+    await press(page, "c")
     dialog = page.get_by_role("dialog", name="New notification")
     await dialog.get_by_label("Title").fill("By me")
     await dialog.get_by_role("button", name="Send").click()
     await expect(rows(page).first).to_contain_text("By me")
     [mine, _] = await person.client.get(NOTIFICATIONS)
     assert (mine["agent"], mine["source"], mine["priority"]) == (agent, "portal", "high")
-
-
-async def test_queue_is_accessible(console: Console, person: Person) -> None:
-    agent = await person.client.create_agent(status="archived")
-    first = await notify(person, agent, "Report", body="x", priority="high")
-    page = await console.open(f"/queue?notification={first}", person)
-    await expect(panel(page)).to_be_visible()
-    await page.get_by_text("Times").click()
-    assert await violations(page) == []

@@ -21,6 +21,8 @@ async def test_page_goes_on_after_kill_with_nothing_missing_or_doubled(
     template = await client.post("/api/templates/", name="Desk", debounce_window_seconds=1)
     agent = await client.create_agent(template=template["id"])
     page = await console.open(f"/start?template={template['id']}&agent={agent}", person)
+    now = await console.open("/", person)
+    await expect(now.get_by_text("The service is ready.")).to_be_visible()
     rows = (
         page.get_by_role("region", name="What it does, and why")
         .get_by_role("list")
@@ -32,6 +34,9 @@ async def test_page_goes_on_after_kill_with_nothing_missing_or_doubled(
 
     await console_service.kill()
     await expect(page.get_by_role("button", name="reconnecting, as of")).to_be_visible()
+    await expect(now.get_by_text("The service does not answer. This is how it was at")).to_be_visible()
+    await expect(now.get_by_text("The service is ready.")).to_have_count(0)
+    await expect(now.get_by_role("heading", name="Nothing needs a person")).to_have_count(0)
     port = int(console.url.rpartition(":")[2])
     await module_services.start(server={"port": port})
     await client.notify(agent, "after the restart", source="sms")

@@ -5,7 +5,6 @@ import re
 from playwright.async_api import expect
 
 from tests.acceptance.services import OPERATOR_TOKEN
-from tests.console.accessibility import violations
 from tests.console.visits import Console, Person
 
 
@@ -51,13 +50,3 @@ async def test_operator_finds_an_agent_and_its_explanation(
     await page.go_back()
     await page.get_by_label("Whole name, or id").fill(agent)
     await expect(page.get_by_role("heading", name="Found by name")).to_be_visible()
-
-
-async def test_service_is_accessible(console: Console, person: Person, operator: Person) -> None:
-    agent = await person.client.create_agent(name="Ann")
-    page = await console.open("/service", operator)
-    await expect(page.get_by_role("link", name="Ann").first).to_be_visible()
-    assert await violations(page) == []
-    await page.goto(f"{console.url}/console/service/{agent}")
-    await expect(page.get_by_role("heading", name="Ann")).to_be_visible()
-    assert await violations(page) == []

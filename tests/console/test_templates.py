@@ -4,7 +4,7 @@ from playwright.async_api import expect
 
 from tests.console.accessibility import violations
 from tests.console.addresses import wait_until_ready
-from tests.console.visits import Console, Person
+from tests.console.visits import Console, Person, press
 
 TEMPLATES = "/api/templates/"
 
@@ -12,7 +12,7 @@ TEMPLATES = "/api/templates/"
 async def test_template_is_created_by_keyboard(console: Console, person: Person) -> None:
     page = await console.open("/templates", person)
     await expect(page.get_by_role("heading", name="There is no template yet")).to_be_visible()
-    await page.keyboard.press("n")
+    await press(page, "n")
     await expect(page.get_by_label("Name", exact=True)).to_be_focused()
     await page.keyboard.type("Desk")
     await page.keyboard.press("Tab")
@@ -27,13 +27,44 @@ async def test_template_is_created_by_keyboard(console: Console, person: Person)
     assert await violations(page) == []
 
     await page.get_by_role("button", name="Save").blur()
-    await page.keyboard.press("u")
+    await press(page, "u")
     row = page.get_by_role("row", name="Desk")
     await expect(row).to_be_visible()
-    await page.keyboard.press("j")
+    await press(page, "j")
     await expect(row).to_have_attribute("aria-current", "true")
-    await page.keyboard.press("Enter")
+    await press(page, "Enter")
     await expect(page.get_by_label("Model", exact=True)).to_have_value("builtin/inbox")
+
+
+async def test_prompt_of_a_run_is_compared_and_reverted(console: Console, person: Person) -> None:
+    template = await person.client.post(TEMPLATES, name="Desk", system_prompt="Be kind.\nBe slow.")
+    path = f"{TEMPLATES}{template['id']}/"
+    await person.client.patch(path, system_prompt="Be kind.\nBe quick.")
+    agent = await person.client.create_agent(name="Clerk", template=template["id"])
+    await person.client.notify(agent, "Tea?")
+    run = await person.client.ended_run(agent)
+    await person.client.patch(path, system_prompt="Be gone.")
+
+    page = await console.open(f"/agents/{agent}/runs/{run['id']}", person)
+    await page.get_by_role("link", name="version 2 of the prompt of its template").click()
+    await expect(page.locator(".documents-removed")).to_have_text("-Be slow.")
+    await expect(page.locator(".documents-added")).to_have_text("+Be quick.")
+    await expect(page.locator(".documents-versions button")).to_contain_text(["a person"] * 3)
+    assert await violations(page) == []
+    await page.get_by_role("button", name="Revert to version 2").focus()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("Text", exact=True)).to_contain_text("Be quick.")
+    await expect(page.locator(".documents-versions button")).to_have_count(4)
+    assert (await person.client.get(path))["system_prompt"] == "Be kind.\nBe quick."
+
+    await page.goto(f"{console.url}/console/agents/{agent}/settings")
+    await page.get_by_role("link", name="Versions").click()
+    await page.get_by_role("link", name="that of its template").click()
+    await page.get_by_role("link", name="Change it").click()
+    await page.get_by_role("link", name="Versions of the prompt").click()
+    await expect(page.get_by_role("heading", name="Prompt of Desk")).to_be_visible()
 
 
 async def test_form_changes_only_the_edited_fields(console: Console, person: Person) -> None:

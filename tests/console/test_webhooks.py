@@ -5,7 +5,7 @@ import re
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from storage.events.catalogue import EventType, patterns_of
+from storage.events.model import EventType, patterns_of
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.console.accessibility import violations
@@ -68,7 +68,7 @@ async def test_failed_delivery_is_found_and_sent_again(console: Console, person:
         row = page.get_by_role("row", name=re.compile("agent.created"))
         await expect(row).to_contain_text("410")
         await expect(page.get_by_text("failing since")).to_be_visible()
-        assert page.url.endswith("?status=failed")
+        await expect(page).to_have_url(re.compile(r"\?status=failed$"))
         assert await violations(page) == []
 
         receiver.answer = None

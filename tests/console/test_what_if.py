@@ -1,5 +1,7 @@
 """The panel What if: questions in the address, answers in words and on a line."""
 
+import re
+
 from playwright.async_api import expect
 
 from tests.console.accessibility import violations
@@ -17,7 +19,7 @@ async def test_five_texts_in_a_row_wake_it_once(console: Console, person: Person
     await expect(page.locator(".what-wake")).to_have_count(1)
     await page.get_by_label("With a debounce window of").fill("5")
     await expect(answer).to_contain_text("it wakes 5 s after the last message")
-    assert "window=5" in page.url
+    await expect(page).to_have_url(re.compile("window=5"))
     assert await violations(page) == []
 
     await page.reload()

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 from tests.acceptance.client import Client
+from tests.acceptance.process import PATIENCE_SECONDS
 from web.app import ROUTES
 
 SESSION = "hostsvc.session"
@@ -19,9 +20,11 @@ if (!sessionStorage.getItem("signed in by the test")) {
     sessionStorage.setItem(%s, %s);
 }
 """
+# The frame is shown before the module of its screen is loaded.
+SCREEN = "main:not(:has(> .loading))"
 # Components bind keys after the browser has painted them.
 PAINTED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
-DEFAULT_TIMEOUT_MS = 15_000.0
+DEFAULT_TIMEOUT_MS = 1000 * PATIENCE_SECONDS
 REFUSED = "Failed to load resource"  # how Chromium logs an answer that is an error
 PATTERNS = {
     (route.method, re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(route.path)))) for route in ROUTES
@@ -89,6 +92,14 @@ def is_documented(method: str, path: str) -> bool:
     return any(known == method and pattern.fullmatch(path) for known, pattern in PATTERNS)
 
 
+async def press(page: Page, *keys: str) -> None:
+    """Press keys one after the other, each when what is shown has bound its keys and shows the one before."""
+    for key in keys:
+        await page.evaluate(PAINTED)
+        await page.keyboard.press(key)
+    await page.evaluate(PAINTED)
+
+
 class Console:
     """The console of one service, in a browser."""
 
@@ -113,7 +124,7 @@ class Console:
         page = await context.new_page()
         self.watch.note_page(page)
         await page.goto(f"{self.url}/console{path}")
-        await page.locator("main").wait_for()
+        await page.locator(SCREEN).wait_for()
         await page.evaluate(PAINTED)
         return page
 

@@ -8,11 +8,11 @@ from types import NoneType, UnionType
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from supervisors.events.subscription import MODEL_DELTA
 from tests.paths import DOCS
 from web.api.events.schemas import DATA
-from web.openapi.docstrings import attribute_docstrings
+from web.openapi.schemas import attribute_docstrings
 
 GUIDE = DOCS / "events.md"
 MARK = "<!-- The text from here to the end is written by `make events`. -->\n"

@@ -78,7 +78,8 @@ STATE = re.compile(
     r"|.*An agent may not be its own ancestor\."
     r"|.*parse error - too many fields"
     r"|.*Ensure integers are between -9223372036854775808 and 18446744073709551615\."
-    r"|.*This Idempotency-Key was used with another request body\."
+    r"|.*This Idempotency-Key was used with another request body\.",
+    re.DOTALL,  # some quote what was sent
 )
 
 DOCUMENT: Json = requests.get(f"{URL}/api/schema/", timeout=10).json()

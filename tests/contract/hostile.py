@@ -12,6 +12,8 @@ from web.fields import (
     Datetime,
     DayOrDatetime,
     Email,
+    EmailFilter,
+    EventTypePattern,
     Integer,
     JsonObject,
     JsonValue,
@@ -19,14 +21,16 @@ from web.fields import (
     ListOf,
     LocalPart,
     Money,
+    Number,
     ObjectOf,
+    OneOf,
+    PhoneFilter,
     Region,
     Text,
     Timezone,
     Url,
     Uuid,
 )
-from web.filter_fields import EmailFilter, EventTypePattern, OneOf, PhoneFilter
 from web.request.files import Files
 
 RefusedValues = Iterator[tuple[Any, Any]]
@@ -117,6 +121,12 @@ def _of_money(_: Money) -> RefusedValues:
     yield 0.0000001, ["Ensure that there are no more than 6 decimal places."]
     yield -1, ["Ensure this value is greater than or equal to 0."]
     yield "9999999999999", ["Ensure this value is less than or equal to 999999999999.999999."]
+
+
+def _of_number(_: Number) -> RefusedValues:
+    yield from _all((True, "x", "NaN", "1e5", "", [1], {}, "1\0"), NO_NUMBER)
+    yield from _all((-1, "-0.1"), "Ensure this value is greater than or equal to 0.")
+    yield 10**300, ["Ensure this value is less than or equal to 2."]
 
 
 def _of_boolean(_: Boolean) -> RefusedValues:
@@ -227,6 +237,7 @@ KINDS: tuple[tuple[type[Any], Callable[[Any], RefusedValues]], ...] = (
     (Text, _of_text),
     (Integer, _of_integer),
     (Money, _of_money),
+    (Number, _of_number),
     (Boolean, _of_boolean),
     (Uuid, _of_uuid),
     (Datetime, _of_datetime),

@@ -53,7 +53,12 @@ def for_each_route(routes: Iterable[Route]) -> Callable[[Test], Test]:
     For pytest it is one test: thousands would cost more than the requests that they send. To test only a few
     routes, set HOSTSVC_TEST_ROUTE to a part of their methods and paths.
     """
-    chosen = [route for route in routes if os.environ.get("HOSTSVC_TEST_ROUTE", "") in key_of(route)]
+    part = os.environ.get("HOSTSVC_TEST_ROUTE", "")
+    assert any(part in key for key in ROWS), (
+        f"no key of ROWS in tests/contract/requests_by_route.py contains HOSTSVC_TEST_ROUTE={part}: "
+        "correct it, or add a row for the new route"
+    )
+    chosen = [route for route in routes if part in key_of(route)]
 
     def decorated(test: Test) -> Test:
         @wraps(test)
@@ -273,11 +278,20 @@ ROWS: dict[str, Row] = {
     # templates and the toolbox
     "GET /api/templates/": Row(),
     "POST /api/templates/": Row(
-        body=new("template", default_reasoning_effort="low", max_turns=3, max_cost_usd_per_day=1.25)
+        body=new(
+            "template",
+            default_reasoning_effort="low",
+            max_turns=3,
+            max_cost_usd_per_day=1.25,
+            temperature=0.5,
+        )
     ),
     "GET /api/templates/{id}/": Row({"id": TEMPLATE}),
     "PATCH /api/templates/{id}/": Row({"id": TEMPLATE}, {"name": "Renamed by MARK", "max_turns": 7}),
     "DELETE /api/templates/{id}/": Row({"id": TEMPLATE}),
+    "GET /api/templates/{id}/prompts/": Row({"id": TEMPLATE}),
+    "GET /api/templates/{id}/prompts/{number}/": Row({"id": TEMPLATE, "number": "1"}),
+    "POST /api/templates/{id}/prompts/{number}/revert/": Row({"id": TEMPLATE, "number": "1"}),
     "GET /api/templates/{id}/secrets/": Row({"id": TEMPLATE}, for_admins=True),
     "POST /api/templates/{id}/secrets/": Row({"id": TEMPLATE}, new("secret"), for_admins=True),
     "GET /api/templates/{id}/secrets/{secret_id}/": Row(IN_TEMPLATE, for_admins=True),
@@ -328,6 +342,9 @@ ROWS: dict[str, Row] = {
     "POST /api/cloud/agents/{id}/tag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),
     "POST /api/cloud/agents/{id}/untag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),
     "DELETE /api/cloud/agents/{id}/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/prompts/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/prompts/{number}/": Row({"id": AGENT, "number": "1"}),
+    "POST /api/cloud/agents/{id}/prompts/{number}/revert/": Row({"id": AGENT, "number": "1"}),
     "GET /api/cloud/agents/{id}/tools/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/context/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/tools/{name}/": Row(
@@ -344,6 +361,9 @@ ROWS: dict[str, Row] = {
     "GET /api/cloud/runs/": Row(),
     "GET /api/cloud/supervisors/": Row(),
     "GET /api/cloud/overview/": Row(),
+    "POST /api/cloud/attention/": Row(
+        body={"action": "dismiss", "kind": "failed_message", "ids": [MESSAGE]}, unknown_status=200
+    ),
     "GET /api/cloud/usage/": Row(),
     "GET /api/cloud/agents/{id}/events/": Row({"id": AGENT}),
     "GET /api/events/": Row(),

@@ -41,9 +41,7 @@ async def test_assistant_of_the_guide_answers_and_remembers(
         commands = [example.command.replace(SERVICE, process.url) for example in documented]
         for documented_port, port in zip(PORTS, ports, strict=True):
             commands = [command.replace(documented_port, port) for command in commands]
-        logs = [command.replace("model.log", f"{tmp_path}/model.log") for command in commands]
-        logs = [command.replace("gateway.log", f"{tmp_path}/gateway.log") for command in logs]
-        printed = await run(logs, shell_environment(environment_with_curl(tmp_path)), PATIENCE_SECONDS)
+        printed = await run(commands, shell_environment(environment_with_curl(tmp_path)), PATIENCE_SECONDS)
     assert len(printed) == len(documented)
     for example, output in zip(documented, printed, strict=True):
         assert example.fits(output), f"$ {example.command}\n{output.strip()}\ninstead of\n{example.expected}"

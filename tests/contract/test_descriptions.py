@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from tests.contract.requests_by_route import key_of
 from web.app import ROUTES
-from web.openapi.docstrings import attribute_docstrings
 from web.openapi.document import build_document
 from web.openapi.paths import IDS, TAGS
+from web.openapi.schemas import attribute_docstrings
 
 DOCUMENT = build_document(ROUTES)
 SCHEMAS = DOCUMENT["components"]["schemas"]
@@ -57,7 +57,9 @@ def test_every_description_ends_with_a_period() -> None:
 
 
 def test_fields_are_described_in_one_or_two_sentences() -> None:
-    texts = {name: text for name, text in descriptions() if name.startswith(("property", "parameter"))}
+    texts = {
+        name: text for name, text in descriptions() if text and name.startswith(("property", "parameter"))
+    }
     own = {name: text.partition("\n\n- ")[0] for name, text in texts.items()}  # without the values of an enum
     assert {name: text for name, text in own.items() if len(SENTENCE_END.findall(text)) > 2} == {}
 

@@ -90,12 +90,6 @@ async def send_refused(tenant: Tenant, request: Request, data: bytes, content_ty
     return answer.body
 
 
-@every_route
-async def test_valid_request_gets_the_status_of_its_route(ours: Tenant, route: Route) -> None:
-    answer = await sent(ours, await make(ours, route))
-    assert answer.status == route.status, answer
-
-
 @with_body
 async def test_body_means_the_same_in_json_and_forms(ours: Tenant, route: Route) -> None:
     answers = []

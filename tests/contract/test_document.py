@@ -47,7 +47,7 @@ def test_document_is_valid_openapi_3_1() -> None:
 
 def test_document_contains_every_route() -> None:
     described = {(method, path) for method, path, _ in operations()}
-    assert described == {(route.method, re.sub(r":[^}]*", "", route.path)) for route in ROUTES}
+    assert described == {(route.method, route.path) for route in ROUTES}
 
 
 def test_money_schema_accepts_rounded_floats() -> None:
@@ -105,12 +105,6 @@ def test_document_contains_field_rules() -> None:
     assert (purpose["$ref"], purpose["default"]) == ("#/components/schemas/Purpose", "production")
     assert {"type": "null"} in fields["sleep_until"]["anyOf"]
     assert fields["timezone"]["default"] == "UTC"
-
-
-def test_change_bodies_have_no_required_fields_and_no_defaults() -> None:
-    changes = DOCUMENT["components"]["schemas"]["PatchedAgentBody"]
-    assert "required" not in changes
-    assert all("default" not in field for field in changes["properties"].values())
 
 
 def test_unwritable_fields_are_read_only() -> None:

@@ -27,7 +27,13 @@ def shell_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "PATH": path, "HOSTSVC__OPERATOR__TOKEN": OPERATOR_TOKEN, "COLUMNS": "110"}
 
 
-@pytest.mark.parametrize("texts", [(TOUR, GUIDE), (GUIDE, TOUR)], ids=["tour first", "guide first"])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param((TOUR, GUIDE), id="tour first"),
+        pytest.param((GUIDE, TOUR), id="guide first", marks=pytest.mark.long),
+    ],
+)
 async def test_commands_print_what_the_texts_say(
     tmp_path: Path, database_url: str, launch: Launch, texts: tuple[str, str]
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.fuzz import fuzz
 
-PHASES = "examples,coverage,fuzzing,stateful"
+PHASES = "examples,fuzzing,stateful"  # the values of "coverage" are those of test_dialect.py
 OPTIONS = ("--seed", "1", "--generation-deterministic", "--phases", PHASES, "--max-examples", "1")
 
 

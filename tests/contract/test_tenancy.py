@@ -402,10 +402,10 @@ async def test_filter_by_foreign_id_is_refused_and_unknown_id_empty(
     if "after" in ids:
         last = await RequestBuilder(ours).resolve(REF_OF_LIST[route.path])
         answer = await theirs.key.get(f"{route.path}?after={last}")
-        assert answer.status == 200, "a cursor that the caller may not see counts as deleted"
+        assert answer.status == 403
         assert ours.mark not in text_of(answer)
         answer = await theirs.key.get(f"{route.path}?after={uuid4()}")
-        assert (answer.status, list(answer.body)) == (400, ["after"])
+        assert (answer.status, answer.body) == (200, [])
 
 
 @for_each_route([route for route in ROUTES if route.by_header and route.method == "POST"])

@@ -23,7 +23,7 @@ SERVICE = "http://127.0.0.1:8080"
 TOOLS = "http://127.0.0.1:9000"
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECRET = re.compile(r"TOOL_CALL_SECRET=(\S+)")
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60.0
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import Protocol
 import httpx2
 from playwright.async_api import Page
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from tests.chromium import chromium
 
 EVENTS = "/api/events/"

@@ -6,12 +6,11 @@ from contextlib import ExitStack
 import aiohttp
 import pytest
 
-from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.client import sign_up
 from tests.acceptance.locks import LOCK_AGENT, locked_row
 from tests.acceptance.services import Services
 from tests.crash.cycles import CYCLES
 from tests.crash.faults import (
-    END_LEADER_CONNECTION,
     END_SERVICE_CONNECTIONS,
     end_connections,
     stopped,
@@ -32,20 +31,6 @@ async def test_storm_of_ended_connections_loses_no_write(
             await load.acknowledged(15)
             assert await end_connections(database_url, END_SERVICE_CONNECTIONS) > 0
         await load.acknowledged(15)
-    await all_is_kept(load, services)
-
-
-async def test_broken_leader_connection_loses_no_write(
-    services: Services, session: aiohttp.ClientSession, database_url: str
-) -> None:
-    service = await services.start()
-    load = Load(await sign_up(session, service.url), seed=12)
-    async with load.going_on():
-        for _ in range(3):
-            await load.acknowledged(30)
-            assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
-            await _without_lead(load.client)
-            await load.find_service()
     await all_is_kept(load, services)
 
 
@@ -83,10 +68,3 @@ async def test_stopped_service_resumes_or_is_replaced(
             await asyncio.sleep(STOPPED_SECONDS)
         await load.acknowledged(30)
     await all_is_kept(load, services)
-
-
-async def _without_lead(client: Client) -> None:
-    async def look() -> bool | None:
-        return True if await client.status_of("/readyz") == 503 else None
-
-    await eventually(look, "/readyz to say that the lead is away")

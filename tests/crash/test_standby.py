@@ -1,27 +1,23 @@
 """Two instances on one database: one serves, and the other takes over when it cannot."""
 
 import asyncio
-from statistics import median
 from time import perf_counter
 
 import aiohttp
 
 from hostsvc.service import REPLACED_SECONDS
-from tests.acceptance.client import Client, sign_up
+from tests.acceptance.client import sign_up
 from tests.acceptance.locks import locked_row
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.crash.cycles import STANDBY_CYCLES
-from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections, stopped
+from tests.crash.faults import END_LEADER_CONNECTION, end_connections, stopped
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
 STOPPED_SECONDS = 40.0  # longer than every limit on waiting for the database
 SLACK_SECONDS = 2.0  # until it notices, and for a loaded machine
 DRAIN_SECONDS = 10.0  # granted to runs at the end of a service that still leads
-WRITES_PER_ROUND = 40
-ROUNDS = 4
-SLOWER = 3.0  # times; waiting for a lock would make it thousands
 
 
 async def test_standby_takes_over_from_each_killed_instance(
@@ -90,41 +86,8 @@ async def test_instance_stopped_for_long_ends_soon_after_it_resumes(
     await all_is_kept(load, services)
 
 
-async def test_waiting_standby_does_not_slow_writes(
-    services: Services, session: aiohttp.ClientSession, database_url: str
-) -> None:
-    service = await services.start()
-    client = await sign_up(session, service.url)
-    agent = await client.create_agent()
-    alone = [await _seconds_of_writes(client, agent, database_url) for _ in range(ROUNDS)]
-    await (await services.spawn()).standing_by()
-    watched = [await _seconds_of_writes(client, agent, database_url) for _ in range(ROUNDS)]
-    ratio = median(watched) / median(alone)
-    assert ratio < SLOWER, f"with a standby writes took {ratio:.1f} times as long: {watched} against {alone}"
-
-
 async def _two_instances(services: Services) -> tuple[ServiceProcess, ServiceProcess]:
     leader = await services.start()
     standby = await services.spawn()
     await standby.standing_by()
     return leader, standby
-
-
-async def _seconds_of_writes(client: Client, agent: str, database_url: str) -> float:
-    """Return the duration of some writes in a row, ending the pool's connections before every tenth."""
-    began = perf_counter()
-    for number in range(WRITES_PER_ROUND):
-        if number % 10 == 0:
-            await end_connections(database_url, END_POOL_CONNECTIONS)
-        while await _is_refused(client, agent):
-            pass
-    return perf_counter() - began
-
-
-async def _is_refused(client: Client, agent: str) -> bool:
-    """Write once; return whether a broken connection made the service refuse it."""
-    body = {"agent": agent, "title": "Hello"}
-    headers = {"Authorization": client.authorization}
-    url = f"{client.url}/api/defaults/notifications/"
-    async with client.session.post(url, json=body, headers=headers) as response:
-        return response.status == 503

@@ -1,8 +1,8 @@
 """The configuration: what the reader accepts, and how it refuses everything else."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ from hostsvc.config import MODELS, NOT_KEYS, Config, ConfigError
 from hostsvc.config_reader import read_config, stray_variables
 from hostsvc.llm.providers import ProviderSettings, parse_prices
 from hostsvc.process_harness.settings import RunLimits
-from storage.model import Source
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.paths import ROOT
 
@@ -58,11 +57,8 @@ def test_shipped_file_contains_every_key() -> None:
     sections = {section.name for section in fields(Config)} - NOT_KEYS - {MODELS}
     expected = {section: {key.name for key in fields(getattr(Config(), section))} for section in sections}
     assert shipped == expected
-
-
-def test_shipped_file_contains_every_key_of_a_subsection() -> None:
-    shipped = tomllib.loads(SHIPPED.read_text())["harness"]["limits"]
-    assert set(shipped) == {key.name for key in fields(RunLimits)}
+    limits = tomllib.loads(SHIPPED.read_text())["harness"]["limits"]
+    assert set(limits) == {key.name for key in fields(RunLimits)}
 
 
 def test_subsection_is_set_by_file_and_variable() -> None:
@@ -76,40 +72,12 @@ def test_shipped_file_explains_every_key() -> None:
     assert [line for line in unexplained if not line.startswith("#")] == []
 
 
-def test_file_in_working_directory_is_used_and_named() -> None:
-    config_file("[server]\nport = 9000")
-    config = load_config(None, {})
-    assert config.server.port == 9000
-    assert config.origins == ("config.toml",)
-
-
-def test_variable_overrides_the_file() -> None:
-    file = config_file("[server]\nport = 9000\nhost = '::1'")
-    config = load_config(file, {"HOSTSVC__SERVER__PORT": "80"})
+def test_variable_overrides_the_file_in_the_working_directory() -> None:
+    config_file("[server]\nport = 9000\nhost = '::1'")
+    assert load_config(None, {}).origins == ("config.toml",)
+    config = load_config(None, {"HOSTSVC__SERVER__PORT": "80"})
     assert (config.server.host, config.server.port) == ("::1", 80)
     assert config.origins == ("config.toml", "HOSTSVC__SERVER__PORT")
-
-
-def test_variable_is_parsed_as_the_type_of_its_key() -> None:
-    config = load_config(
-        None,
-        {
-            "HOSTSVC__SERVER__DRAIN_SECONDS": "2.5",
-            "HOSTSVC__SERVER__TRUSTED_PROXIES": "10.0.0.0/8, ::1",
-            "HOSTSVC__SUPERVISORS__CONVERSATIONAL_SOURCES": "sms,portal",
-            "HOSTSVC__DATABASE__DATA_DIR": "/var/lib/hostsvc",
-            "HOSTSVC__ACCOUNTS__SIGNUP": "closed",
-            "HOSTSVC__OPERATOR__OPEN_METRICS": "true",
-            "HOSTSVC__HARNESS__COMMAND": "python3, -S,run.py",
-        },
-    )
-    assert config.server.drain_seconds == 2.5
-    assert config.server.trusted_proxies == (ip_network("10.0.0.0/8"), ip_network("::1"))
-    assert config.supervisors.conversational_sources == {Source.SMS, Source.PORTAL}
-    assert config.database.data_dir == Path("/var/lib/hostsvc")
-    assert config.accounts.signup == "closed"
-    assert config.operator.open_metrics is True
-    assert config.harness.command == ("python3", "-S", "run.py")
 
 
 def test_blank_variable_is_an_empty_list() -> None:
@@ -137,106 +105,46 @@ def test_integer_is_accepted_as_a_number() -> None:
         ("origins = []", "config.toml: origins is unknown"),
         ("[server]\nprot = 1", "config.toml: server.prot is unknown; known are host, port"),
         ("[server.tls]\na = 1", "config.toml: server.tls is unknown"),
-        ("[server]\nport = '80'", "config.toml: server.port must be an integer, got '80'"),
-        ("[server]\nport = true", "config.toml: server.port must be an integer, got True"),
-        ("[server]\nport = 80.0", "config.toml: server.port must be an integer, got 80.0"),
+        ("[server]\nport = true", "config.toml: server.port must be an integer"),
+        ("[server]\nport = 80.0", "config.toml: server.port must be an integer"),
         ("[server]\nport = 70000", "config.toml: server.port must be between 0 and 65535, got 70000"),
-        (
-            "[server]\nmax_connections = 1",
-            "server.max_connections must be between 16 and 65536, got 1",
-        ),
-        (
-            "[limits]\nsignups_per_hour = -1",
-            "limits.signups_per_hour must be between 0 and 10000, got -1",
-        ),
         ("[server]\nhost = ''", "config.toml: server.host must be an address or a host name, got a blank"),
-        ("[operator]\nopen_metrics = 1", "config.toml: operator.open_metrics must be true or false, got 1"),
-        ("[server]\nhost = 1", "server.host must be text, got 1"),
+        ("[operator]\nopen_metrics = 2", "config.toml: operator.open_metrics must be true or false"),
+        ("[server]\nhost = 1", "server.host must be text"),
         ("[server]\nbase_url = 'example.org'", "server.base_url must be http(s)://host[:port][/path]"),
         ("[server]\nbase_url = 'http://[a'", "server.base_url must be http(s)://host[:port][/path]"),
         ("[server]\nbase_url = 'https://a.org/'", "without a final slash, got 'https://a.org/'"),
-        (
-            "[server]\ntrusted_proxies = '10.0.0.0/8'",
-            "server.trusted_proxies must be a list of networks such as",
-        ),
+        ("[server]\ntrusted_proxies = 8", "server.trusted_proxies must be a list of networks"),
         ("[server]\ntrusted_proxies = ['10.0.0.1/8']", "must be a list of networks such as"),
         ("[server]\ntrusted_proxies = [1]", "must be a list of networks such as"),
-        ("[runs]\nmax_seconds = nan", "runs.max_seconds must be a number, got nan"),
-        ("[runs]\nmax_seconds = inf", "runs.max_seconds must be a number, got inf"),
+        ("[runs]\nmax_seconds = nan", "runs.max_seconds must be a number"),
+        ("[runs]\nmax_seconds = inf", "runs.max_seconds must be a number"),
         (f"[runs]\nmax_seconds = 1{'0' * 400}", "runs.max_seconds must be a number"),
         ("[runs]\nmax_concurrent = 0", "runs.max_concurrent must be between 1 and 1000000, got 0"),
         ("[runs]\ndefault_provider = 'a/b'", "runs.default_provider must be the name of a model"),
         ("[supervisors]\nconversational_sources = ['fax']", "must be a list of sources (email, sms"),
-        (
-            "[database]\nurl = 'localhost/db'",
-            "database.url must be postgresql://user:password@host:port/name",
-        ),
-        (
-            "[database]\nurl = 'postgresql://h:70000/db'",
-            "database.url must be postgresql://user:password@host",
-        ),
+        ("[database]\nurl = 'localhost/db'", "database.url must be"),
         ("[database]\nurl = 'postgresql://[::1/db'", "database.url must be postgresql://user:password@host"),
-        ("[database]\ndata_dir = ' '", "database.data_dir must be a path, got ' '"),
+        ("[database]\ndata_dir = ' '", "database.data_dir must be a path"),
         ("[harness]\nkind = 'docker'", "harness.kind must be one of builtin, process, got 'docker'"),
-        (
-            "[harness]\nkind = 'process'\ncommand = ['a']",
-            "harness.repository must be set because harness.kind",
-        ),
+        ("[harness]\nkind = 'process'\ncommand = ['a']", "harness.repository must be set because"),
         ("[harness]\nkind = 'process'\nrepository = 'a'", "harness.command must be set because harness.kind"),
-        ("[harness]\ncommand = 'run.py'", "harness.command must be a list of texts, got 'run.py'"),
+        ("[harness]\ncommand = {a = 'b'}", "harness.command must be a list of texts"),
         ("[harness]\ncommand = [' ']", "harness.command must be a program and its arguments"),
-        (
-            "[harness]\nrepository = '--upload-pack=x'",
-            "harness.repository must be a path or a URL that git can",
-        ),
-        (
-            "[harness]\nrepository = 'ext::sh -c id'",
-            "harness.repository must be a path or a URL that git can",
-        ),
-        (
-            "[harness]\nlimits = 1",
-            "harness.limits must be a section: write its name in brackets",
-        ),
+        ("[harness]\nlimits = 1", "harness.limits must be a section: write its name in brackets"),
         ("[harness.limits]\ncores = 1", "harness.limits.cores is unknown; known are processes"),
         ("[harness.limits]\nmemory_mb = -1", "harness.limits.memory_mb must be between 0 and 2147483647"),
         ("[harness.limits]\nopen_files = 3", "harness.limits.open_files must be at least 16 or 0 (no limit)"),
         ("[harness]\nfirst_user_id = 999", "harness.first_user_id was removed: delete it, and set user;"),
-        (
-            '[harness]\ncontainment = "namespace"',
-            "harness.containment must be one of auto, bubblewrap, none, got 'namespace'; it was removed in",
-        ),
         ("[harness]\ncache_commits = 0", "harness.cache_commits must be between 1 and 100000, got 0"),
         ("[log]\nlevel = 'INFO'", "log.level must be one of debug, info, warning, error, got 'INFO'"),
-        (
-            "[models]\nbase_url = 'http://a'",
-            "config.toml: models.base_url must be a section: write its name in brackets",
-        ),
+        ("[models]\nbase_url = 'http://a'", "config.toml: models.base_url must be a section: write its"),
         ("[models.a]\nstream = true", "config.toml: models.a.base_url must be set"),
-        (
-            "[models.a]\nbase_url = 'http://a'\nurl = 'http://a'",
-            "config.toml: models.a.url is unknown; known are base_url, api",
-        ),
+        ("[models.a]\nbase_url = 'http://a'\nurl = 'http://a'", "config.toml: models.a.url is unknown;"),
         ("[models.a]\nbase_url = 'a.org'", "models.a.base_url must be http(s)://host[:port][/path]"),
-        ("[models.a]\nbase_url = 'http://me:pw@a.org'", "without user, password and query"),
-        (
-            "[models.a]\nbase_url = 'http://a'\ntimeout_seconds = 0",
-            "models.a.timeout_seconds must be between 0.1 and 86400, got 0",
-        ),
-        (
-            "[models.a]\nbase_url = 'http://a'\nmax_retries = 99",
-            "models.a.max_retries must be between 0 and 10, got 99",
-        ),
-        (
-            "[models.a]\nbase_url = 'http://a'\nthinking_field = 'x'",
-            "a.thinking_field must be one of none, reasoning, thinking, thinking_token_budget, got 'x'",
-        ),
+        ("[models.a]\nbase_url = 'http://a'\nthinking_field = 'x'", "a.thinking_field must be one of"),
         ("[models.builtin]\nbase_url = 'http://a'", "models.builtin must have another name"),
-        (
-            "[models.Open]\nbase_url = 'http://a'",
-            "models.Open must have another name: the name of a provider",
-        ),
-        ("[models.a]\nbase_url = 'http://a..b/v1'", "models.a.base_url must be http(s)://host[:port][/path]"),
-        ("[models.a]", "config.toml: models.a.base_url must be set"),
+        ("[models.Open]\nbase_url = 'http://a'", "models.Open must have another name: the name of a"),
         ("[server", "config.toml: is not valid TOML: "),
     ],
 )
@@ -288,17 +196,6 @@ def test_require_models_refuses_malformed_api_key_without_showing_it(key: str) -
     )
 
 
-def test_require_models_refuses_unknown_default_provider() -> None:
-    config = load_config(config_file("[runs]\ndefault_provider = 'openai'"), {})
-    with pytest.raises(ConfigError, match=r"runs\.default_provider must be one of builtin, got 'openai'"):
-        config.require_models()
-
-
-@pytest.mark.parametrize("name", ["HOSTSVC__MODELS", "HOSTSVC__MODELS__OPENAI__"])
-def test_provider_variable_must_name_provider_and_key(name: str) -> None:
-    assert refusal(**{name: "x"}).startswith(f"{name} must have the form HOSTSVC__SECTION__KEY in capitals")
-
-
 def test_shipped_file_comments_contain_every_provider_key_and_default() -> None:
     lines = SHIPPED.read_text().splitlines()
     start = lines.index("# [models.openai]")
@@ -312,42 +209,37 @@ def test_shipped_file_comments_contain_every_provider_key_and_default() -> None:
     assert ProviderSettings(**example) == expected
 
 
-@pytest.mark.parametrize("value", ["", "8_0", "80.0", "٨٠", "0x50", "true"])
-def test_integer_variable_accepts_only_ascii_digits(value: str) -> None:
-    message = refusal(HOSTSVC__SERVER__PORT=value)
-    assert message.startswith("HOSTSVC__SERVER__PORT: server.port must be an integer, got ")
+@pytest.mark.parametrize(
+    ("name", "values", "takes"),
+    [
+        ("server.port", ("", "80.0", "0x50", "true"), "an integer"),
+        ("runs.max_seconds", ("", "nan", "inf", "1,5"), "a number"),
+        ("operator.open_metrics", ("", "2", "maybe"), "true or false"),
+    ],
+)
+def test_variable_takes_only_texts_of_its_kind(name: str, values: Sequence[str], takes: str) -> None:
+    variable = f"HOSTSVC__{name.replace('.', '__').upper()}"
+    for value in values:
+        message = refusal(**{variable: value})
+        assert message.startswith(f"{variable}: {name} must be {takes}")
 
 
-@pytest.mark.parametrize("value", ["", "nan", "inf", "1,5", "1_0.0"])
-def test_number_variable_accepts_only_decimals(value: str) -> None:
-    message = refusal(HOSTSVC__RUNS__MAX_SECONDS=value)
-    assert message == f"HOSTSVC__RUNS__MAX_SECONDS: runs.max_seconds must be a number, got {value!r}"
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("HOSTSVC__PORT", "port is unknown; known are server, database"),
+        ("HOSTSVC__SERVER", "server must be a section"),
+        ("HOSTSVC__SERVER__", "server. is unknown; known are host, port"),
+        ("HOSTSVC__MODELS__OPENAI", "models.openai must be a section"),
+    ],
+)
+def test_variable_that_names_no_key_is_refused(name: str, message: str) -> None:
+    assert refusal(**{name: "1"}).startswith(f"{name}: {message}")
 
 
-@pytest.mark.parametrize("value", ["", "True", "1", "yes"])
-def test_boolean_variable_accepts_only_true_or_false(value: str) -> None:
-    message = refusal(HOSTSVC__OPERATOR__OPEN_METRICS=value)
-    assert message.startswith(
-        "HOSTSVC__OPERATOR__OPEN_METRICS: operator.open_metrics must be true or false, got "
-    )
-
-
-@pytest.mark.parametrize("name", ["HOSTSVC__PORT", "HOSTSVC__server__port", "HOSTSVC__", "HOSTSVC__SERVER__"])
-def test_variable_without_section_is_refused(name: str) -> None:
-    assert refusal(**{name: "1"}).startswith(f"{name} must have the form HOSTSVC__SECTION__KEY in capitals")
-
-
-def test_variable_with_unknown_key_is_refused() -> None:
-    message = refusal(HOSTSVC__LOG__COLOUR="1")
-    assert message == "HOSTSVC__LOG__COLOUR: log.colour is unknown; known are level, format, access"
-
-
-def test_missing_file_is_refused_by_name() -> None:
+def test_file_that_cannot_be_read_is_refused_by_name() -> None:
     _, errors = read_config(Path("nowhere.toml"), {})
     assert errors.messages == ["nowhere.toml: cannot be read: No such file or directory"]
-
-
-def test_file_that_is_not_utf_8_is_refused() -> None:
     Path("config.toml").write_bytes(b"\xff\xfe")
     _, errors = read_config(None, {})
     (message,) = errors.messages
@@ -382,6 +274,7 @@ def test_config_repr_hides_secrets() -> None:
             "HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS": "hunter2" + "A" * 36,
             "HOSTSVC__OPERATOR__TOKEN": "hunter2",
             "HOSTSVC__DATABASE__URL": "postgresql://root:hunter2@localhost/db",
+            "HOSTSVC__HARNESS__REPOSITORY": "https://git:hunter2@example.org/agents.git",
         },
     )
     assert len(config.accounts.encryption_keys) == 1
@@ -411,7 +304,7 @@ def test_all_errors_are_reported_with_their_sections() -> None:
     file = Path("config.toml")
     file.write_text(
         "[server]\nport = 70000\nhost = 1\n[harness]\nkind = 'process'\n[log]\nlevel = 'loud'\n"
-        "[models.a]\nstream = 1\n[models.b]\nbase_url = 'b'\n[serwer]\nport = 1\n"
+        "[models.a]\nstream = 'maybe'\n[models.b]\nbase_url = 'b'\n[serwer]\nport = 1\n"
     )
     variables = {"HOSTSVC__RUNS__MAX_TURNS": "x", "HOSTSVC__TRACING__CONTENT": "none"}
     config, errors = read_config(file, variables)
@@ -470,11 +363,16 @@ def test_variables_that_only_look_like_settings_are_found() -> None:
     assert port == f"the variable HOSTSVC_SERVER_PORT {no_effect}; did you mean HOSTSVC__SERVER__PORT?"
 
 
-def test_value_is_the_same_in_the_file_and_as_a_variable() -> None:
+def test_text_in_the_file_is_no_list() -> None:
+    assert "harness.command must be a list of texts" in refusal("[harness]\ncommand = 'python run.py'")
+
+
+def test_value_is_the_same_in_file_and_variable() -> None:
     in_file = config_file(
         "[server]\nport = 80\ndrain_seconds = 2\ntrusted_proxies = ['10.0.0.0/8']\n"
         "[operator]\nopen_metrics = true\n[harness]\ncommand = ['a', 'b c']\n"
-        "[supervisors]\nconversational_sources = ['sms']\n"
+        "[supervisors]\nconversational_sources = ['sms', 'portal']\n"
+        "[database]\ndata_dir = '/var/lib/hostsvc'\n[accounts]\nsignup = 'closed'\n"
     )
     variables = {
         "HOSTSVC__SERVER__PORT": "80",
@@ -482,7 +380,9 @@ def test_value_is_the_same_in_the_file_and_as_a_variable() -> None:
         "HOSTSVC__SERVER__TRUSTED_PROXIES": "10.0.0.0/8",
         "HOSTSVC__OPERATOR__OPEN_METRICS": "true",
         "HOSTSVC__HARNESS__COMMAND": "a, b c",
-        "HOSTSVC__SUPERVISORS__CONVERSATIONAL_SOURCES": "sms",
+        "HOSTSVC__SUPERVISORS__CONVERSATIONAL_SOURCES": "sms,portal",
+        "HOSTSVC__DATABASE__DATA_DIR": "/var/lib/hostsvc",
+        "HOSTSVC__ACCOUNTS__SIGNUP": "closed",
     }
     by_file = load_config(in_file, {})
     in_file.unlink()

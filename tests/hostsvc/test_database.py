@@ -9,7 +9,7 @@ from socket import create_server
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.config import Config, DatabaseChoice, OperatorSettings
+from hostsvc.config import Config, DatabaseChoice
 from hostsvc.database import (
     IN_CLEAR,
     NOT_ROTATED,
@@ -18,7 +18,6 @@ from hostsvc.database import (
     open_cipher,
     open_cipher_of_service,
     open_current_database,
-    open_database,
     operator_token,
     wait_for_database,
 )
@@ -26,9 +25,8 @@ from hostsvc.process_end import EndRequest
 from storage.agents.secrets import Secret
 from storage.encryption import key_id, parse_key
 from storage.errors import DatabaseRefused, DatabaseUnavailable
-from storage.identity.encryption_keys import EncryptionKeys
+from storage.identity.instance import EncryptionKeys
 from storage.ids import new_id
-from storage.postgres.migrations import check
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
@@ -39,11 +37,6 @@ from tests.supervisors.held_clock import HeldClock
 
 FIRST, SECOND = "A" * 43, "B" * 42 + "A"
 FIRST_ID, SECOND_ID = key_id(parse_key(FIRST)), key_id(parse_key(SECOND))
-
-
-async def test_open_database_yields_the_configured_url(database_url: str) -> None:
-    async with open_database(Config(database=DatabaseChoice(url=database_url))) as url:
-        assert url == database_url
 
 
 async def test_open_database_starts_the_embedded_one_if_url_is_blank(data_dir: Path) -> None:
@@ -58,18 +51,6 @@ async def test_open_current_database_refuses_older_schema(empty_database_url: st
     with pytest.raises(DatabaseRefused, match="run hostsvc migrate first"):
         async with open_current_database(Config(database=DatabaseChoice(url=empty_database_url))):
             pass
-
-
-async def test_operator_token_migrates_only_an_empty_database(empty_database_url: str) -> None:
-    await operator_token(Config(database=DatabaseChoice(url=empty_database_url)))
-    assert await check(empty_database_url) == []
-
-
-async def test_configured_operator_token_needs_no_database() -> None:
-    config = Config(
-        database=DatabaseChoice(url="postgresql://127.0.0.1:1/nothing"), operator=OperatorSettings("chosen")
-    )
-    assert await operator_token(config) == "chosen"
 
 
 class HurriedClock(HeldClock):

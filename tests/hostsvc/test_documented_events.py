@@ -9,7 +9,7 @@ from tests.paths import ROOT
 
 PACKAGES = ("hostsvc", "storage", "supervisors", "web")
 ROW = re.compile(r"^\| `([^`]+)`[^|]*\|[^|]*\|([^|]*)\|$", re.MULTILINE)
-OF_AGENTS = ("agent", "name", "organization")  # from `lifecycle._agent`
+OF_AGENTS = ("agent", "name", "organization")  # from `updates._agent`
 FIELD = re.compile(r"`(\w+)`(?: \([^)]*\))?")
 
 

@@ -52,14 +52,11 @@ async def harness_of(config: Config, pool: Pool) -> Harness:
     clock = SystemClock()
     storage = Storage(pool, on_commit=lambda _: None, on_clear=lambda _: None, sleep=clock.sleep)
     credentials = run_credentials(config, SECRET, "http://127.0.0.1:8080", clock)
-    try:
-        async with (
-            open_guarded_http(OutboundSettings(), clock) as outbound,
-            open_execution(config, storage, LiveLog(), outbound, clock, credentials) as execution,
-        ):
-            return execution.harness
-    finally:
-        await storage.close()
+    async with (
+        open_guarded_http(OutboundSettings(), clock) as outbound,
+        open_execution(config, storage, LiveLog(), outbound, clock, credentials) as execution,
+    ):
+        return execution.harness
 
 
 async def test_builtin_harness_is_the_default(pool: Pool) -> None:

@@ -8,7 +8,6 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,24 +21,19 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    structlog.reset_defaults()
-    logging.captureWarnings(False)
-    root.handlers[:] = handlers
-    root.setLevel(level)
+@pytest.fixture
+def stream() -> io.StringIO:
+    """A stream to which the lines of the process go."""
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    return stream
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_line_is_json_with_level_time_logger_and_context() -> None:
-    stream = io.StringIO()
-    configure_logging(LogSettings(), stream)
+def test_line_is_json_with_level_time_logger_and_context(stream: io.StringIO) -> None:
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
         structlog.get_logger("storage.postgres.pool").warning("connection lost", attempt=2)
     (line,) = lines(stream)
@@ -53,9 +47,7 @@ def test_line_is_json_with_level_time_logger_and_context() -> None:
     }
 
 
-def test_line_of_a_library_has_the_same_form() -> None:
-    stream = io.StringIO()
-    configure_logging(LogSettings(), stream)
+def test_line_of_a_library_has_the_same_form(stream: io.StringIO) -> None:
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
         logging.getLogger("aiohttp.server").error("bad %s", "request", extra={"peer": "::1"})
     (line,) = lines(stream)
@@ -71,9 +63,7 @@ def test_lines_below_the_level_are_omitted() -> None:
 
 
 @pytest.mark.parametrize("key", ["token", "password", "authorization", "api_key"])
-def test_value_under_a_secret_key_is_hidden(key: str) -> None:
-    stream = io.StringIO()
-    configure_logging(LogSettings(), stream)
+def test_value_under_a_secret_key_is_hidden(key: str, stream: io.StringIO) -> None:
     structlog.get_logger("ours").info("logged in", **{key: "hunter2"})
     logging.getLogger("theirs").info("logged in", extra={key: "hunter2"})
     assert [line[key] for line in lines(stream)] == ["(hidden)", "(hidden)"]
@@ -143,9 +133,7 @@ def test_traceback_on_a_terminal_keeps_its_lines_only() -> None:
     assert "\x9b" not in text
 
 
-def test_line_names_the_module_that_logs() -> None:
-    stream = io.StringIO()
-    configure_logging(LogSettings(), stream)
+def test_line_names_the_module_that_logs(stream: io.StringIO) -> None:
     structlog.get_logger().warning("here")
     assert lines(stream)[0]["logger"] == __name__
 
@@ -160,11 +148,11 @@ def test_log_that_cannot_be_written_ends_nothing() -> None:
     structlog.get_logger("ours").warning("lost")
 
 
-def test_uncaught_errors_of_interpreter_and_threads_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncaught_errors_of_interpreter_and_threads_are_logged(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO
+) -> None:
     for module, name in ((sys, "excepthook"), (threading, "excepthook"), (sys, "unraisablehook")):
         monkeypatch.setattr(module, name, getattr(module, name))  # to be restored
-    stream = io.StringIO()
-    configure_logging(LogSettings(), stream)
     log_uncaught_errors()
     thread = threading.Thread(target=lambda: 1 // 0)
     thread.start()
@@ -178,9 +166,7 @@ def test_uncaught_errors_of_interpreter_and_threads_are_logged(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("value", ["\ud800", "Zoë\u2028", 2**70, {1, 2}, {1: 2}, float("nan")])
-def test_every_value_makes_a_line_of_ascii(value: Any) -> None:
-    stream = io.StringIO()
-    configure_logging(LogSettings(), stream)
+def test_every_value_makes_a_line_of_ascii(value: Any, stream: io.StringIO) -> None:
     structlog.get_logger("ours").info("said", value=value)
     assert stream.getvalue().isascii()
     [line] = lines(stream)

@@ -1,6 +1,5 @@
 """The limit of open files, the connections that it leaves room for, and the memory of the process."""
 
-import gc
 import resource
 import subprocess
 import sys
@@ -12,11 +11,9 @@ from structlog.testing import capture_logs
 
 from hostsvc.config import Config, ServerSettings
 from hostsvc.operating_system import (
-    ALLOCATIONS_BETWEEN_COLLECTIONS,
     connection_settings,
     connections_within,
     raise_descriptor_limit,
-    tune_garbage_collection,
 )
 
 MAX_LEFT_BYTES = 20 << 20
@@ -87,13 +84,3 @@ def test_freed_texts_leave_the_process() -> None:
     if done.returncode == 2:
         pytest.skip("the C library has no mallopt")
     assert int(done.stdout) < MAX_LEFT_BYTES, done.stderr
-
-
-def test_garbage_collection_is_seldom() -> None:
-    before = gc.get_threshold()
-    try:
-        tune_garbage_collection()
-        assert gc.get_threshold()[0] == ALLOCATIONS_BETWEEN_COLLECTIONS
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)

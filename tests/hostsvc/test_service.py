@@ -7,12 +7,15 @@ from typing import Any, cast
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from hostsvc import service as service_module
 from hostsvc.config import Config, ConfigError, DatabaseChoice, ServerSettings
 from hostsvc.process_end import EndRequest
 from hostsvc.service import Service, open_service
+from storage.postgres.pool import Pool
 from supervisors.settings import RunSettings
+from tests.storage.factories import stored_agent
 from web.ports import Readiness, ServiceState
 
 
@@ -64,10 +67,8 @@ async def test_service_without_the_lead_is_degraded_and_serves_nothing() -> None
 
 async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
     since = datetime(2026, 11, 20, 10, 28, 36, tzinfo=UTC)
-    writes = cast(Any, Parts(failing_since=since, reason="the disk of the database is full"))
-    part = cast(Any, Parts())
-    service = Service("http://127.0.0.1:8080", "token", part, part, part, part, writes, part)
-    readiness = await service.readiness()
+    parts = Parts(failing_since=since, reason="the disk of the database is full")
+    readiness = await service_of(parts).readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     assert not readiness.can_write
     [reason] = readiness.reasons
@@ -92,13 +93,15 @@ async def test_unknown_default_provider_prevents_the_start() -> None:
             pass
 
 
-async def test_open_service_serves_until_the_block_ends(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # They change the whole process, which outlives this service.
+@pytest.fixture
+def config(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """A configuration for services in this process, which they leave as it is."""
     monkeypatch.setattr(service_module, "raise_descriptor_limit", lambda: 65_536)
     monkeypatch.setattr(service_module, "tune_garbage_collection", gc.collect)
-    config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
+    return Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
+
+
+async def test_open_service_serves_until_the_block_ends(config: Config) -> None:
     async with open_service(config, print, EndRequest()) as service, aiohttp.ClientSession() as session:
         assert service is not None
         assert (await service.readiness()).state is ServiceState.READY
@@ -107,12 +110,7 @@ async def test_open_service_serves_until_the_block_ends(
     assert service.draining
 
 
-async def test_standby_whose_end_is_requested_yields_nothing(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service_module, "raise_descriptor_limit", lambda: 65_536)
-    monkeypatch.setattr(service_module, "tune_garbage_collection", gc.collect)
-    config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
+async def test_standby_whose_end_is_requested_yields_nothing(config: Config) -> None:
     lines: list[str] = []
     end = EndRequest()
 
@@ -127,3 +125,12 @@ async def test_standby_whose_end_is_requested_yields_nothing(
         assert standby is None
     [line] = lines
     assert line.startswith("hostsvc: standing by on http://127.0.0.1:")
+
+
+async def test_start_warns_of_agents_whose_provider_is_removed(config: Config, pool: Pool) -> None:
+    for model in ("gone/llama", "gone/llama", "builtin/inbox", "bare-name"):
+        await stored_agent(pool, model=model)
+    with capture_logs() as logged:
+        async with open_service(config, print, EndRequest()):
+            pass
+    assert [(line["provider"], line["agents"]) for line in logged if "provider" in line] == [("gone", 2)]

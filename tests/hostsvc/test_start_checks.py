@@ -12,8 +12,6 @@ from hostsvc.process_harness.settings import HarnessSettings
 from hostsvc.start_checks import start_errors
 from supervisors.settings import RunSettings
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run code as another user")
-
 
 def errors(config: Config, *invalid: str) -> list[str]:
     return list(start_errors(config, {*invalid}, os.environ))
@@ -50,15 +48,6 @@ def test_every_reason_against_a_start_is_found(tmp_path: Path) -> None:
 def test_port_in_use_is_not_an_error_of_the_configuration() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert errors(Config(server=ServerSettings(port=taken.getsockname()[1]))) == []
-
-
-@as_root
-def test_user_that_cannot_run_code_is_found_before_the_start(tmp_path: Path) -> None:
-    harness = HarnessSettings(
-        kind="process", repository="x", command=("run",), user="nobody-by-this-name", cache_dir=tmp_path
-    )
-    (error,) = errors(Config(harness=harness))
-    assert error.startswith("there is no user nobody-by-this-name: create it, or correct harness.user")
 
 
 def test_missing_git_is_found_before_the_start() -> None:

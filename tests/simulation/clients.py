@@ -12,7 +12,7 @@ from uuid import UUID
 
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
 from supervisors.engine.messages import (
     OwnedFieldsRequest,
     Reply,
@@ -129,7 +129,7 @@ class Clients:
         await self._storage.agents.insert(agent, None)
 
     async def change_template(self, template_id: UUID, changes: Mapping[str, Any]) -> None:
-        await self._storage.templates.update(template_id, changes)
+        await self._storage.templates.update(template_id, changes, self._process.clock.now())
         for agent_id in await self._storage.agents.list_holding_of_template(template_id):
             self._process.registry.tell(agent_id, Signal.RELOAD)
         if "max_cost_usd_per_day" in changes:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
 from tests.simulation.tables import Tables
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agent_facts import AgentState, StateUpdate
-from storage.events.catalogue import EventType
-from storage.events.model import Event
+from storage.events.model import Event, EventType
 from storage.model import AgentStatus, Notification
 from tests.simulation.history import History
 from tests.simulation.tables import Nobody, Tables

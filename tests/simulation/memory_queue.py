@@ -12,7 +12,8 @@ from storage.agent_facts import AgentState
 from storage.errors import Forbidden, ReferenceMissing
 from storage.events.model import BY_SERVICE
 from storage.model import AgentStatus, Notification, Priority, Source
-from storage.notifications.inserts import NewNotification, activation
+from storage.notifications.changes import activation
+from storage.notifications.notifications import NewNotification
 from storage.postgres.paging import Chunk
 from tests.simulation import row_events
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
@@ -213,7 +214,7 @@ class MemoryNotifications:
 
 
 def changed(before: Notification, changes: Mapping[str, Any], now: datetime) -> Notification:
-    """Return the notification after a change, activated as `storage.notifications.inserts` says."""
+    """Return the notification after a change, activated as `storage.notifications.notifications` says."""
     after = replace(before, **changes)
     cleared_at = (before.cleared_at or now) if after.cleared else None
     since = before.activated_at if after.scheduled_for == before.scheduled_for else None

@@ -20,9 +20,8 @@ from storage.agent_facts import (
     SystemNotice,
 )
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
-from storage.events.catalogue import EventType
-from storage.events.model import NewEvent
-from storage.history.journals import JournalFacts
+from storage.events.model import EventType, NewEvent
+from storage.history.runs import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
 from supervisors.policy.phases import OVER_BUDGET, Phase
 from tests.simulation import row_events
@@ -96,20 +95,18 @@ class MemoryStates:
 
         return await self._page(calls, after, limit)
 
-    async def list_non_idle_of_organization(
-        self, organization_id: UUID, after: UUID | None, limit: int
+    async def list_non_idle(
+        self,
+        after: UUID | None,
+        limit: int,
+        *,
+        organization_id: UUID | None = None,
+        template_id: UUID | None = None,
     ) -> list[UUID]:
         def is_concerned(state: AgentState) -> bool:
-            owner = self._tables.agents[state.agent_id].organization_id
-            return owner == organization_id and self._is_busy(state)
-
-        return await self._page(is_concerned, after, limit)
-
-    async def list_non_idle_of_template(
-        self, template_id: UUID, after: UUID | None, limit: int
-    ) -> list[UUID]:
-        def is_concerned(state: AgentState) -> bool:
-            return self._tables.agents[state.agent_id].template_id == template_id and self._is_busy(state)
+            agent = self._tables.agents[state.agent_id]
+            owners = {agent.organization_id, agent.template_id} - {None}
+            return not owners.isdisjoint({organization_id, template_id}) and self._is_busy(state)
 
         return await self._page(is_concerned, after, limit)
 
@@ -173,20 +170,15 @@ class MemoryStates:
 
         return await self._page(is_ahead, None, len(self._tables.states))
 
-    async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
-        def belongs(state: AgentState) -> bool:
-            return organization_id in {None, self._tables.agents[state.agent_id].organization_id}
-
-        return await self._page(belongs, after, limit)
-
-    async def list_ids_of_name(
-        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
+    async def list_ids(
+        self, organization_id: UUID | None, after: UUID | None, limit: int, name: str | None = None
     ) -> list[UUID]:
-        def is_named(state: AgentState) -> bool:
+        def is_listed(state: AgentState) -> bool:
             agent = self._tables.agents[state.agent_id]
-            return agent.name.lower() == name.lower() and organization_id in {None, agent.organization_id}
+            is_named = name is None or agent.name.lower() == name.lower()
+            return is_named and organization_id in {None, agent.organization_id}
 
-        return await self._page(is_named, after, limit)
+        return await self._page(is_listed, after, limit)
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
         def blockers(_: object) -> list[UUID]:

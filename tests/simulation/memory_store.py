@@ -13,8 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agent_facts import AgentState, Budget
-from storage.events.catalogue import EventType
-from storage.events.model import BY_SERVICE
+from storage.events.model import BY_SERVICE, EventType
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
 from tests.simulation import row_events
@@ -148,7 +147,9 @@ class MemoryTemplates:
         await self._wire.carry(partial(asyncio.sleep, 0), None)
         self._tables.templates[template.id] = template
 
-    async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
+    async def update(
+        self, template_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
+    ) -> Template | None:
         return await self._wire.carry(partial(self._update, template_id, changes), None)
 
     async def _update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:

@@ -138,7 +138,7 @@ PLANTED = (
     PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
-        "self._give_back(organization_id)",
+        "self.release(organization_id)",
         "decrement(self._in_use, organization_id)",
         339,
     ),
@@ -151,8 +151,8 @@ PLANTED = (
     ),
     PlantedBug(
         "an agent that waits for a slot hears nothing",
-        Registry._handle_signals,
-        "signals <= DUE_SIGNALS and",
+        Registry.tell,
+        "signal in DUE_SIGNALS and",
         "",
         61,
     ),

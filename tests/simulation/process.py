@@ -62,9 +62,7 @@ class Process:
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
         stores, registry = self.storage, self.registry
-        pauses = PauseSync(
-            stores.agent_states, stores.organizations, registry, self.clock, registry.pause_log
-        )
+        pauses = PauseSync(stores.agent_states, stores.organizations, registry, self.clock)
         budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
         services = aiojobs.Scheduler(limit=None)

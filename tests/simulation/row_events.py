@@ -7,8 +7,7 @@ from uuid import UUID
 
 import orjson
 
-from storage.events.catalogue import EventType
-from storage.events.model import BY_SERVICE, NewEvent
+from storage.events.model import BY_SERVICE, EventType, NewEvent
 from storage.model import Notification
 
 RUN_PREFIX = "run:"

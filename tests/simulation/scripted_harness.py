@@ -11,7 +11,7 @@ from hostsvc.llm.price_list import PriceList
 from storage.errors import StorageError
 from storage.events.model import by_run
 from storage.model import Outcome, Priority, Source
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
 from supervisors.engine.messages import SleepGranted, SleepRefused, SleepRequest
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.errors import SupervisorError

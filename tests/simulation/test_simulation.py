@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import subprocess
 import sys
 from itertools import chain
@@ -10,14 +9,14 @@ from itertools import chain
 import pytest
 
 from supervisors.engine.registry import Registry
-from tests.simulation.__main__ import SEEDS, main
+from tests.simulation.__main__ import main
 from tests.simulation.planted import PLANTED, PlantedBug
 from tests.simulation.simulation import Verdict, simulate
 
-SEEDS_PER_TEST = 50
-TESTED_SEEDS = 500  # of the SEEDS of `make simulate`; the first SEEDS_PER_TEST of them every day
+SEEDS_PER_TEST = 25
+TESTED_SEEDS = 100  # of the SEEDS of `make simulate`; the first SEEDS_PER_TEST of them every day
 SEARCHED_SEEDS = 50
-REPLAYED = (1, 4, 15)
+REPLAYED = {"0": 1, "1": 15}  # a seed for each hash seed
 
 
 def test_random_worlds_violate_no_invariant() -> None:
@@ -58,35 +57,16 @@ def find(bug: PlantedBug, seeds: "chain[int] | range") -> Verdict | None:
 @pytest.mark.slow
 def test_seed_replays_exactly_in_another_process() -> None:
     """Neither the order of sets nor the addresses of objects change the history."""
-    for seed in REPLAYED:
+    for hash_seed, seed in REPLAYED.items():
         here = str(simulate(seed).history)
-        for hash_seed in ("0", "1"):
-            there = subprocess.run(
-                [sys.executable, "-m", "tests.simulation", "--seed", str(seed)],
-                env={**os.environ, "PYTHONHASHSEED": hash_seed},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            assert there.stdout == f"{here}\nseed {seed}: no violation\n"
-
-
-def test_failing_seed_prints_its_history() -> None:
-    verdict = find(PLANTED[2], range(SEEDS))
-
-    assert verdict is not None
-    assert f"!! {verdict.violation}" in str(verdict.history)
-    assert "life 1 of the service begins" in str(verdict.history)
-
-
-def test_searching_with_a_planted_bug_prints_the_seed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["simulate", "--bug", PLANTED[2].what])
-
-    assert main() == 1
-
-    assert re.match(r"seed \d+: I[1-6] violated by ", capsys.readouterr().out.splitlines()[-1])
+        there = subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "--seed", str(seed)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert there.stdout == f"{here}\nseed {seed}: no violation\n"
 
 
 HOT_LOOP = PlantedBug(

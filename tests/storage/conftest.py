@@ -1,4 +1,4 @@
-"""A server of a test's own, for what a test must not do to the shared one."""
+"""Both kinds of store, and a server of a test's own, for what a test must not do to the shared one."""
 
 import shutil
 import tempfile
@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
+from storage.model import Organization
+from storage.postgres.pool import Pool
+from storage.storage import Storage
+from supervisors.clock import SystemClock
+from tests.simulation.memory_store import build_memory_storage
+from tests.simulation.tables import Tables
+from tests.storage.factories import organization, stored_organization
+from tests.storage.stores import Store
 
 
 @pytest.fixture
@@ -19,3 +27,31 @@ def own_server() -> Iterator[EmbeddedPostgres]:
     yield server
     server.stop()
     shutil.rmtree(data_dir)
+
+
+@pytest.fixture
+def memory() -> Store:
+    tables = Tables()
+
+    async def new_organization() -> Organization:
+        made = organization()
+        tables.organizations[made.id] = made
+        return made
+
+    store: Store
+    store = Store(build_memory_storage(tables, lambda ids: store.report(ids)), new_organization)
+    return store
+
+
+@pytest.fixture
+def postgres(pool: Pool) -> Store:
+    store: Store
+    storage = Storage(pool, on_commit=lambda ids: store.report(ids), sleep=SystemClock().sleep)
+    store = Store(storage, lambda: stored_organization(pool))
+    return store
+
+
+@pytest.fixture(params=["postgres", "memory"])
+def store(request: pytest.FixtureRequest) -> Store:
+    requested: Store = request.getfixturevalue(request.param)
+    return requested

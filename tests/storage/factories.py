@@ -10,9 +10,8 @@ from storage.agents.agents import Agents
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import NewSpan, Span, SpanContent
 from storage.history.usage import UsageRecord
-from storage.identity.accounts import INSERT_MEMBERSHIP, Accounts
-from storage.identity.invites import Invite
-from storage.identity.token_holders import TokenHolders
+from storage.identity.accounts import INSERT_MEMBERSHIP, Accounts, TokenHolders
+from storage.identity.organizations import Invite
 from storage.ids import new_id
 from storage.model import (
     Agent,
@@ -31,12 +30,11 @@ from storage.model import (
     User,
     Visibility,
 )
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all
-from storage.toolbox.adapters import Adapter
-from storage.toolbox.tools import Tool
+from storage.postgres.statement import fetch_all
+from storage.toolbox import Adapter, Tool
 
 # Later than any time that the database takes from its own clock, whenever the tests run.
 NOW = datetime(2126, 11, 21, 9, 0, tzinfo=UTC)

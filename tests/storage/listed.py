@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from asyncpg import Record
 
 from storage.postgres.paging import Chunk, Page
-from storage.postgres.rows import from_row
+from storage.postgres.statement import from_row
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -2,9 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from storage.agents.lists import AgentFilters, AgentSort, SortedPage
+from asyncpg import Record
+
+from storage.agents.filters import AgentFilters, AgentSort, SortedPage
 from storage.agents.secrets import Secret, SecretFilters
 from storage.channels.contacts import ContactFilters
 from storage.channels.documents import Document, DocumentFilters
@@ -21,7 +25,7 @@ from storage.notifications.notifications import NotificationFilters
 from storage.postgres.paging import CHUNK_BYTES, Chunk, Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from storage.toolbox.adapter_configs import AdapterConfig
+from storage.toolbox import AdapterConfig
 from supervisors.clock import SystemClock
 from tests.storage.channels.resources import contact, document, message, project
 from tests.storage.factories import (
@@ -167,9 +171,19 @@ class Lists:
         await self.pool.execute("UPDATE organization SET name = $1", text)
 
 
+def value_of(row: Any, column: str) -> Any:
+    """Return a column of a record or a field of a value; None if it has none of this name."""
+    return row.get(column) if isinstance(row, Record) else getattr(row, column, None)
+
+
+def place_of(row: Any) -> tuple[datetime, UUID]:
+    return value_of(row, "created_at") or value_of(row, "started_at"), value_of(row, "id")
+
+
 async def test_every_list_is_read_in_bounded_chunks(pool: Pool) -> None:
     storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     lists = Lists(storage, pool, await stored_agent(pool, system_prompt=LONG))
+    await Lists(storage, pool, await stored_agent(pool)).fill("of another organization")
     for _ in range(3):
         await lists.fill()
     names = [
@@ -186,10 +200,13 @@ async def test_every_list_is_read_in_bounded_chunks(pool: Pool) -> None:
         beginning = await read_page(Page(max_bytes=0, limit=2, offset=1))
 
         assert len(everything) >= 3, name
+        assert {owner for row in everything if (owner := value_of(row, "organization_id"))} <= {lists.owner}
+        if name != "sorted_agents":
+            places = [place_of(row) for row in everything]
+            assert places == sorted(places, reverse=True), f"{name} are not listed newest first"
         assert not everything.is_cut, name
         assert first == everything[: len(first)], name
         assert len(first) == 1, name
         assert first.is_cut, name
         assert beginning == everything[1:2], name
         assert beginning.is_cut, name
-    await storage.close()

@@ -9,25 +9,21 @@ import pytest
 
 from storage.agents.agents import RetainedAgent
 from storage.agents.secrets import Secret
-from storage.channels.attachments import StoredAttachment
 from storage.channels.contacts import Contact
 from storage.channels.documents import Document
-from storage.channels.messages import Message
+from storage.channels.messages import Message, StoredAttachment
 from storage.channels.projects import Project
 from storage.delivery.outbox import WebhookDelivery
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import Span, SpanContent, Trace
-from storage.identity.invites import Invite
-from storage.identity.memberships import Member
+from storage.identity.organizations import Invite, Member
 from storage.ids import new_id
 from storage.model import Agent, ApiKey, Notification, Organization, Run, Template
-from storage.postgres.page_conditions import long_columns
+from storage.postgres.paging import long_columns
 from storage.postgres.pool import Pool
 from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
 from storage.storage import Storage
-from storage.toolbox.adapter_configs import AdapterConfig
-from storage.toolbox.adapters import Adapter
-from storage.toolbox.tools import Tool
+from storage.toolbox import Adapter, AdapterConfig, Tool
 from supervisors.clock import SystemClock
 from tests.storage.factories import new_span, stored_agent
 from tests.storage.postgres.explaining_pool import ExplainingPool

@@ -22,8 +22,7 @@ from storage.key_rotation import (
 from storage.model import Template
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from storage.toolbox.adapter_configs import AdapterConfig
-from storage.toolbox.adapters import Adapters
+from storage.toolbox import AdapterConfig, Adapters
 from supervisors.clock import SystemClock
 from tests.leaks import contents_by
 from tests.storage.factories import NOW, adapter, stored_organization, template, webhook
@@ -138,7 +137,7 @@ async def test_write_during_rotation_is_not_lost(pool: Pool, written_by: SecretC
     writer = storage_with(pool, written_by)
 
     async def change_secret() -> None:
-        await writer.templates.update(desk.id, {"tool_call_secret": "changed"})
+        await writer.templates.update(desk.id, {"tool_call_secret": "changed"}, NOW)
 
     async def change_config() -> None:
         await writer.adapter_configs.update(config.id, {"config": ["changed"]}, config.updated_at)

@@ -8,7 +8,7 @@ import pytest
 from storage import organization_limits
 from storage.agents.secrets import Secret
 from storage.channels.documents import Document
-from storage.errors import DatabaseUnavailable, LimitReached
+from storage.errors import DatabaseUnavailable, LimitReached, NoAnswer
 from storage.ids import new_id
 from storage.model import Priority
 from storage.organization_limits import OrganizationLimit, OrganizationLimits, StorageLimits, document_bytes
@@ -117,6 +117,20 @@ async def test_insert_in_flight_during_count_is_not_missed() -> None:
     assert not await rows.insert()
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError, NoAnswer])
+async def test_write_whose_caller_has_gone_keeps_its_reservation(error: type[BaseException]) -> None:
+    rows = Rows(limit=2)
+    await rows.insert()
+    with pytest.raises(error):
+        async with rows.limit.reserved(ACME):
+            raise error
+    rows.seconds = 5.0
+    assert not await rows.insert()  # counted before the write is stored
+
+    rows.seconds = 70.0
+    assert await rows.insert()  # it was not stored
+
+
 async def test_amount_beyond_the_rest_is_refused_whole() -> None:
     rows = Rows(limit=100)
     assert [await rows.insert(60), await rows.insert(60), await rows.insert(40)] == [True, False, True]
@@ -192,7 +206,6 @@ async def test_counts_see_what_organization_has(pool: Pool) -> None:
         "secrets": 1,
         "webhooks": 1,
     }
-    await storage.close()
 
 
 async def test_full_queue_refuses_before_any_effect(pool: Pool) -> None:
@@ -212,7 +225,6 @@ async def test_full_queue_refuses_before_any_effect(pool: Pool) -> None:
     assert sum(results) == 3
     assert await pool.fetchval("SELECT count(*) FROM notification") == 3
     assert await pool.fetchval("SELECT wake_seq FROM agent_state") == 3
-    await storage.close()
 
 
 async def test_notice_about_child_counts_as_waiting_notification(pool: Pool) -> None:
@@ -227,4 +239,3 @@ async def test_notice_about_child_counts_as_waiting_notification(pool: Pool) -> 
         await storage.agents.insert(new_agent(parent.organization_id, parent_id=parent.id), notice(parent))
     await storage.agents.insert(new_agent(parent.organization_id), None)
     assert await pool.fetchval("SELECT count(*) FROM notification") == 2
-    await storage.close()

@@ -37,18 +37,6 @@ def retention(pool: Pool) -> Retention:
     return Retention(pool)
 
 
-async def test_notifications_are_deleted_in_batches_by_clearing_time(
-    pool: Pool, retention: Retention
-) -> None:
-    scout = await stored_agent(pool)
-    for at, cleared, number in ((NOW - DAY, True, 3), (NOW, True, 1), (NOW - DAY, False, 1)):
-        await pool.execute(INSERT_NOTIFICATIONS, scout.organization_id, scout.id, at, cleared, number)
-
-    assert [await retention.delete_notifications(NOW, 2) for _ in range(3)] == [2, 1, 0]
-
-    assert await pool.fetchval("SELECT count(*) FROM notification") == 2
-
-
 async def test_documents_deleted_by_agents_expire_with_versions(pool: Pool, retention: Retention) -> None:
     scout, documents = await stored_agent(pool), Documents(pool)
     for deleted_at in (NOW - DAY, NOW - DAY, NOW, None):

@@ -27,11 +27,6 @@ def _end(text: str, start: int) -> int:
     return start
 
 
-def test_subquery_without_alias_is_found() -> None:
-    without, with_alias = "SELECT FROM (SELECT (1)) WHERE true", "SELECT FROM (SELECT (1)) AS a WHERE true"
-    assert [bool(ALIAS.match(rest)) for rest in after_subqueries(without + with_alias)] == [False, True]
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_subqueries_have_the_alias_that_postgresql_15_needs(path: Path) -> None:
     rests = after_subqueries(path.read_text())

@@ -31,7 +31,6 @@ async def test_commits_and_clearings_are_reported_apart(pool: Pool) -> None:
         assert await storage.notifications.clear(scout.id, notification.id, NOW)
 
     assert reports == [("commit", [scout.id]), ("clear", [scout.id])]
-    await storage.close()
 
 
 async def test_closed_storage_refuses_shared_writes_and_reads(pool: Pool) -> None:
@@ -39,7 +38,7 @@ async def test_closed_storage_refuses_shared_writes_and_reads(pool: Pool) -> Non
     scout = await stored_agent(pool)
     await storage.usage.insert(usage_record(scout))
 
-    await storage.close()
+    await pool.finish_writes()
 
     for refused in (
         storage.usage.insert(usage_record(scout)),

@@ -1,10 +1,8 @@
 """The contract of every store: the PostgreSQL one, and the one in memory that the simulation uses."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -16,140 +14,22 @@ from storage.agent_facts import (
     AgentFacts,
     AgentState,
     Budget,
-    Counts,
     PendingGroup,
-    RunEnd,
-    RunStart,
-    StateUpdate,
     SystemNotice,
 )
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
-from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Priority, Source
-from storage.postgres.pool import Pool
-from storage.storage import Storage
-from supervisors.clock import SystemClock
-from tests.simulation.memory_store import MemoryStorage, build_memory_storage
-from tests.simulation.tables import Tables
+from storage.model import Agent, AgentStatus, Outcome, Priority, Source
 from tests.storage.factories import (
     HOUR,
     MINUTE,
     NOW,
     SECOND,
-    agent,
     new_notification,
-    organization,
-    stored_organization,
     template,
     usage_record,
 )
-
-
-@dataclass(slots=True)
-class Store:
-    """A store of either kind, with the ids of the agents that its commits reported."""
-
-    storage: Storage | MemoryStorage
-    new_organization: Callable[[], Any]
-    reported: list[UUID] = field(default_factory=list)
-
-    def report(self, agent_ids: Sequence[UUID]) -> None:
-        self.reported.extend(agent_ids)
-
-    def take_reported(self) -> list[UUID]:
-        """Return the ids reported since the last call."""
-        reported, self.reported = self.reported, []
-        return reported
-
-    async def agent(self, organization_id: UUID | None = None, **fields: Any) -> Agent:
-        owner = organization_id or (await self.new_organization()).id
-        stored = agent(owner, **fields)
-        await self.storage.agents.insert(stored, None)
-        return stored
-
-    async def insert(self, agent: Agent, **fields: Any) -> Notification:
-        """Insert a high notification for the agent."""
-        new = new_notification(agent.id, **fields)
-        await self.storage.notifications.insert(new, {agent.organization_id})
-        stored = await self.storage.notifications.get(new.id)
-        assert stored is not None
-        return stored
-
-    async def change(self, notification: Notification, now: datetime, **changes: Any) -> Notification:
-        after = await self.storage.notifications.update(notification.id, changes, now)
-        assert after is not None
-        return after
-
-    async def get_facts(self, of: Agent, now: datetime = NOW) -> AgentFacts:
-        seen = await self.storage.agent_states.get_facts(of.id, now)
-        assert seen is not None
-        return seen
-
-    async def state(self, of: Agent) -> AgentState:
-        return (await self.get_facts(of)).state
-
-    async def put(self, of: Agent, **fields: Any) -> AgentState:
-        """Change the agent's state and return it."""
-        before = await self.state(of)
-        assert await self.storage.agent_states.update(guarded(before, **fields))
-        return await self.state(of)
-
-    async def started(self, of: Agent, at: datetime = NOW) -> AgentState:
-        assert await self.storage.agent_states.update(start(await self.state(of), at))
-        return await self.state(of)
-
-
-@pytest.fixture
-def memory() -> Store:
-    tables = Tables()
-
-    async def new_organization() -> Organization:
-        made = organization()
-        tables.organizations[made.id] = made
-        return made
-
-    store: Store
-    store = Store(build_memory_storage(tables, lambda ids: store.report(ids)), new_organization)
-    return store
-
-
-@pytest.fixture
-async def postgres(pool: Pool) -> AsyncIterator[Store]:
-    store: Store
-    storage = Storage(pool, on_commit=lambda ids: store.report(ids), sleep=SystemClock().sleep)
-    store = Store(storage, lambda: stored_organization(pool))
-    yield store
-    await storage.close()
-
-
-@pytest.fixture(params=["postgres", "memory"])
-def store(request: pytest.FixtureRequest) -> Store:
-    requested: Store = request.getfixturevalue(request.param)
-    return requested
-
-
-def guarded(before: AgentState, **fields: Any) -> StateUpdate:
-    return StateUpdate(before, replace(before, **fields), guarded=True)
-
-
-def start(before: AgentState, at: datetime = NOW) -> StateUpdate:
-    run_id = new_id()
-    after = replace(before, status=AgentStatus.RUNNING, run_id=run_id, last_started_at=at, stopped_at=None)
-    begun = RunStart(run_id, "run_requested", None, NOW + HOUR, at, "invoke_agent Scout")
-    return StateUpdate(before, after, guarded=False, start=begun)
-
-
-def end(before: AgentState, at: datetime = NOW + MINUTE) -> StateUpdate:
-    assert before.run_id is not None
-    after = replace(before, status=AgentStatus.SLEEPING, run_id=None, last_ended_at=at)
-    return StateUpdate(before, after, guarded=True, end=RunEnd(before.run_id, Outcome.SLEPT, at, 3, ""))
-
-
-@asynccontextmanager
-async def in_flight(store: Store, of: Agent) -> AsyncIterator[Any]:
-    """Hold the lock on the agent's row."""
-    async with store.storage.agent_states.locked(of.id, NOW) as locked:
-        yield locked
+from tests.storage.stores import Store, end, guarded, in_flight, start
 
 
 async def test_facts_of_a_new_agent_show_it_asleep(store: Store) -> None:
@@ -181,7 +61,7 @@ async def test_facts_contain_template_window_and_pause_of_organization(store: St
     shared = template(owner.id, debounce_window_seconds=60)
     await store.storage.templates.insert(shared)
     scout = await store.agent(owner.id, template_id=shared.id)
-    await store.storage.templates.update(shared.id, {"debounce_window_seconds": 5})
+    await store.storage.templates.update(shared.id, {"debounce_window_seconds": 5}, NOW)
     await store.storage.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2}, NOW)
     await store.storage.organizations.update(owner.id, {"paused": True}, NOW)
 
@@ -636,209 +516,3 @@ async def test_deletion_waits_for_a_start_in_flight(store: Store) -> None:
     assert await deletion
 
     assert await store.storage.agent_states.list_running() == []
-
-
-async def test_due_agents_are_listed_by_time_in_pages(store: Store) -> None:
-    owner = await store.new_organization()
-    agents = [await store.agent(owner.id, sleep_until=NOW + n // 2 * SECOND) for n in range(6)]
-    await store.agent(owner.id, sleep_until=NOW + HOUR)
-    await store.agent(owner.id)
-
-    found: list[tuple[UUID, datetime]] = []
-    while page := await store.storage.agent_states.list_due(
-        NOW + MINUTE, (found[-1][1], found[-1][0]) if found else None, 4
-    ):
-        found += page
-
-    expected = sorted((NOW + n // 2 * SECOND, one.id) for n, one in enumerate(agents))
-    assert found == [(agent_id, at) for at, agent_id in expected]
-
-
-async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> None:
-    """The lists: active notifications, agents that a pause concerns, and agents without a due time."""
-    owner, paused = await store.new_organization(), await store.new_organization()
-    await store.storage.organizations.update(paused.id, {"paused": True}, NOW)
-    names = (
-        "woken",
-        "running",
-        "queued",
-        "stopped",
-        "stopped, then notified",
-        "archived",
-        "reminded",
-        "idle",
-    )
-    agents = {name: await store.agent(owner.id) for name in names}
-    held = await store.agent(paused.id)
-    for name, one in [*agents.items(), ("held", held)]:
-        if name == "reminded":
-            await store.insert(one, scheduled_for=NOW + HOUR)
-        elif name != "idle":
-            await store.insert(one)
-    await store.started(agents["running"])
-    await store.put(agents["queued"], queued_at=NOW)
-    await store.put(agents["stopped"], stopped_at=NOW)
-    await store.put(agents["stopped, then notified"], stopped_at=NOW - SECOND)
-    await store.put(agents["archived"], status=AgentStatus.ARCHIVED)
-    await store.put(agents["reminded"], next_due_at=None)
-    states = store.storage.agent_states
-
-    def ids(*names: str) -> list[UUID]:
-        return sorted(agents[name].id for name in names)
-
-    woken = ids("woken", "stopped, then notified")
-    assert await states.list_with_active_notification(NOW, None, 9) == woken
-    assert await states.list_with_active_notification(NOW, woken[0], 9) == woken[1:]
-    assert await states.list_with_active_notification(NOW, None, 1) == woken[:1]
-    concerned = ids("woken", "running", "queued", "stopped", "stopped, then notified", "reminded")
-    assert await states.list_non_idle_of_organization(owner.id, None, 9) == concerned
-    assert await states.list_non_idle_of_organization(owner.id, concerned[0], 2) == concerned[1:3]
-    assert await states.list_non_idle_of_organization(paused.id, None, 9) == [held.id]
-    assert await states.list_without_due_time(NOW, None, 9) == ids("reminded")
-    await store.put(agents["idle"], run_requested_at=NOW)
-    assert await states.list_without_due_time(NOW, None, 9) == ids("reminded", "idle")
-
-
-async def test_running_and_queued_agents_are_listed_longest_first(store: Store) -> None:
-    owner = await store.new_organization()
-    agents = [await store.agent(owner.id) for _ in range(4)]
-    await store.started(agents[0], NOW + SECOND)
-    await store.started(agents[1], NOW)
-    await store.put(agents[2], queued_at=NOW + SECOND)
-    await store.put(agents[3], queued_at=NOW)
-
-    assert await store.storage.agent_states.list_running() == [agents[1].id, agents[0].id]
-    assert await store.storage.agent_states.list_queued() == [agents[3].id, agents[2].id]
-
-
-async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    one, two = await store.agent(owner.id), await store.agent(sleep_until=NOW + HOUR)
-    await store.started(two)
-    earlier = await store.insert(one, created_at=NOW - MINUTE)
-    later = await store.insert(one)
-    await store.insert(one, scheduled_for=NOW + MINUTE)
-    await store.put(one, failures=5, retry_at=NOW + HOUR)
-    states = store.storage.agent_states
-
-    assert await states.list_ids(None, None, 9) == sorted([one.id, two.id])
-    assert await states.list_ids(owner.id, None, 9) == [one.id]
-    assert await states.list_ids(owner.id, one.id, 9) == []
-    assert await states.list_ids_of_name(one.name.upper(), None, None, 9) == sorted([one.id, two.id])
-    assert await states.list_ids_of_name(one.name, owner.id, None, 9) == [one.id]
-    assert await states.list_ids_of_name(one.name, owner.id, one.id, 9) == []
-    assert await states.list_ids_of_name(f"{one.name}s", None, None, 9) == []
-    assert await states.list_blockers(one.id, NOW, 9) == [earlier.id, later.id]
-    assert await states.list_blockers(one.id, NOW - timedelta(days=1), 1) == [earlier.id]
-    assert await states.count(NOW, quarantine_failures=5) == Counts(
-        running=1,
-        sleeping=1,
-        archived=0,
-        quarantined=frozenset({one.id}),
-        timers=2,
-        next_due_at=NOW + MINUTE,
-        oldest_active_at=NOW - MINUTE,
-    )
-
-
-async def test_agents_waiting_for_an_unreached_budget_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    shared = template(owner.id, max_cost_usd_per_day=Decimal(5))
-    await store.storage.templates.insert(shared)
-    asleep, reminded, spent, idle, early = agents = [
-        await store.agent(owner.id, template_id=shared.id) for _ in range(5)
-    ]
-    await store.insert(reminded, scheduled_for=NOW + HOUR)
-    midnight = NOW + 15 * HOUR
-    for one in agents:
-        until = None if one in (reminded, idle) else NOW + HOUR
-        due_at = NOW + HOUR if one is early else midnight
-        await store.put(one, sleep_until=until, next_due_at=due_at)
-    await store.storage.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
-    held = sorted([asleep.id, reminded.id])
-    states = store.storage.agent_states
-
-    assert await states.list_within_budget(NOW, midnight, None, 9) == held
-    assert await states.list_within_budget(NOW, midnight, held[0], 9) == held[1:]
-    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)}, NOW)
-    assert await states.list_within_budget(NOW, midnight, None, 9) == []
-
-
-async def test_agents_recorded_over_budget_within_it_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    recorded, spent = [await store.agent(owner.id, max_cost_usd_per_day=Decimal(5)) for _ in range(2)]
-    for one in (recorded, spent):
-        await store.put(one, phase="over_budget")
-    await store.storage.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
-
-    assert await store.storage.agent_states.list_within_budget(NOW, NOW + 15 * HOUR, None, 9) == [recorded.id]
-
-
-async def test_resting_agents_newly_over_the_organization_budget_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    spender, idle, recorded, quarantined, archived = [await store.agent(owner.id) for _ in range(5)]
-    await store.put(recorded, phase="over_budget")
-    await store.put(quarantined, phase="quarantined")
-    await store.put(archived, status=AgentStatus.ARCHIVED, phase="archived")
-    await store.storage.usage.insert(usage_record(spender, cost_usd=Decimal(5)))
-    states, resting = store.storage.agent_states, sorted([spender.id, idle.id])
-
-    assert await states.list_newly_over_budget(NOW, None, 9) == []
-    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)}, NOW)
-    assert await states.list_newly_over_budget(NOW, None, 9) == resting
-    assert await states.list_newly_over_budget(NOW, resting[0], 9) == resting[1:]
-    assert await states.list_newly_over_budget(NOW + 24 * HOUR, None, 9) == []
-
-
-async def test_resting_agents_newly_over_their_own_budget_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    capped, closed = template(owner.id, max_cost_usd_per_day=Decimal(5)), template(owner.id)
-    for shared in (capped, closed):
-        await store.storage.templates.insert(shared)
-    own = await store.agent(owner.id, max_cost_usd_per_day=Decimal(5))
-    inheriting, raised = [
-        await store.agent(owner.id, template_id=capped.id, max_cost_usd_per_day=cap)
-        for cap in (None, Decimal(6))
-    ]
-    unspent = await store.agent(owner.id, max_cost_usd_per_day=Decimal(0))
-    inheriting_zero = await store.agent(owner.id, template_id=closed.id)
-    await store.agent(owner.id, template_id=closed.id, max_cost_usd_per_day=Decimal(1))
-    for spender in (own, inheriting, raised):
-        await store.storage.usage.insert(usage_record(spender, cost_usd=Decimal(5)))
-    states = store.storage.agent_states
-
-    assert await states.list_newly_over_budget(NOW, None, 9) == sorted([own.id, inheriting.id, unspent.id])
-    await store.storage.templates.update(closed.id, {"max_cost_usd_per_day": Decimal(0)})
-    over = sorted([own.id, inheriting.id, unspent.id, inheriting_zero.id])
-    assert await states.list_newly_over_budget(NOW, None, 9) == over
-    assert await states.list_newly_over_budget(NOW, over[1], 1) == over[2:3]
-    for agent_id in over[:2]:
-        await store.storage.agents.update(agent_id, {"max_cost_usd_per_day": Decimal(9)}, NOW)
-    assert await states.list_newly_over_budget(NOW, None, 9) == over[2:]
-
-
-async def test_agents_of_a_template_with_something_ahead_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    shared = template(owner.id)
-    await store.storage.templates.insert(shared)
-    asleep, running, _ = [await store.agent(owner.id, template_id=shared.id) for _ in range(3)]
-    await store.put(asleep, sleep_until=NOW + HOUR)
-    await store.started(running)
-    await store.started(await store.agent(owner.id))
-    concerned = sorted([asleep.id, running.id])
-    states = store.storage.agent_states
-
-    assert await states.list_non_idle_of_template(shared.id, None, 9) == concerned
-    assert await states.list_non_idle_of_template(shared.id, concerned[0], 9) == concerned[1:]
-
-
-async def test_agents_held_by_the_window_of_a_template_are_listed(store: Store) -> None:
-    owner = await store.new_organization()
-    shared = template(owner.id)
-    await store.storage.templates.insert(shared)
-    held, running, _ = [await store.agent(owner.id, template_id=shared.id) for _ in range(3)]
-    for one in (held, running):
-        await store.insert(one)
-    await store.started(running)
-
-    assert await store.storage.agents.list_holding_of_template(shared.id) == [held.id]

@@ -9,8 +9,11 @@ from uuid import UUID
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup, RunStart
+from storage.ids import new_id
 from storage.model import AgentStatus, Source
+from supervisors.clock import Clock, SystemClock
+from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import Policy, WakeReason
 from supervisors.settings import CONVERSATIONAL
 from tests.storage.factories import HOUR, NOW
@@ -56,6 +59,12 @@ def facts(state_of_agent: AgentState | None = None, *waiting: PendingGroup, **fi
         pending=waiting,
     )
     return replace(plain, **fields)
+
+
+def started_run(agent_id: UUID = AGENT, clock: Clock | None = None) -> ActiveRun:
+    """Return a run that has just been started."""
+    start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
+    return ActiveRun(facts(state(agent_id=agent_id)), start, clock or SystemClock())
 
 
 def waiting(

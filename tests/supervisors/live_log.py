@@ -1,17 +1,17 @@
 """Live events, kept by the test instead of being sent to clients."""
 
-from dataclasses import dataclass, field
 from uuid import UUID
 
+from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import LiveEvent
 
 
-@dataclass(slots=True)
-class LiveLog:
+class LiveLog(EventFeed):
     """A client that follows everything, or nothing."""
 
-    is_following: bool = True
-    events: list[LiveEvent] = field(default_factory=list)
+    def __init__(self, is_following: bool = True) -> None:
+        self.is_following = is_following
+        self.events: list[LiveEvent] = []
 
     def is_followed(self, organization_id: UUID, agent_id: UUID, run_id: UUID) -> bool:
         return self.is_following

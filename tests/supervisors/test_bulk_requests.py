@@ -9,11 +9,10 @@ from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from supervisors.bulk_requests import CONCURRENT_REQUESTS, CRASHED, UNAVAILABLE, ask_each
 from supervisors.clock import SystemClock
-from supervisors.engine.messages import Request, StopReply, StopRequest
+from supervisors.engine.messages import StopReply
 from supervisors.errors import MailboxFull
 
 AGENTS = [new_id() for _ in range(40)]
-STOP = StopRequest()
 MINUTE_SECONDS = 60.0
 
 
@@ -26,7 +25,7 @@ class Supervisors:
         self.at_once = 0
         self.most_at_once = 0
 
-    async def ask(self, agent_id: UUID, request: Request[StopReply]) -> StopReply:
+    async def ask(self, agent_id: UUID) -> StopReply:
         self.asked.append(agent_id)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -40,7 +39,7 @@ class Supervisors:
 async def test_all_are_asked_in_order_a_few_at_a_time() -> None:
     supervisors = Supervisors()
 
-    result = await ask_each(supervisors.ask, AGENTS, STOP, SystemClock(), MINUTE_SECONDS)
+    result = await ask_each(supervisors.ask, AGENTS, SystemClock(), MINUTE_SECONDS)
 
     assert supervisors.asked == AGENTS
     assert supervisors.most_at_once == CONCURRENT_REQUESTS
@@ -52,7 +51,7 @@ async def test_refusals_and_crashes_concern_their_agents_only() -> None:
     supervisors = Supervisors()
     supervisors.refusals = {AGENTS[1]: MailboxFull("Too many wait."), AGENTS[2]: KeyError("bug")}
 
-    result = await ask_each(supervisors.ask, AGENTS, STOP, SystemClock(), MINUTE_SECONDS)
+    result = await ask_each(supervisors.ask, AGENTS, SystemClock(), MINUTE_SECONDS)
 
     assert result.failures == {AGENTS[1]: "Too many wait.", AGENTS[2]: CRASHED}
     assert len(result.replies) == len(AGENTS) - 2
@@ -61,7 +60,7 @@ async def test_refusals_and_crashes_concern_their_agents_only() -> None:
 async def test_nobody_is_asked_after_the_time() -> None:
     supervisors = Supervisors()
 
-    result = await ask_each(supervisors.ask, AGENTS, STOP, SystemClock(), 0.0)
+    result = await ask_each(supervisors.ask, AGENTS, SystemClock(), 0.0)
 
     assert (supervisors.asked, result.replies) == ([], {})
     assert result.rest == tuple(AGENTS)
@@ -71,7 +70,7 @@ async def test_outage_ends_the_requests_and_keeps_their_replies() -> None:
     supervisors = Supervisors()
     supervisors.refusals = {AGENTS[10]: DatabaseUnavailable("gone")}
 
-    result = await ask_each(supervisors.ask, AGENTS, STOP, SystemClock(), MINUTE_SECONDS)
+    result = await ask_each(supervisors.ask, AGENTS, SystemClock(), MINUTE_SECONDS)
 
     assert result.failures == {AGENTS[10]: UNAVAILABLE}
     assert [*result.replies, *result.rest] == [each for each in AGENTS if each != AGENTS[10]]
@@ -83,4 +82,4 @@ async def test_outage_from_the_beginning_is_raised() -> None:
     supervisors.refusals = {agent_id: DatabaseUnavailable("gone") for agent_id in AGENTS}
 
     with pytest.raises(DatabaseUnavailable):
-        await ask_each(supervisors.ask, AGENTS, STOP, SystemClock(), MINUTE_SECONDS)
+        await ask_each(supervisors.ask, AGENTS, SystemClock(), MINUTE_SECONDS)

@@ -79,16 +79,6 @@ async def test_queue_of_one_organization_is_first_in_first_out() -> None:
         slots.release(GREEDY)
 
 
-async def test_cancelled_waiter_does_not_block_the_next() -> None:
-    slots = FairSlots[UUID](2)
-    _, second, third = queue = take(slots, GREEDY, 3)
-    assert await granted(queue) == [1]
-    second.cancel()
-    assert await granted(queue) == [1]
-    slots.release(GREEDY)
-    assert await granted([third]) == [1]
-
-
 async def test_released_slot_skips_waiter_cancelled_before() -> None:
     slots = FairSlots[UUID](2)
     _, second, third = queue = take(slots, GREEDY, 3)

@@ -8,7 +8,6 @@ from supervisors.organization_overview import (
     WORDS,
     because_of_reminder,
     organization_sentence,
-    service_sentence,
     shown_phases,
     why_failing,
     why_forgotten,
@@ -63,22 +62,6 @@ def test_organization_sentence_counts_agents_and_trouble(
     phases: dict[ShownPhase, int], attention: int, sentence: str
 ) -> None:
     assert organization_sentence(phases, attention) == sentence
-
-
-@pytest.mark.parametrize(
-    ("is_draining", "problems", "queued", "sentence"),
-    [
-        (False, 0, 0, "The service is ready. 3 of 32 run slots are taken."),
-        (False, 1, 1, "The service has a problem. 3 of 32 run slots are taken, and 1 agent waits for one."),
-        (False, 2, 0, "The service has 2 problems. 3 of 32 run slots are taken."),
-        (True, 1, 2, "The service is shutting down. 3 of 32 run slots are taken, and 2 agents wait for one."),
-    ],
-)
-def test_service_sentence_tells_state_and_work(
-    is_draining: bool, problems: int, queued: int, sentence: str
-) -> None:
-    told = service_sentence(is_draining=is_draining, problems=problems, running=3, slots=32, queued=queued)
-    assert told == sentence
 
 
 def test_every_phase_has_a_word() -> None:

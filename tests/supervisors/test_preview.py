@@ -68,68 +68,71 @@ def test_texts_wait_for_the_window(window_seconds: int, event: Event, until: int
     assert said.next_wake.because == "The debounce window over its messages ends."
 
 
-def test_texts_further_apart_than_window_promise_only_first_wake() -> None:
-    said = then(conversing(1), event=FIVE_TEXTS)
+QUARANTINED = state(
+    failures=5,
+    retry_at=NOW + HOUR,
+    retry_reason="retry_after_failure",
+    last_started_at=NOW - seconds(20),
+    last_ended_at=NOW - seconds(10),
+)
+ARCHIVED = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
+BRIEF_SLEEP = state(sleep_until=NOW + seconds(5))
+LATER = Event(Source.SMS, Priority.HIGH, NOW + HOUR)
+ZERO = Budget(False, Decimal(0), Decimal(0))
 
-    assert said.phase is None
-    assert said.why.endswith(AFTER_START)
-    assert wakes_at(said) == NOW + seconds(1)
+# An agent, what comes, its phase then, in how many seconds it wakes, and a part of why.
+COMING: dict[str, tuple[AgentFacts, dict[str, Any], Phase | None, int | None, str]] = {
+    "texts further apart than the window": (conversing(1), {"event": FIVE_TEXTS}, None, 1, AFTER_START),
+    "an immediate event": (
+        conversing(),
+        {"event": API},
+        Phase.RUNNING,
+        None,
+        "a high-priority notification from api",
+    ),
+    "a low priority": (conversing(), {"event": Event(Source.SMS, Priority.LOW)}, Phase.ASLEEP, None, ""),
+    "a reminder": (facts(), {"event": LATER}, Phase.ASLEEP, 3600, ""),
+    "a moment before a reminder": (
+        facts(None, reminder(NOW + 2 * HOUR)),
+        {"at": NOW + HOUR},
+        Phase.ASLEEP,
+        7200,
+        "",
+    ),
+    "an event after the next wake": (
+        facts(BRIEF_SLEEP),
+        {"event": SMS, "at": NOW + HOUR},
+        None,
+        5,
+        AFTER_START,
+    ),
+    "no free run slot": (facts(), {"event": API, "has_room": False}, Phase.QUEUED, None, "all 10 were taken"),
+    "an archived agent": (facts(ARCHIVED), {"event": SMS}, Phase.ARCHIVED, None, ""),
+    "a quarantined agent": (facts(QUARANTINED), {"event": API}, Phase.QUARANTINED, 40, ""),
+    "a budget of zero": (
+        facts(budgets=(ZERO,)),
+        {"event": API, "at": NOW + 90 * HOUR},
+        Phase.ASLEEP,
+        None,
+        "Over its budget of 0.00 USD a day; it starts no run at all",
+    ),
+}
 
 
-def test_immediate_event_wakes_at_once() -> None:
-    said = then(conversing(), event=API)
+@pytest.mark.parametrize("name", COMING)
+def test_preview_says_what_comes_of_an_event(name: str) -> None:
+    of, asked, phase, wakes_in, why = COMING[name]
 
-    assert said.phase is Phase.RUNNING
-    assert "woken by a high-priority notification from api" in said.why
+    said = then(of, **asked)
 
-
-def test_low_priority_wakes_nobody() -> None:
-    said = then(conversing(), event=Event(Source.SMS, Priority.LOW))
-
-    assert (said.phase, said.next_wake) == (Phase.ASLEEP, None)
-
-
-def test_reminder_wakes_when_it_is_due() -> None:
-    said = then(facts(), event=Event(Source.SMS, Priority.HIGH, NOW + HOUR))
-
-    assert (said.phase, wakes_at(said)) == (Phase.ASLEEP, NOW + HOUR)
-
-
-def test_event_after_the_next_wake_is_not_decided() -> None:
-    said = then(facts(state(sleep_until=NOW + seconds(5))), event=SMS, at=NOW + HOUR)
-
-    assert (said.phase, wakes_at(said)) == (None, NOW + seconds(5))
-    assert said.why.endswith(AFTER_START)
-
-
-def test_run_that_may_not_start_is_not_promised() -> None:
-    said = then(facts(), event=API, has_room=False)
-
-    assert (said.phase, said.next_wake) == (Phase.QUEUED, None)
-    assert "all 10 were taken" in said.why
+    assert said.phase is phase
+    assert wakes_at(said) == (None if wakes_in is None else NOW + seconds(wakes_in))
+    assert why in said.why
 
 
 def test_future_of_running_agent_is_unknown() -> None:
     assert then(facts(running()), event=SMS).phase is Phase.RUNNING
     assert then(facts(running()), at=NOW + HOUR) == Outlook(None, RUN_UNKNOWN, None)
-
-
-def test_archived_agent_keeps_what_comes() -> None:
-    said = then(facts(state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)), event=SMS)
-
-    assert (said.phase, said.next_wake) == (Phase.ARCHIVED, None)
-
-
-def test_quarantined_agent_starts_once_a_minute() -> None:
-    quarantined = state(
-        failures=5,
-        retry_at=NOW + HOUR,
-        retry_reason="retry_after_failure",
-        last_started_at=NOW - seconds(20),
-        last_ended_at=NOW - seconds(10),
-    )
-
-    assert wakes_at(then(facts(quarantined), event=API)) == NOW + seconds(40)
 
 
 def test_spent_budget_delays_to_the_next_day() -> None:
@@ -138,13 +141,6 @@ def test_spent_budget_delays_to_the_next_day() -> None:
     assert wakes_at(said) == NOW.replace(day=NOW.day + 1, hour=0, minute=0, second=0, microsecond=0)
     assert said.next_wake is not None
     assert said.next_wake.because.startswith("Its budget is renewed.")
-
-
-def test_zero_budget_never_wakes() -> None:
-    said = then(facts(budgets=(Budget(False, Decimal(0), Decimal(0)),)), event=API, at=NOW + 90 * HOUR)
-
-    assert said.next_wake is None
-    assert said.why.startswith("Over its budget of 0.00 USD a day; it starts no run at all")
 
 
 def test_raised_cap_starts_what_waited() -> None:
@@ -190,14 +186,6 @@ def test_sleep_is_limited_by_the_cap_of_the_last_run() -> None:
     capped = state(last_started_at=NOW - HOUR, last_ended_at=NOW - HOUR, max_sleep_until=NOW + HOUR)
 
     assert wakes_at(written(facts(capped), sleep_until=NOW + 5 * HOUR)) == NOW + HOUR
-
-
-def test_moment_before_the_next_wake_says_what_comes_next() -> None:
-    said = then(facts(None, reminder(NOW + 2 * HOUR)), at=NOW + HOUR)
-
-    assert (said.phase, wakes_at(said)) == (Phase.ASLEEP, NOW + 2 * HOUR)
-    assert said.next_wake is not None
-    assert said.next_wake.because == "A reminder falls due."
 
 
 @given(

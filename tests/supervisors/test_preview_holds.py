@@ -24,7 +24,7 @@ from tests.supervisors.world import World, open_world
 BUSY = {Phase.RUNNING, Phase.STOPPING, Phase.QUEUED}
 QUIET = [situation for situation, phase in SITUATIONS.items() if phase not in BUSY]
 MILLISECOND = timedelta(milliseconds=1)
-LONG_SECONDS = 2 * 86_400
+LONG_SECONDS = 86_400  # beyond the next midnight, when budgets are renewed
 MORE_TURNS = (1, 2, 3)  # of events and changes, each of which meets another situation at each turn
 
 Case = tuple[Event, float]  # the notifications, and the seconds until the first one comes
@@ -137,7 +137,7 @@ async def test_event_in_quiet_situation_does_what_was_said(pool: Pool, number: i
     await check_event(pool, QUIET[number], *CASES[number % len(CASES)])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("turn", MORE_TURNS)
 @pytest.mark.parametrize("number", range(len(QUIET)), ids=lambda number: QUIET[number].__name__)
 async def test_other_event_in_quiet_situation_does_what_was_said(pool: Pool, number: int, turn: int) -> None:
@@ -174,7 +174,7 @@ async def test_change_in_quiet_situation_does_what_was_said(pool: Pool, number: 
     await check_change(pool, QUIET[number], *PATCHES[number % len(PATCHES)])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("turn", MORE_TURNS)
 @pytest.mark.parametrize("number", range(len(QUIET)), ids=lambda number: QUIET[number].__name__)
 async def test_other_change_in_quiet_situation_does_what_was_said(pool: Pool, number: int, turn: int) -> None:

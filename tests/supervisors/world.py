@@ -30,12 +30,12 @@ from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
-from supervisors.llm.port import Model
+from supervisors.llm.port import IMAGE_TYPES, PDF_TYPE, Model
 from supervisors.maintenance.scans import DueScan
 from supervisors.outbound import Outbound
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings
-from supervisors.wake.context import WakeContexts
+from supervisors.wake_context import WakeContexts
 from tests.storage.factories import (
     new_notification,
     stored_agent,
@@ -50,7 +50,7 @@ from tests.supervisors.scripted_model import RiggedToolset
 
 # Within the horizon of the timer queue, and at no time that a test uses.
 SCAN_SECONDS = 97.0
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60.0
 
 
 class RiggedStates(AgentStates):
@@ -195,7 +195,9 @@ class World:
             pool, on_commit=self._tell, on_clear=self._tell_of_clearings, sleep=SystemClock().sleep
         )
         self.live_output = LiveLog()
-        self.toolset = RiggedToolset(self.storage, self.clock, outbound, checker)
+        self._models = ModelCatalog({provider}, provider, PriceList()) if model else None
+        self.toolset = RiggedToolset(self.storage, self.clock, outbound, checker, self._models)
+        self._schema_checker = checker
         self.puppets: dict[UUID, Puppet] = {}  # by agent, while their runs are active
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
@@ -217,7 +219,6 @@ class World:
         self._life = AsyncExitStack()
         self.states = RiggedStates(self.pool)
         random = Random(0)  # noqa: S311 -- jitter that is the same each time
-        self._life.push_async_callback(self.states.close)
         self.registry = await self._life.enter_async_context(
             Registry(
                 store=self.states,
@@ -227,7 +228,7 @@ class World:
                 run_settings=self._run_settings,
                 random=random,
                 max_runs_per_organization=self._max_runs_per_organization,
-                models=ModelCatalog({self._provider}, self._provider, PriceList()) if self._model else None,
+                models=self._models,
             )
         )
         self.scan = DueScan(self.states, self.registry, self.clock, random)
@@ -308,7 +309,7 @@ class World:
         await self.wait_until_idle()
 
     async def change_template(self, changed: Template, **changes: Any) -> None:
-        await self.storage.templates.update(changed.id, changes)
+        await self.storage.templates.update(changed.id, changes, self.clock.now())
         concerned = await self.storage.agents.list_holding_of_template(changed.id)
         self.registry.tell_all(concerned, Signal.RELOAD)
         await tell_agents_of_template(changed.id, self.states, self.registry)
@@ -436,19 +437,16 @@ class World:
         return self._organization_id
 
     def _builtin_harness(self, model: Model) -> BuiltinHarness:
+        types = {self._provider: {*IMAGE_TYPES, PDF_TYPE}}
         return BuiltinHarness(
-            wakes=WakeContexts(self.storage.wakes, self.clock, self._run_settings.context_tokens),
-            notifications=self.storage.notifications,
-            recent_notifications=self.storage.recent_notifications,
-            spans=self.storage.traces,
-            transcripts=self.storage.transcripts,
-            shared_contents=self.storage.shared_contents,
-            usage=self.storage.usage,
+            stores=self.storage,
+            wakes=WakeContexts(self.storage, self.clock, self._run_settings, types),
             budget_guard=BudgetGuard(self.storage.spending, PriceList(), self.clock),
             prices=PriceList(),
             toolset=self.toolset,
+            schema_checker=self._schema_checker,
             providers={self._provider: model},
-            live_output=self.live_output,
+            feed=self.live_output,
             clock=self.clock,
             settings=self._run_settings,
             tracing=self._tracing_settings,
@@ -493,4 +491,3 @@ async def open_world(
             yield world
         finally:
             await world.end()
-            await world.storage.close()

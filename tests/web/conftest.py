@@ -29,11 +29,12 @@ from supervisors.engine.run import ActiveRun, Ask, RunResult
 from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
+from supervisors.llm.port import IMAGE_TYPES
 from supervisors.maintenance.loop import repeat
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
-from supervisors.wake.context import WakeContexts
+from supervisors.wake_context import WakeContexts
 from tests.leaks import Overheard, contents_by
 from web.app import ROUTES, build_app
 from web.credentials import passwords
@@ -252,8 +253,8 @@ async def serving(
                 feed=feed,
                 status_reader=registry.status,
                 timelines=Timelines(storage.phase_events, storage.mark_events, registry.status, clock, 30),
-                toolset=Toolset(storage, clock, outbound, checker),
-                wakes=WakeContexts(storage.wakes, clock, 4000),
+                toolset=Toolset(storage, clock, outbound, checker, models),
+                wakes=WakeContexts(storage, clock, RunSettings(), {"builtin": IMAGE_TYPES}),
                 clock=clock,
                 prices=PriceList(),
                 models=models,
@@ -270,7 +271,7 @@ async def serving(
             client = await stack.enter_async_context(ClientSession(f"http://127.0.0.1:{address[1]}"))
             service = Service(app, address, client, storage, registry, health)
             yield service
-    await storage.close()
+    await pool.finish_writes()
     overheard.refuse_secrets("the log", "\n".join(overheard.lines))
     overheard.refuse_secrets("the database", await contents_by(pool))
 

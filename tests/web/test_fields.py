@@ -1,5 +1,6 @@
 """The strict fields: accepted values, refusals and their messages."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,16 +18,22 @@ from web.fields import (
     Datetime,
     DayOrDatetime,
     Email,
+    EmailFilter,
     Integer,
     JsonValue,
     Line,
     ListOf,
     LocalPart,
     Money,
+    OneOf,
+    PhoneFilter,
     Text,
     Timezone,
     Url,
+    UtcDatetime,
     Uuid,
+    check_json,
+    check_layers,
     to_utc,
 )
 
@@ -78,7 +85,23 @@ def test_integer_is_number_or_ascii_digits(value: object, taken: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [True, 3.7, "1_000", "\uff13", "", "1.0", "0x1", "+1", "9" * 5000, [], {}, float("inf")]
+    "value",
+    [
+        True,
+        3.7,
+        "1_000",
+        "\uff13",
+        "",
+        "1.0",
+        "0x1",
+        "+1",
+        "9" * 5000,
+        [],
+        {},
+        float("inf"),
+        float("nan"),
+        "\t1",
+    ],
 )
 def test_integer_refuses_other_values(value: object) -> None:
     assert refusal(Integer(min_value=0, max_value=10), value) == ["A valid integer is required."]
@@ -101,7 +124,7 @@ def test_false_has_these_spellings(value: object) -> None:
     assert Boolean().deserialize(value) is False
 
 
-@pytest.mark.parametrize("value", ["yes", "on", "t", "", 2, 1.0, [], {}])
+@pytest.mark.parametrize("value", ["yes", "on", "t", "", " true", 2, -1, 1.0, [], {}])
 def test_boolean_refuses_other_values(value: object) -> None:
     assert refusal(Boolean(), value) == ["Must be a valid boolean."]
 
@@ -226,7 +249,7 @@ def test_url_refuses_other_values(text: str) -> None:
         (7, "7"),
         (0.1, "0.1"),
         (1e-6, "0.000001"),
-        ("12.50", "12.50"),
+        (" 12.50 ", "12.50"),
         (999999999999, "999999999999"),
     ],
 )
@@ -245,7 +268,14 @@ def test_money_is_exact(sent: object, taken: str) -> None:
         (True, "A valid number is required."),
         ("1e3", "A valid number is required."),
         (float("nan"), "A valid number is required."),
+        (float("-inf"), "A valid number is required."),
+        ("", "A valid number is required."),
+        (".5", "A valid number is required."),
+        ("1.", "A valid number is required."),
+        ("9" * 21, "A valid number is required."),
+        ("\uff13", "A valid number is required."),
         ([], "A valid number is required."),
+        ({}, "A valid number is required."),
     ],
 )
 def test_money_is_never_rounded_or_negative(value: object, message: str) -> None:
@@ -315,3 +345,69 @@ def test_fields_accept_or_refuse_any_value_without_crash(value: object) -> None:
             field.deserialize(value)
         except ValidationError:
             continue
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers(-(2**66), 2**66)
+    | st.sampled_from([-(2**63) - 1, -(2**63), 2**64 - 1, 2**64])
+    | st.text(st.characters() | st.sampled_from('\0\ud800\\u0n"'))
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()), inner), max_leaves=10
+)
+
+
+def messages(check: Callable[[Any], object], value: Any) -> Any:
+    """Return the messages with which the check refuses the value, none if it accepts it."""
+    try:
+        check(value)
+    except ValidationError as error:
+        return error.messages
+    return []
+
+
+@given(value=VALUES, levels=st.integers(0, 66))
+def test_json_is_judged_as_layer_by_layer(value: Any, levels: int) -> None:
+    for _ in range(levels):
+        value = [value]
+    assert messages(check_json, value) == messages(check_layers, value)
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2026-01-01T12:00", "2026-01-01T12:00Z", "2026-01-01 13:00:00.0+01:00"])
+def test_time_without_offset_is_utc(text: str) -> None:
+    assert UtcDatetime().deserialize(text) == NOON
+
+
+@pytest.mark.parametrize("text", ["2026-01-01", "", "9999-12-31T23:59:59.999999", "0001-01-01T00:00"])
+def test_date_and_ends_of_time_are_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        UtcDatetime().deserialize(text)
+
+
+def test_other_text_is_refused_with_the_choices() -> None:
+    field = OneOf(("slept", "failed"))
+    assert field.deserialize(" slept ") == "slept"
+    with pytest.raises(ValidationError) as refused:
+        field.deserialize("Slept")
+    assert refused.value.messages == ['"Slept" is not a valid choice. Choose one of: slept, failed.']
+
+
+def test_space_in_email_is_the_plus_of_a_query() -> None:
+    field = EmailFilter(blank=False)
+    assert field.deserialize(" ada x@example.org ") == "ada+x@example.org"
+    for text in ("", "ada", "ada@@example.org"):
+        with pytest.raises(ValidationError):
+            field.deserialize(text)
+
+
+def test_phone_is_reduced_to_its_digits() -> None:
+    assert PhoneFilter().deserialize(" 43 (1) 234-56") == "43123456"
+    for text in ("", "+", "unknown", "\u0664\u0663"):
+        with pytest.raises(ValidationError, match="at least one digit"):
+            PhoneFilter().deserialize(text)

@@ -38,6 +38,8 @@ STEPS: tuple[Step, ...] = (
     ("POST", MESSAGES, MESSAGE, ["message.received", "notification.created"]),
     ("PATCH", AGENT, {"name": "Ranger"}, ["agent.changed"]),
     ("PATCH", AGENT, {"name": "Ranger"}, []),
+    ("PATCH", AGENT, {"system_prompt": "Help."}, ["agent.changed"]),
+    ("POST", AGENT + "prompts/1/revert/", {}, ["agent.changed"]),
     ("POST", AGENT + "tag/", {"tags": ["a"]}, ["agent.changed"]),
     ("POST", AGENT + "untag/", {"tags": ["a"]}, ["agent.changed"]),
     ("POST", ACTIONS, {"action": "tag", "agents": ["{agent}"], "tags": ["a"]}, ["agent.changed"]),
@@ -77,6 +79,7 @@ def pattern(path: str) -> str:
     """Return the path of a step as the routes name it."""
     for name in ("agent", "notification", "message"):
         path = path.replace(f"{{{name}}}", "{id}")
+    path = path.replace("/prompts/1/", "/prompts/{number}/")
     return "/".join("{name}" if part.endswith("_notification") else part for part in path.split("/"))
 
 

@@ -52,6 +52,11 @@ def test_fields_show_attributes_in_the_order_of_the_answer() -> None:
     assert list(shown) == ["id", "agent", "owner", "length"]
 
 
+def test_field_shows_what_a_function_returns() -> None:
+    serialize = Serializer(ThingResponse, Thing, owner=lambda thing: thing.owner.name.upper())
+    assert serialize(THING)["owner"] == "ANN"
+
+
 def test_field_without_an_attribute_is_refused() -> None:
     class Wrong(TypedDict):
         heading: str
@@ -64,3 +69,10 @@ async def test_row_is_shown_like_the_model_of_its_columns(pool: Pool) -> None:
     serialize = Serializer(NoteResponse, Thing)
     [row] = await pool.fetch(SELECT, THING.id, THING.agent_id, THING.title)
     assert serialize.row(row) == serialize(THING)
+
+
+async def test_row_with_a_computed_field_is_refused(pool: Pool) -> None:
+    serialize = Serializer(NoteResponse, Thing, agent=lambda thing: thing.agent_id)
+    [row] = await pool.fetch(SELECT, THING.id, THING.agent_id, THING.title)
+    with pytest.raises(TypeError, match="a row cannot show what functions return"):
+        serialize.row(row)

@@ -1,7 +1,13 @@
-"""Authentication, and what a caller may reach."""
+"""Who calls, what that caller may reach, and whether that client may send a request now.
+
+A request that is refused here costs no more than its authentication: neither its body nor the database is
+read for it, beyond what finds the credential. Valid credentials never count for an address, so nobody is kept
+out by what others send from the same one.
+"""
 
 import hmac
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -11,12 +17,25 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Outcome, Role
-from web.app_keys import CLOCK, REGISTRY, RUN_TOKENS, SETTINGS, STORAGE, STREAM_TICKETS, USER_TOKENS
-from web.credentials.formats import TicketHolder, hash_secret, key_prefix
-from web.errors import BadRequest, Invalid, NotAuthenticated, PermissionDenied
+from web.app_keys import (
+    CLOCK,
+    RATE_LIMITS,
+    REGISTRY,
+    RUN_TOKENS,
+    SETTINGS,
+    STORAGE,
+    STREAM_TICKETS,
+    USER_TOKENS,
+)
+from web.credentials.formats import KEY_TEXT, TicketHolder, hash_secret
+from web.credentials.rate_limits import RateLimit
+from web.errors import BadRequest, Invalid, NotAuthenticated, PermissionDenied, Throttled
 from web.fields import parse_uuid
+from web.observability.requests import HEADERS
+from web.request.client_address import client_network
 
 ORGANIZATION_HEADER = "X-Organization"
+TICKET_PARAMETER = "ticket"
 ADMINS = frozenset({Role.OWNER, Role.ADMIN})
 NEEDS_ADMIN = "This needs the role admin or owner"
 MAX_KNOWN_KEYS = 1024  # those used last
@@ -41,6 +60,15 @@ class RunScope:
     agent_id: UUID
     organization_id: UUID
     is_over: bool
+
+    def require_route(self, access: RunAccess) -> None:
+        """Raise PermissionDenied if a route is not open to the token of this run, or no longer."""
+        if access is RunAccess.NEVER:
+            raise PermissionDenied("The token of a run may not do this.")
+        if self.is_over and access is not RunAccess.FINISHING:
+            raise PermissionDenied(
+                "The run has gone to sleep: its token may only write usage and spans, and end its trace."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +153,8 @@ class Caller:
         None stands for all agents of the organization, whose common resources every run of it may use.
         """
         if self.run is None:
-            self.require(organization_id)
+            if organization_id not in self.roles:
+                raise self.refusal()
         elif self.run.organization_id != organization_id or agent_id not in {None, self.run.agent_id}:
             raise PermissionDenied
 
@@ -135,17 +164,6 @@ class Caller:
             self.require(organization_id)
         elif self.run.run_id != trace_id:  # a run and its trace have one id
             raise PermissionDenied
-
-    def require_route(self, access: RunAccess) -> None:
-        """Raise PermissionDenied for a run's token if the route is not open to it, or no longer."""
-        if self.run is None or access is RunAccess.FINISHING:
-            return
-        if access is RunAccess.NEVER:
-            raise PermissionDenied("The token of a run may not do this.")
-        if self.run.is_over:
-            raise PermissionDenied(
-                "The run has gone to sleep: its token may only write usage and spans, and end its trace."
-            )
 
     def require_admin(self, organization_id: UUID) -> None:
         """Raise PermissionDenied unless the caller is an admin or owner of the organization."""
@@ -203,6 +221,51 @@ def requested_organization(request: web.Request, caller: Caller) -> UUID:
     return next(iter(caller.roles))
 
 
+async def admit_caller(request: web.Request, *, takes_ticket: bool = False) -> Caller:
+    """Return the caller, who may use a stream ticket if it has no credential and `takes_ticket`.
+
+    Raise NotAuthenticated, or Throttled if the caller or the address must wait.
+    """
+    has_credential = not takes_ticket or "Authorization" in request.headers
+    ticket = "" if has_credential else request.query.get(TICKET_PARAMETER, "")
+    try:
+        caller = await (authenticate_ticket(request, ticket) if ticket else authenticate(request))
+    except NotAuthenticated:
+        admit_address(request)
+        raise
+    limit = request.app[RATE_LIMITS].of_callers
+    if limit is not None:
+        _take(request, limit, caller.credential)
+    return caller
+
+
+def admit_operator(request: web.Request, check: Callable[[web.Request], None]) -> None:
+    """Check the operator's token. Raise NotAuthenticated, or Throttled if the address must wait."""
+    try:
+        check(request)
+    except NotAuthenticated:
+        admit_address(request)
+        raise
+
+
+def admit_address(request: web.Request) -> None:
+    """Count a request without a valid credential. Raise Throttled if its address must wait."""
+    limit = request.app[RATE_LIMITS].of_addresses
+    if limit is not None:
+        _take(request, limit, client_network(request))
+
+
+def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
+    quota = limit.take(client, request.app[CLOCK].monotonic())
+    seconds = max(1, math.ceil(quota.more_in_seconds))
+    headers = request[HEADERS]
+    headers["RateLimit-Policy"] = limit.policy_header
+    headers["RateLimit"] = f"{limit.policy};r={quota.remaining};t={seconds}"
+    if not quota.is_granted:
+        allowed = f"{limit.buckets.size} for each {limit.clients}"
+        raise Throttled(seconds, f"limits.{limit.name} is {allowed}.")
+
+
 def has_user_token(request: web.Request) -> bool:
     """Return whether the request has a credential that claims to be the token of a user."""
     return _credential(request)[0] == "token"
@@ -213,9 +276,9 @@ async def authenticate(request: web.Request) -> Caller:
     scheme, credential = _credential(request)
     match scheme:
         case "bearer":
-            prefix = key_prefix(credential)
+            key = KEY_TEXT.fullmatch(credential)
             return await (
-                _key_caller(request, credential, prefix) if prefix else _run_caller(request, credential)
+                _key_caller(request, credential, key[1]) if key else _run_caller(request, credential)
             )
         case "token":
             return await _user_caller(request, credential)
@@ -247,7 +310,8 @@ def _credential(request: web.Request) -> tuple[str, str]:
 
 
 async def _key_caller(request: web.Request, credential: str, prefix: str) -> Caller:
-    keys, now = request.app[STORAGE].api_keys, request.app[CLOCK].now()
+    app = request.app
+    keys, now = app[STORAGE].api_keys, app[CLOCK].now()
     candidate = await keys.get_by_prefix(prefix, now)
     if not candidate:
         raise NotAuthenticated("Invalid API key.")

@@ -9,16 +9,16 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from aiohttp import web
+from asyncpg import Record
 
 from storage.model import Agent, Visibility
 from storage.postgres.shared_reads import SharedReads
-from storage.toolbox.adapters import Adapter
+from storage.toolbox import Adapter
+from supervisors.client_values import parse_integer
 from web.access.auth import CALLER, Caller
 from web.app_keys import ROOM, STORAGE
-from web.errors import PermissionDenied, require_found
-from web.fields import parse_uuid
-from web.json import json_response
-from web.serializers import Serializer
+from web.errors import NotFound, PermissionDenied, require_found
+from web.fields import MAX_INT32, parse_uuid
 
 Resource = TypeVar("Resource")
 
@@ -57,24 +57,28 @@ def path_id(request: web.Request, name: str = "id") -> UUID:
     return require_found(parse_uuid(request.match_info[name]))
 
 
+def path_number(request: web.Request) -> int:
+    """Return the number in the path. Raise NotFound for text that is no number from 1 on."""
+    number = parse_integer(request.match_info["number"])
+    if number is None or not 0 < number <= MAX_INT32:
+        raise NotFound
+    return number
+
+
 async def load(request: web.Request, get: GetById[Resource], name: str = "id") -> Resource:
     """Return the resource whose id is in the path, of any organization. Raise NotFound if it does not exist.
 
-    For resources that have an access rule of their own, which the handler must check.
+    For resources that have an access rule of their own, which the handler must check. Short resources are
+    read together; for a long one organizations wait for their turn.
     """
-    return require_found(await read_by_id(request, get, path_id(request, name)))
-
-
-async def read_by_id(request: web.Request, get: GetById[Resource], resource_id: UUID) -> Resource | None:
-    """Return the resource with this id, of any organization; None if there is none.
-
-    Short resources are read together; for a long one organizations wait for their turn.
-    """
+    resource_id = parse_uuid(request.match_info[name])
+    if resource_id is None:
+        raise NotFound
     resource = await get.get_short(resource_id)
     if resource is not None:
         return resource
     async with turn_to_read(request):
-        return await get.get_alone(resource_id)
+        return require_found(await get.get_alone(resource_id))
 
 
 async def load_in_turn(request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]]) -> Resource:
@@ -108,6 +112,18 @@ async def load_owned(
     return resource
 
 
+async def delete_owned(
+    request: web.Request,
+    caller: Caller,
+    store: Any,
+    require: Callable[[Caller, UUID], None] = Caller.require,
+) -> None:
+    """Delete the resource whose id is in the path from its store. Raise the errors of `load_owned`."""
+    resource = await load_owned(request, caller, store.get, require)
+    if not await store.delete(resource.id):
+        raise NotFound  # it was deleted in between
+
+
 async def load_of_agent(
     request: web.Request, caller: Caller, get: GetById[ResourceOfAgent]
 ) -> ResourceOfAgent:
@@ -120,16 +136,11 @@ async def load_of_agent(
     return resource
 
 
-async def answer_of_agent(
-    request: web.Request, caller: Caller, get: SharedReads[Any], serialize: Serializer[Any, Any]
-) -> web.Response:
-    """Answer with the resource whose id is in the path, for callers that `load_of_agent` lets reach it.
-
-    The row is shown as it is: nothing needs the model.
-    """
+async def load_row_of_agent(request: web.Request, caller: Caller, get: SharedReads[Any]) -> Record:
+    """Return the row of the resource whose id is in the path, like `load_of_agent`, to be shown as it is."""
     row = await load(request, get.rows)
-    caller.require_agent(row.get("agent_id", row["id"]), row["organization_id"])  # an agent is its own
-    return json_response(serialize.row(row))
+    caller.require_agent(row["agent_id"], row["organization_id"])
+    return row
 
 
 async def load_agent(request: web.Request, caller: Caller) -> Agent:

@@ -1,13 +1,12 @@
 """The ids that bodies and queries refer to: they must exist, in one organization that the caller may use."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.agents.lists import AgentFilters
+from storage.agents.filters import AgentFilters
 from storage.errors import ConstraintError, NotUnique, ParentCycle, ReferenceMissing
 from storage.model import Agent, Template
 from storage.storage import Storage
@@ -20,8 +19,7 @@ from web.fields import unknown_id
 NO_CIRCLES = "An agent may not be its own ancestor."
 
 
-@dataclass(frozen=True, slots=True)
-class References:
+class References(NamedTuple):
     """The organization of an agent, its template and its parent; None if the body does not name one."""
 
     organization_id: UUID
@@ -45,7 +43,9 @@ async def resolve(
     viewer = next(iter(owners)) if owners else choose_organization(owners)
     visible = await storage.agents.get_adapter_visibility(viewer, adapters) if adapters else {}
 
-    unknown: dict[str, Any] = _unknown_items(adapters, visible)
+    unknown: dict[str, Any] = {}
+    if items := {index: [unknown_id(each)] for index, each in enumerate(adapters) if each not in visible}:
+        unknown["adapters"] = items
     if template_id and template is None:
         unknown["template"] = [unknown_id(template_id)]
     if parent_id and parent is None:
@@ -57,13 +57,6 @@ async def resolve(
     if owners - {organization_id} or not all(visible.values()):
         raise PermissionDenied
     return References(organization_id, template, parent)
-
-
-def _unknown_items(adapters: Sequence[UUID], known: Mapping[UUID, bool]) -> dict[str, Any]:
-    messages = {
-        index: [unknown_id(adapter)] for index, adapter in enumerate(adapters) if adapter not in known
-    }
-    return {"adapters": messages} if messages else {}
 
 
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
@@ -102,6 +95,16 @@ async def load_named(
     if not caller.acts_for(resource.organization_id):
         raise caller.refusal()
     return resource
+
+
+async def load_all_named(body: Mapping[str, Any], **gets: Callable[[UUID], Awaitable[Any]]) -> dict[str, Any]:
+    """Return what a body names in these fields. Raise Invalid for ids that do not exist."""
+    ids: dict[str, UUID] = {field: body[f"{field}_id"] for field in gets if body.get(f"{field}_id")}
+    found = {field: await gets[field](resource_id) for field, resource_id in ids.items()}
+    unknown = {field: [unknown_id(ids[field])] for field, resource in found.items() if resource is None}
+    if unknown:
+        raise Invalid(unknown)
+    return found
 
 
 async def organization_for_new(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> UUID:
@@ -150,28 +153,15 @@ async def require_same_owner(
 
 async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[_Owner]:
     """Return the owners of the agent, the contact and the project that a body names."""
-    owners: set[_Owner] = set()
-    unknown: dict[str, list[str]] = {}
-    for field in ("agent", "contact", "project"):
-        resource_id = body.get(f"{field}_id")
-        if resource_id is None:
-            continue
-        owner = await _owner(storage, field, resource_id)
-        if owner is None:
-            unknown[field] = [unknown_id(resource_id)]
-        else:
-            owners.add(owner)
-    if unknown:
-        raise Invalid(unknown)
-    return owners
 
+    async def get_agent(agent_id: UUID) -> _Owner | None:
+        organization_id = await storage.agents.get_organization_id(agent_id)
+        return None if organization_id is None else _Owner(organization_id, agent_id)
 
-async def _owner(storage: Storage, field: str, resource_id: UUID) -> _Owner | None:
-    if field == "agent":
-        organization_id = await storage.agents.get_organization_id(resource_id)
-        return None if organization_id is None else _Owner(organization_id, resource_id)
-    resource = await (storage.contacts if field == "contact" else storage.projects).get(resource_id)
-    return _Owner(resource.organization_id, resource.agent_id) if resource else None
+    found = await load_all_named(
+        body, agent=get_agent, contact=storage.contacts.get, project=storage.projects.get
+    )
+    return {_Owner(each.organization_id, each.agent_id) for each in found.values()}
 
 
 async def read_agent_filters(request: web.Request, caller: Caller, query: Mapping[str, Any]) -> AgentFilters:

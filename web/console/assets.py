@@ -18,16 +18,19 @@ import brotli
 PREFIX = "/console/assets/"
 PAGE = "index.html"
 CONTENT_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+SHEETS = "css/"
 FIRST_SHEET = "css/base.css"  # the others change what it sets
+SHEET = "console.css"  # all sheets in one, so that a browser asks once
+# Every screen needs them; the other modules are loaded when a screen that needs them is first opened.
 PRELOADED = (
     "vendor/",
     "app/core/",
     "app/shell/",
-    "app/ui/",
+    "app/ui/ui.js",
     "app/main.js",
     "app/lib.js",
     "app/screens.js",
-)  # every screen needs them
+)
 DIGEST_CHARACTERS = 16
 GZIP_LEVEL = 9
 OWN_MODULES = "app/"
@@ -60,7 +63,8 @@ class Console:
 
     def __init__(self, sources: Mapping[str, bytes], template: str) -> None:
         """Take the files by their paths, and the page without the elements that refer to them."""
-        self.assets = {path: Asset(path, sources[path]) for path in sorted(sources)}
+        sent = with_one_sheet(sources)
+        self.assets = {path: Asset(path, sent[path]) for path in sorted(sent)}
         self.digest = digest_of(sources)
         self.page = self._fill(template).encode()
         self._is_compressing = False
@@ -80,11 +84,9 @@ class Console:
         return f"{PREFIX}{self.digest}/{path}"
 
     def _fill(self, template: str) -> str:
-        sheets = [path for path in self.assets if suffix(path) == "css"]
-        sheets.sort(key=lambda path: path != FIRST_SHEET)
         modules = [path for path in self.assets if suffix(path) == "js" and path.startswith(PRELOADED)]
         links = [
-            *(f'<link rel="stylesheet" href="{escape(self.url(path))}">' for path in sheets),
+            f'<link rel="stylesheet" href="{escape(self.url(SHEET))}">',
             *(f'<link rel="modulepreload" href="{escape(self.url(path))}">' for path in modules),
         ]
         return template.replace("{assets}", self.url("")).replace("{links}", "\n".join(links))
@@ -109,6 +111,14 @@ def read_console() -> Console:
     root = files("web").joinpath("static", "console")
     sources = dict(_read(root, ""))
     return Console(sources, root.joinpath(PAGE).read_text(encoding="utf-8"))
+
+
+def with_one_sheet(sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files with one sheet in place of all sheets."""
+    sheets = sorted(path for path in sources if path.startswith(SHEETS))
+    sheets.sort(key=lambda path: path != FIRST_SHEET)
+    others = {path: source for path, source in sources.items() if path not in sheets}
+    return {**others, SHEET: b"\n".join(sources[path] for path in sheets)}
 
 
 def _read(directory: Traversable, prefix: str) -> Iterable[tuple[str, bytes]]:

@@ -19,7 +19,7 @@ SIGNING_BYTES = 24
 TOKEN_ID_BYTES = 12
 PREFIX_LENGTH = 8
 PREFIX_ALPHABET = string.ascii_lowercase + string.digits
-KEY_TEXT = re.compile(r"hsk_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}")
+KEY_TEXT = re.compile(r"hsk_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}")  # with the prefix as its group
 
 ALGORITHM = "HS256"
 ISSUER = "hostsvc"
@@ -56,12 +56,6 @@ class NewKey:
 def make_key() -> NewKey:
     prefix = "".join(secrets.choice(PREFIX_ALPHABET) for _ in range(PREFIX_LENGTH))
     return NewKey(prefix, f"hsk_{prefix}_{secrets.token_urlsafe(KEY_BYTES)}")
-
-
-def key_prefix(text: str) -> str | None:
-    """Return the prefix of an API key, or None for text of another form."""
-    match = KEY_TEXT.fullmatch(text)
-    return match and match[1]
 
 
 def make_code() -> str:

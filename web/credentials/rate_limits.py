@@ -42,9 +42,6 @@ class TokenBuckets:
         self._max_clients = max_clients
         self._full_at: OrderedDict[Hashable, float] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"<TokenBuckets: {self.size} in {self._fill_seconds:.0f} s, {len(self._full_at)} clients>"
-
     def __len__(self) -> int:
         return len(self._full_at)
 
@@ -107,16 +104,10 @@ class RateLimits:
     """The limits that are on; None for one that is off."""
 
     def __init__(self, limits: LimitSettings) -> None:
-        self.of_callers: RateLimit | None = None
-        self.of_addresses: RateLimit | None = None
-        if limits.requests_per_minute:
-            self.of_callers = RateLimit(
-                OF_CALLERS, "default", limits.requests_per_minute, "API key, user or run"
-            )
-        if limits.anonymous_requests_per_minute:
-            self.of_addresses = RateLimit(
-                OF_ADDRESSES, "anonymous", limits.anonymous_requests_per_minute, "address"
-            )
+        most = limits.requests_per_minute
+        self.of_callers = RateLimit(OF_CALLERS, "default", most, "API key, user or run") if most else None
+        most = limits.anonymous_requests_per_minute
+        self.of_addresses = RateLimit(OF_ADDRESSES, "anonymous", most, "address") if most else None
 
     def refused(self) -> dict[str, int]:
         """Return the number of refused requests by the name of the limit, 0 for one that is off."""

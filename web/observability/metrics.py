@@ -1,11 +1,13 @@
 """The metrics for Prometheus: the figures of `/status/`, and counts of requests and notifications.
 
-Every label has few values, all known in advance: no ids, no requested paths, no text from callers.
+Every label has few values, known in advance: no requested paths, no text from callers. Only usage is told by
+organization and model, which callers may name: for a few models of each, a few hundred pairs in all.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily as Counters
@@ -13,12 +15,17 @@ from prometheus_client.core import GaugeMetricFamily as Gauges
 from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from storage.channels.messages import Channel
+from storage.delivery.outbox import OutboxSize
+from storage.history.usage import Spender, StoredUsage
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import ServiceNumbers, Spread
+from supervisors.engine.snapshot import MODEL_SECONDS, ServiceNumbers, Spread
 from supervisors.policy.phases import Phase
 from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
+
+Value = TypeVar("Value", bound=str)
 
 BOUNDS = (*map(str, BUCKET_SECONDS), "+Inf")
 
@@ -34,96 +41,111 @@ class Scrape(Collector):
     requests: Mapping[Answered, Sequence[float]]
     notifications: Mapping[Source, int]
     refusals: Mapping[str, int]  # by limit
+    usage: Mapping[Spender, StoredUsage]
+    tool_failures: Mapping[str, int]
+    failed_messages: Mapping[Channel, int]
+    outbox: OutboxSize
+    oldest_delivery_seconds: float
     tasks: int
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric, including the usual ones about the process."""
         yield InfoMetricFamily("hostsvc", "The version of the service.", {"version": self.version})
-        yield _filled(
-            Gauges("hostsvc_state", "1 for the state that the service is in.", labels=("state",)),
-            [(state, state is self.readiness.state) for state in ServiceState],
-        )
+        states = {state: state is self.readiness.state for state in ServiceState}
+        yield _filled(Gauges, "hostsvc_state", "1 for the state that the service is in.", "state", states)
         yield from _of_supervisors(self.numbers)
         yield from _of_runs(self.numbers)
-        yield _filled(
-            Counters(
-                "hostsvc_notifications_created",
-                "Notifications created by requests, inbound messages and tools.",
-                labels=("source",),
-            ),
-            self.notifications.items(),
-        )
-        yield _filled(
-            Counters(
-                "hostsvc_limit_refusals", "What a limit of the configuration refused.", labels=("limit",)
-            ),
-            self.refusals.items(),
-        )
+        text = "Notifications created by requests, inbound messages and tools."
+        yield _filled(Counters, "hostsvc_notifications_created", text, "source", self.notifications)
+        text = "What a limit of the configuration refused."
+        yield _filled(Counters, "hostsvc_limit_refusals", text, "limit", self.refusals)
+        yield from _of_work(self)
+        yield from _of_usage(self.usage)
         yield from _of_requests(self.requests)
-        yield Gauges(
-            "hostsvc_database_writable",
-            "1 while the database takes trial writes, 0 during an outage.",
-            int(self.readiness.can_write),
-        )
-        yield from _of_database(self.database)
-        yield _filled(
-            Gauges("hostsvc_loop_lag_seconds", "How late the event loop was.", labels=("quantile",)),
-            _quantiles(self.numbers.loop_lag_ms),
-        )
+        text = "1 while the database takes trial writes, 0 during an outage."
+        yield Gauges("hostsvc_database_writable", text, int(self.readiness.can_write))
+        connections = {"idle": self.database.idle, "used": self.database.connections - self.database.idle}
+        text = "Connections to PostgreSQL."
+        yield _filled(Gauges, "hostsvc_database_connections", text, "state", connections)
+        text = "Callers that wait for a connection."
+        yield Gauges("hostsvc_database_waiting", text, self.database.waiting)
+        lag = _quantiles(self.numbers.loop_lag_ms)
+        yield _filled(Gauges, "hostsvc_loop_lag_seconds", "How late the event loop was.", "quantile", lag)
         yield Gauges("hostsvc_tasks", "Unfinished tasks of the event loop.", self.tasks)
         yield from ProcessCollector(registry=None).collect()
 
 
 def _of_supervisors(numbers: ServiceNumbers) -> Iterator[Metric]:
     supervisors, agents, timers = numbers.supervisors, numbers.agents, numbers.timers
-    yield _filled(
-        Gauges("hostsvc_supervisors", "Supervisors in memory.", labels=("phase",)),
-        [(phase, supervisors.by_phase.get(phase, 0)) for phase in Phase],
-    )
-    yield Counters(
-        "hostsvc_supervisor_restarts",
-        "Crashes after which a supervisor reloaded its agent.",
-        supervisors.restarts,
-    )
-    yield Gauges(
-        "hostsvc_quarantined_agents",
-        "Agents in quarantine, with or without a supervisor in memory.",
-        supervisors.quarantined,
-    )
-    yield Counters(
-        "hostsvc_quarantines", "Quarantines of agents that began in this process.", numbers.quarantines
-    )
+    phases = {phase: supervisors.by_phase.get(phase, 0) for phase in Phase}
+    yield _filled(Gauges, "hostsvc_supervisors", "Supervisors in memory.", "phase", phases)
+    text = "Crashes after which a supervisor reloaded its agent."
+    yield Counters("hostsvc_supervisor_restarts", text, supervisors.restarts)
+    text = "Agents in quarantine, with or without a supervisor in memory."
+    yield Gauges("hostsvc_quarantined_agents", text, supervisors.quarantined)
+    text = "Quarantines of agents that began in this process."
+    yield Counters("hostsvc_quarantines", text, numbers.quarantines)
     mailbox = supervisors.mailbox
     yield Gauges("hostsvc_mailbox_depth", "Messages that wait for all supervisors.", mailbox.depth)
     yield Gauges("hostsvc_mailbox_depth_max", "Messages in the longest mailbox.", mailbox.deepest)
-    yield _filled(
-        Gauges("hostsvc_agents", "Agents, as last counted.", labels=("status",)),
-        [("running", agents.running), ("sleeping", agents.sleeping), ("archived", agents.archived)],
-    )
+    counts = {"running": agents.running, "sleeping": agents.sleeping, "archived": agents.archived}
+    yield _filled(Gauges, "hostsvc_agents", "Agents, as last counted.", "status", counts)
     yield Gauges("hostsvc_timers_pending", "Agents with a next moment, as last counted.", timers.pending)
-    yield _filled(
-        Gauges("hostsvc_timer_lateness_seconds", "Lateness of the last 1,000 timers.", labels=("quantile",)),
-        _quantiles(timers.lateness_ms),
-    )
-    yield Gauges(
-        "hostsvc_oldest_uncleared_high_seconds",
-        "Age of the oldest active notification; 0 while there is none.",
-        numbers.oldest_uncleared_high_seconds or 0,
-    )
+    text, lateness = "Lateness of the last 1,000 timers.", _quantiles(timers.lateness_ms)
+    yield _filled(Gauges, "hostsvc_timer_lateness_seconds", text, "quantile", lateness)
+    text = "Age of the oldest active notification; 0 while there is none."
+    yield Gauges("hostsvc_oldest_uncleared_high_seconds", text, numbers.oldest_uncleared_high_seconds or 0)
 
 
 def _of_runs(numbers: ServiceNumbers) -> Iterator[Metric]:
     runs, totals = numbers.runs, numbers.run_totals
-    yield _filled(
-        Gauges("hostsvc_runs", "Active runs and queued starts.", labels=("state",)),
-        [("running", runs.running), ("queued", runs.queued)],
-    )
+    states = {"running": runs.running, "queued": runs.queued}
+    yield _filled(Gauges, "hostsvc_runs", "Active runs and queued starts.", "state", states)
     yield Gauges("hostsvc_runs_limit", "The maximum number of concurrent runs.", runs.limit)
-    yield Counters("hostsvc_runs_started", "Runs started by this process.", totals.started)
-    yield _filled(
-        Counters("hostsvc_runs_ended", "Runs of this process that have ended.", labels=("outcome",)),
-        [(outcome, totals.ended.get(outcome, 0)) for outcome in Outcome],
+    yield Counters("hostsvc_runs_started", "Runs started by this process.", sum(totals.wakes.values()))
+    text = "Runs started by this process, by wake reason."
+    yield _filled(Counters, "hostsvc_wakes", text, "reason", totals.wakes)
+    ended = {outcome: totals.ended.get(outcome, 0) for outcome in Outcome}
+    text = "Runs of this process that have ended."
+    yield _filled(Counters, "hostsvc_runs_ended", text, "outcome", ended)
+
+
+def _of_work(scrape: Scrape) -> Iterator[Metric]:
+    """Yield what models, tools, messages and webhooks took and how they failed."""
+    calls = scrape.numbers.run_totals.model_calls
+    duration = HistogramMetricFamily(
+        "hostsvc_model_call_duration_seconds", "Calls of models in ended runs.", labels=("provider",)
     )
+    for provider, counted in calls.items():
+        sums = zip((*map(str, MODEL_SECONDS), "+Inf"), accumulate(counted.counts), strict=True)
+        duration.add_metric((provider,), list(sums), counted.seconds)
+    yield duration
+    errors = {provider: counted.errors for provider, counted in calls.items()}
+    yield _filled(Counters, "hostsvc_model_call_errors", "Calls of models that failed.", "provider", errors)
+    text = "Calls of tools that failed, by built-in tool."
+    yield _filled(Counters, "hostsvc_tool_errors", text, "tool", scrape.tool_failures)
+    text = "Attempts to send a message that failed."
+    yield _filled(Counters, "hostsvc_messages_failed", text, "channel", scrape.failed_messages)
+    states = {"pending": scrape.outbox.pending, "failed": scrape.outbox.failed}
+    text = "Deliveries that wait or were given up."
+    yield _filled(Gauges, "hostsvc_webhook_deliveries", text, "state", states)
+    text = "Age of the oldest delivery that waits; 0 while there is none."
+    yield Gauges("hostsvc_oldest_webhook_delivery_seconds", text, scrape.oldest_delivery_seconds)
+
+
+def _of_usage(usage: Mapping[Spender, StoredUsage]) -> Iterator[Metric]:
+    text = "Tokens of model calls; cached ones are among the input."
+    tokens = Counters("hostsvc_model_tokens", text, labels=("organization", "model", "kind"))
+    costs = Counters(
+        "hostsvc_model_cost_usd", "Cost of model calls, where known.", labels=("organization", "model")
+    )
+    for spender, used in usage.items():
+        tokens.add_metric((*spender, "input"), used.input_tokens)
+        tokens.add_metric((*spender, "output"), used.output_tokens)
+        tokens.add_metric((*spender, "cached"), used.cached_tokens)
+        costs.add_metric(spender, float(used.cost_usd))
+    yield tokens
+    yield costs
 
 
 def _of_requests(requests: Mapping[Answered, Sequence[float]]) -> Iterator[Metric]:
@@ -135,32 +157,24 @@ def _of_requests(requests: Mapping[Answered, Sequence[float]]) -> Iterator[Metri
         sums = durations.get((method, route), [0.0] * len(counts))
         durations[method, route] = [a + b for a, b in zip(sums, counts, strict=True)]
     yield answers
-    histogram = HistogramMetricFamily(
-        "hostsvc_http_request_duration_seconds",
-        "From the head of a request to its answer.",
-        labels=("method", "route"),
-    )
+    name, text = "hostsvc_http_request_duration_seconds", "From the head of a request to its answer."
+    histogram = HistogramMetricFamily(name, text, labels=("method", "route"))
     for labels, (*counts, seconds) in durations.items():
         histogram.add_metric(labels, list(zip(BOUNDS, accumulate(counts), strict=True)), seconds)
     yield histogram
 
 
-def _of_database(database: PoolSize) -> Iterator[Metric]:
-    yield _filled(
-        Gauges("hostsvc_database_connections", "Connections to PostgreSQL.", labels=("state",)),
-        [("idle", database.idle), ("used", database.connections - database.idle)],
-    )
-    yield Gauges("hostsvc_database_waiting", "Callers that wait for a connection.", database.waiting)
-
-
-def _quantiles(lateness: Spread) -> Iterable[tuple[str, float]]:
+def _quantiles(lateness: Spread) -> dict[str, float]:
     """Return the quantiles in seconds, the maximum as quantile 1; none before the first measurement."""
-    quantiles = (("0.5", lateness.p50), ("0.99", lateness.p99), ("1", lateness.max))
-    return [(quantile, value / 1000) for quantile, value in quantiles if value is not None]
+    quantiles = {"0.5": lateness.p50, "0.99": lateness.p99, "1": lateness.max}
+    return {quantile: value / 1000 for quantile, value in quantiles.items() if value is not None}
 
 
-def _filled(family: Gauges | Counters, values: Iterable[tuple[str, float]]) -> Metric:
-    """Add a series for each value of the label, and return the family."""
-    for value, number in values:
+def _filled(
+    kind: type[Gauges | Counters], name: str, text: str, label: str, values: Mapping[Value, float]
+) -> Metric:
+    """Return a metric that has a series for each value of its label."""
+    family = kind(name, text, labels=(label,))
+    for value, number in values.items():
         family.add_metric((value,), number)
     return family

@@ -11,22 +11,22 @@ from supervisors.client_values import MAX_DEPTH
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
 from web.api.supervision.supervisors import SortedAgentQuery
+from web.errors import APPLIED_HEADER
 from web.json import JSON_TYPE, to_json
-from web.media_types import EVENT_STREAM, LAST_EVENT_ID
 from web.observability.requests import HEADER as REQUEST_ID
+from web.observability.requests import HINT_HEADER
 from web.openapi import error_responses, examples
-from web.openapi.docstrings import description_of
-from web.openapi.finishing import append_value_meanings, inherit_descriptions, mark_read_only, single
-from web.openapi.paths import path_parameters, tag, tags, template
+from web.openapi.finishing import append_value_meanings, relate_bodies, single
+from web.openapi.paths import path_parameters, request_header, tag, tags
 from web.openapi.requests import body_content, query_parameters
-from web.openapi.schemas import Components, Json, answer_schema
+from web.openapi.schemas import Components, Json, answer_schema, description_of
 from web.openapi.webhooks import webhook_requests
 from web.paging import TOTAL_HEADER, PageQuery
 from web.request.forms import MAX_FIELDS
 from web.request.json_text import MAX_VALUES, MAX_VALUES_OF_ITEMS
-from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
-from web.routes import Access, Route
-from web.version import VERSION
+from web.request.unknown_names import IGNORED_HEADER, PREFER_HEADER, STRICT
+from web.routes import EVENT_STREAM, LAST_EVENT_ID, Access, Route
+from web.settings import VERSION
 
 INTERFACE_VERSION = "1.0.0"
 
@@ -57,10 +57,10 @@ HEAD, too. Any other method gets 405 with `Allow`, after the credential has been
 `X-Request-ID`, the request's own if it was usable.
 """
 
+BEARER = {"type": "http", "scheme": "bearer"}
 SECURITY_SCHEMES: dict[str, Json] = {
     "ApiKey": {
-        "type": "http",
-        "scheme": "bearer",
+        **BEARER,
         "description": "An organization's API key: `Authorization: Bearer hsk_…`.",
     },
     "UserToken": {
@@ -70,14 +70,12 @@ SECURITY_SCHEMES: dict[str, Json] = {
         "description": "A user's token, with its prefix: `Token …`.",
     },
     "RunToken": {
-        "type": "http",
-        "scheme": "bearer",
+        **BEARER,
         "bearerFormat": "JWT",
         "description": "The token of a run, for its own record and for what its agent's tools may do.",
     },
     "OperatorToken": {
-        "type": "http",
-        "scheme": "bearer",
+        **BEARER,
         "description": "The operator's token (`hostsvc operator-token`): `/status/` and `/metrics`.",
     },
 }
@@ -91,27 +89,22 @@ STREAM_DESCRIPTION = (
 UUID_PATTERN = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
 
-def _header(name: str, description: str, **limits: Any) -> Json:
-    schema = {"type": "string", **limits}
-    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
-
-
 HEADERS = {
-    "RequestId": _header(
+    "RequestId": request_header(
         REQUEST_ID, "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters."
     ),
-    "Organization": _header(
+    "Organization": request_header(
         ORGANIZATION_HEADER,
         "The organization that the request is about, one of the caller's own. Required for a user of "
         "several, unless the body names a resource whose organization is meant.",
         pattern=UUID_PATTERN,  # generated clients cannot send the UUID objects that "format" makes of it
     ),
-    "Prefer": _header(
+    "Prefer": request_header(
         PREFER_HEADER,
         f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names "
         "each with the most similar known name. Other preferences (RFC 7240) have no effect.",
     ),
-    "IdempotencyKey": _header(
+    "IdempotencyKey": request_header(
         idempotency.HEADER,
         "Within 24 hours, a repeated request with the same key has no second effect and gets the first "
         "answer, with null for a secret in it.",
@@ -119,7 +112,7 @@ HEADERS = {
         maxLength=idempotency.MAX_CHARACTERS,
         pattern="^[!-~]([ -~]*[!-~])?$",
     ),
-    "LastEventId": _header(
+    "LastEventId": request_header(
         LAST_EVENT_ID,
         "The cursor at which to resume: the id of the last event that you have. It counts more than `after`, "
         "because browsers add it when they connect again to the same URL.",
@@ -133,10 +126,9 @@ def build_document(routes: Iterable[Route]) -> Json:
     components = Components()
     paths: dict[str, Json] = {}
     for route in routes:
-        paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
     webhooks = webhook_requests(components)
-    mark_read_only(paths.values(), components)
-    inherit_descriptions(paths.values(), components)
+    relate_bodies(paths.values(), components)
     append_value_meanings(paths.values(), components)
     return {
         "openapi": "3.1.0",
@@ -233,6 +225,8 @@ def _stream(kind: Any, components: Components) -> Json:
 
 def _success(route: Route, components: Components) -> Json:
     names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
+    if route.body is not None:
+        names.append(HINT_HEADER)
     if isinstance(route.query, PageQuery | SortedAgentQuery):
         names.append("Link")
     if isinstance(route.query, SortedAgentQuery):
@@ -263,18 +257,11 @@ class ServedDocument:
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
         self._text: bytes | None = None
-        self._building: asyncio.Task[bytes] | None = None
+        self._lock = asyncio.Lock()
 
     async def get(self) -> bytes:
-        """Return the text. The first call builds it in a thread; the others wait for that.
-
-        If that fails, they get the error, and the next call builds it again.
-        """
-        if self._text is None:
-            if self._building is None or self._building.done():
-                self._building = asyncio.create_task(asyncio.to_thread(self._build))
-            self._text = await asyncio.shield(self._building)
+        """Return the text. The first call builds it in a thread; the others wait for that."""
+        async with self._lock:
+            if self._text is None:
+                self._text = await asyncio.to_thread(lambda: to_json(build_document(self._routes)))
         return self._text
-
-    def _build(self) -> bytes:
-        return to_json(build_document(self._routes))

@@ -1,8 +1,12 @@
 """The responses with which a route can refuse."""
 
+from typing import Any
+
+from web.errors import APPLIED_HEADER
+from web.observability.requests import HINT_HEADER
 from web.openapi.schemas import Json
 from web.paging import TOTAL_HEADER
-from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
+from web.request.unknown_names import IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route
 
 RESPONSES = {  # by status: name and description
@@ -68,53 +72,42 @@ BODIES: dict[int, Json] = {
     500: {"$ref": "#/components/schemas/DefectReport"},
 }
 
+
+def _header(description: str, **further: Any) -> Json:
+    return {"description": description, "schema": {"type": "string", **further}}
+
+
 HEADER_OBJECTS: dict[str, Json] = {
     "X-Request-ID": {
-        "description": "The request's id, as it was sent or made here; it is in the log.",
+        **_header("The request's id, as it was sent or made here; it is in the log."),
         "required": True,
-        "schema": {"type": "string"},
     },
-    IGNORED_HEADER: {
-        "description": "What was ignored because the route does not know it, if there was anything: fields, "
+    IGNORED_HEADER: _header(
+        "What was ignored because the route does not know it, if there was anything: fields, "
         "query parameters, and `Idempotency-Key` where it has no effect. The names are separated by commas, "
         f"at most {MAX_NAMES}. Characters other than letters, digits and `._-` are escaped as in a URL; a "
-        f"`~` ends a name that was cut after {MAX_NAME_BYTES} bytes.",
-        "schema": {"type": "string"},
-    },
-    APPLIED_HEADER: {
-        "description": f"`{STRICT}`, if the request preferred that: no field or parameter was ignored.",
-        "schema": {"type": "string", "enum": [STRICT]},
-    },
-    "Link": {
-        "description": '`<…>; rel="next"` while there is more, if the request has a `limit`.',
-        "schema": {"type": "string"},
-    },
-    TOTAL_HEADER: {
-        "description": "How many items all pages have together, on the first page.",
-        "schema": {"type": "integer", "minimum": 0},
-    },
+        f"`~` ends a name that was cut after {MAX_NAME_BYTES} bytes."
+    ),
+    HINT_HEADER: _header("A sentence about something that was done as requested, but may not be meant so."),
+    APPLIED_HEADER: _header(
+        f"`{STRICT}`, if the request preferred that: no field or parameter was ignored.", enum=[STRICT]
+    ),
+    "Link": _header('`<…>; rel="next"` while there is more, if the request has a `limit`.'),
+    TOTAL_HEADER: _header(
+        "How many items all pages have together, on the first page.", type="integer", minimum=0
+    ),
     "Retry-After": {
-        "description": "Seconds after which to try again.",
+        **_header("Seconds after which to try again.", type="integer", minimum=0),
         "required": True,
-        "schema": {"type": "integer", "minimum": 0},
     },
-    "RateLimit-Policy": {
-        "description": "The quota: `q` requests in `w` seconds. All answers to counted requests have it.",
-        "schema": {"type": "string"},
-    },
-    "RateLimit": {
-        "description": "`r` requests are left; there will be more in `t` seconds.",
-        "schema": {"type": "string"},
-    },
-    "Idempotency-Replayed": {
-        "description": "The answer is the one that was given to this key before; nothing was done again.",
-        "schema": {"type": "string", "enum": ["true"]},
-    },
-    "WWW-Authenticate": {
-        "description": "The schemes that are accepted.",
-        "required": True,
-        "schema": {"type": "string"},
-    },
+    "RateLimit-Policy": _header(
+        "The quota: `q` requests in `w` seconds. All answers to counted requests have it."
+    ),
+    "RateLimit": _header("`r` requests are left; there will be more in `t` seconds."),
+    "Idempotency-Replayed": _header(
+        "The answer is the one that was given to this key before; nothing was done again.", enum=["true"]
+    ),
+    "WWW-Authenticate": {**_header("The schemes that are accepted."), "required": True},
 }
 
 

@@ -77,13 +77,18 @@ ANSWERS: dict[str, object] = {
                 "cleared_count": 1,
                 "sent": [],
                 "sent_count": 0,
+                "failed_count": 0,
                 "tools": [
                     {"name": "list_notifications", "calls": 1, "errors": 0, "last_error": ""},
                     {"name": "clear_notification", "calls": 1, "errors": 0, "last_error": ""},
                 ],
                 "cost_usd": 0.0,
+                "unpriced_calls": 0,
             },
+            "failed_calls": 0,
+            "needs_person": False,
             "max_sleep_until": "2026-11-20T18:28:36.013826Z",
+            "prompt": {"of": "agent", "id": "01a1f8ac-fdd2-7588-b64e-d17cf980d4ff", "version": 1},
         }
     ],
 }

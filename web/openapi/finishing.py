@@ -6,29 +6,21 @@ are shown wherever it is used, because viewers show the description of a propert
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from web.json import JSON_TYPE
-from web.openapi.docstrings import describe_values
-from web.openapi.schemas import Components, Json
+from web.openapi.schemas import Components, Json, describe_values
 
 
-class Exchange(NamedTuple):
-    """The schema of an operation's request body, and the name of its answer's; each of a single item."""
-
-    body: Json
-    answer: str
-
-
-def exchanges(path_items: Iterable[Json], components: Components) -> Iterator[Exchange]:
-    """Yield the exchange of each operation that has a body and answers with a named schema."""
+def exchanges(path_items: Iterable[Json], components: Components) -> Iterator[tuple[Json, str]]:
+    """Yield the schema of each body and the name of its answer's, if it has one; each of a single item."""
     for operation in (operation for item in path_items for operation in item.values()):
         success = next(iter(operation["responses"].values()))
         if "requestBody" in operation and JSON_TYPE in success.get("content", {}):
             answer = single(_schema_in(success))
             if "$ref" in answer:
                 body = components.referred(single(_schema_in(operation["requestBody"])))
-                yield Exchange(body, answer["$ref"].rpartition("/")[2])
+                yield body, answer["$ref"].rpartition("/")[2]
 
 
 def single(schema: Json) -> Json:
@@ -42,22 +34,20 @@ def _schema_in(holder: Json) -> Json:
     return schema
 
 
-def mark_read_only(path_items: Iterable[Json], components: Components) -> None:
-    """Mark the properties that no body sets, in each response to a body that sets some of them."""
+def relate_bodies(path_items: Iterable[Json], components: Components) -> None:
+    """Describe each undescribed field of a body as the property of the same name in the answer.
+
+    In each response to a body that sets some of its properties, mark those that no body sets as read-only.
+    """
     writable: dict[str, set[str]] = {}
-    for exchange in exchanges(path_items, components):
-        writable.setdefault(exchange.answer, set()).update(exchange.body.get("properties", {}))
+    for body, answer in exchanges(path_items, components):
+        writable.setdefault(answer, set()).update(body.get("properties", {}))
+        _inherit(body, components.schemas[answer], components)
     for answer, written in writable.items():
         properties = components.schemas[answer].get("properties", {})
         if written & properties.keys():
             for name in properties.keys() - written:
                 properties[name]["readOnly"] = True
-
-
-def inherit_descriptions(path_items: Iterable[Json], components: Components) -> None:
-    """Describe each undescribed field of a body as the property of the same name in the answer."""
-    for exchange in exchanges(path_items, components):
-        _inherit(exchange.body, components.schemas[exchange.answer], components)
 
 
 def _inherit(body: Json, answer: Json, components: Components) -> None:

@@ -1,12 +1,13 @@
-"""The description of paths: their parameters, and the tags under which operations are listed."""
+"""The description of paths and headers: their parameters, and the tags under which operations are listed."""
 
 import re
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 from web.openapi.schemas import Json
 
-PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
+PARAMETER = re.compile(r"\{(\w+)\}")
 
 TAGS = {
     "auth": "Signing up, logging in and passwords. The answers hold the token that people send as `Token …`.",
@@ -25,6 +26,7 @@ TAGS = {
     "agents": "Agents, with their runs, tools and usage. An agent runs when something wakes it, then sleeps.",
     "runs": "The runs of all agents together.",
     "supervisors": "Agents with what they do and why, in the order of your choice.",
+    "attention": "What failed and needs a person, to be sent again or dismissed.",
     "overview": "What the agents of your organizations do, what needs a person, and who wakes next.",
     "usage": "What the model calls of all agents together used and cost.",
     "notifications": "The queue of each agent. High-priority ones wake it and keep it awake until cleared.",
@@ -42,39 +44,19 @@ TAGS = {
     "docs": "This document for people.",
 }
 
-IDS = {  # by the part of the path before the parameter
-    "organizations": "The id of the organization.",
+IDS = {  # by the part of the path before the parameter, where there is more to say than whose id it is
     "memberships": "The id of the membership, which is not that of its user.",
-    "invites": "The id of the invite.",
     "api-keys": "The id of the API key, which is not its prefix.",
-    "secrets": "The id of the secret.",
     "webhooks": "The id of the event webhook.",
     "webhook-deliveries": "The id of the delivery; receivers get it as `webhook-id`.",
-    "templates": "The id of the template.",
-    "adapters": "The id of the adapter.",
-    "tools": "The id of the tool.",
-    "adapter-configs": "The id of the adapter config.",
-    "agents": "The id of the agent.",
     "runs": "The id of the run, which is also that of its trace.",
     "supervisors": "The id of the agent.",
-    "notifications": "The id of the notification.",
-    "contacts": "The id of the contact.",
-    "messages": "The id of the message.",
     "attachments": "The id of the attachment, as `attachments` of its message shows it.",
-    "documents": "The id of the document.",
-    "projects": "The id of the project.",
-    "traces": "The id of the trace.",
-    "spans": "The id of the span.",
 }
 NAMES = {  # of parameters that are no ids
     "name": "The name of the tool, as the list of the agent's tools shows it.",
-    "number": "The number of the version; 1 is the first version of the document.",
+    "number": "The number of the version; 1 is the first version.",
 }
-
-
-def template(path: str) -> str:
-    """Return the path with the bare names of its parameters: `{id}` for `{id:[^/]+}`."""
-    return PARAMETER.sub(r"{\1}", path)
 
 
 def tag(path: str) -> str:
@@ -92,20 +74,26 @@ def tags(paths: Iterable[str]) -> list[Json]:
 
 def path_parameters(path: str) -> list[Json]:
     """Describe the parameters of a path."""
-    parts = template(path).split("/")
     return [
         _path_parameter(match[1], collection)
-        for collection, part in pairwise(parts)
+        for collection, part in pairwise(path.split("/"))
         if (match := PARAMETER.fullmatch(part))
     ]
 
 
 def _path_parameter(name: str, collection: str) -> Json:
     is_id = name == "id" or name.endswith("_id")
+    id_text = IDS.get(collection) or f"The id of the {collection.removesuffix('s').replace('-', ' ')}."
     return {
         "name": name,
         "in": "path",
         "required": True,
-        "description": IDS.get(collection, "") if is_id else NAMES.get(name, ""),
+        "description": id_text if is_id else NAMES.get(name, ""),
         "schema": {"type": "string", **({"format": "uuid"} if is_id else {"minLength": 1})},
     }
+
+
+def request_header(name: str, description: str, *, required: bool = False, **limits: Any) -> Json:
+    """Describe a header of requests."""
+    schema = {"type": "string", **limits}
+    return {"name": name, "in": "header", "required": required, "description": description, "schema": schema}

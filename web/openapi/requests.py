@@ -24,14 +24,21 @@ from web.fields import (
     ListOf,
     LocalPart,
     Money,
+    OneOf,
+    PhoneFilter,
     Region,
     Text,
     Timezone,
     Url,
 )
-from web.filter_fields import OneOf, PhoneFilter
-from web.openapi.docstrings import attribute_docstrings, description_of
-from web.openapi.schemas import Components, Json, enum_reference, nullable
+from web.openapi.schemas import (
+    Components,
+    Json,
+    attribute_docstrings,
+    description_of,
+    enum_reference,
+    nullable,
+)
 from web.request.files import MAX_FILES, Files
 from web.secret_fields import HEADER_TEXT, MAX_HEADERS, NAME_TEXT, SecretHeaders, SecretName
 

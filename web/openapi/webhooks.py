@@ -3,32 +3,27 @@
 from datetime import datetime
 from typing import Any
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from web.api.events.schemas import DATA, EventResponse
 from web.api.organizations.webhooks import AgentCreated, WebhookTest
 from web.json import JSON_TYPE
-from web.openapi.docstrings import attribute_docstrings
-from web.openapi.schemas import Components, Json, answer_schema
+from web.openapi.paths import request_header
+from web.openapi.schemas import Components, Json, answer_schema, attribute_docstrings
 
 TEST = "webhook.test"
 OF_TEMPLATE = "template:agent.created"  # beside the event of this type, which has other data
 
-HEADERS: tuple[Json, ...] = tuple(
-    {"name": name, "in": "header", "required": required, "description": text, "schema": {"type": "string"}}
-    for name, required, text in (
-        (
-            "webhook-id",
-            True,
-            "The id of the delivery, the same with each attempt. Ignore one that you have seen.",
-        ),
-        ("webhook-timestamp", True, "When the request was sent, in seconds since 1970."),
-        (
-            "webhook-signature",
-            False,
-            "A signature by Standard Webhooks for each valid secret, separated by spaces.",
-        ),
-    )
-)
+HEADERS = [
+    request_header(
+        "webhook-id",
+        "The id of the delivery, the same with each attempt. Ignore one that you have seen.",
+        required=True,
+    ),
+    request_header("webhook-timestamp", "When the request was sent, in seconds since 1970.", required=True),
+    request_header(
+        "webhook-signature", "A signature by Standard Webhooks for each valid secret, separated by spaces."
+    ),
+]
 RESPONSES: Json = {
     "2XX": {"description": "The request is confirmed and not repeated."},
     "410": {"description": "The delivery is given up."},
@@ -61,7 +56,7 @@ def _request(type_: str, text: str, data: Json, components: Components) -> Json:
     return {
         "post": {
             "summary": text,
-            "parameters": list(HEADERS),
+            "parameters": HEADERS,
             "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": schema}}},
             "responses": RESPONSES,
         }

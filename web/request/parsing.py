@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import datetime, tzinfo
-from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 from aiohttp import web
@@ -13,11 +12,11 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 from supervisors.client_values import OFF_LOOP_BYTES
 from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable, to_utc
-from web.request.body import FILE_BYTES, MAX_BYTES, expected_bytes, max_bytes, read_raw
+from web.request.body import BODY_LIMIT, BodyLimit, expected_bytes, media_type, read_raw
 from web.request.files import Files
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
-from web.request.json_text import MAX_VALUES, MAX_VALUES_OF_ITEMS, parse_json
-from web.request.unknown_names import UNKNOWN_NAMES, KnownFields
+from web.request.json_text import MAX_VALUES_OF_ITEMS, parse_json
+from web.request.unknown_names import KnownFields, is_strict, note_unknown_fields
 from web.request_room import PLACE, body_units
 
 Result = TypeVar("Result")
@@ -85,9 +84,27 @@ class Body(Schema):
 NO_FIELDS = Body()
 
 
-async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
-    """Return the checked fields of a request's body; for `partial` see `Body.checked`."""
-    return await read_converted(request, schema, lambda values: schema.checked(values, partial=partial))
+class Expected(NamedTuple):
+    """What the route of a request reads, and answers. For `is_partial` see `Body.checked`."""
+
+    query: Body
+    body: Body
+    is_partial: bool
+    max_items: int
+    shown: Set[str]  # fields that the answers show, and so may be sent back
+    status: int  # of a success
+
+
+EXPECTED = web.RequestKey("expected", Expected)
+
+
+async def read_body(request: web.Request, schema: Body | None = None) -> dict[str, Any]:
+    """Return the checked fields of a request's body, by the schema of its route unless another is given."""
+    expected = request[EXPECTED]
+    body = schema or expected.body
+    return await read_converted(
+        request, body, lambda values: body.checked(values, partial=expected.is_partial)
+    )
 
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
@@ -95,76 +112,24 @@ async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     return await read_converted(request, schema, lambda values: values)
 
 
-async def read_converted(
-    request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
-) -> Result:
-    """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
-    form_bytes = max_bytes(request) - request.get(FILE_BYTES, 0)
-    parse = partial(parse_body, schema=schema, max_bytes=form_bytes)
-    return await _read(request, schema, parse, convert)
-
-
-async def read_items(
-    request: web.Request,
-    schema: Body,
-    max_items: int,
-    prepare: Callable[[dict[str, Any]], None],
-    look_at: Callable[[Any], None] = lambda _: None,
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return the checked items of a body, and whether it is a list of at most `max_items` or a single item.
-
-    `look_at` is called with the values of the whole body, and `prepare` may refuse or change each item; both
-    are called in a thread if the body is long.
-    """
-
-    def convert(value: Any) -> tuple[list[dict[str, Any]], bool]:
-        look_at(value)
-        return check_items(value, schema, max_items, prepare)
-
-    parse = partial(parse_items, schema=schema, max_items=max_items, max_bytes=max_bytes(request))
-    return await _read(request, schema, parse, convert)
-
-
-async def note_fields(request: web.Request) -> None:
-    """Note the fields of a body that the route does not read. Raise Invalid if the request is strict.
-
-    A body that is long, late or broken is left alone: it has no effect.
-    """
-    request[MAX_BYTES] = OFF_LOOP_BYTES
-    try:
-        await read_values(request, NO_FIELDS)
-    except Invalid:
-        if request[UNKNOWN_NAMES].is_strict:
-            raise
-    except ApiError:
-        pass
-
-
-def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
-    """Return the checked parameters of a request's query."""
-    return schema.checked(form_values(request.query.items(), schema, blank_is_null=False))
-
-
-async def _read(
-    request: web.Request,
-    schema: Body,
-    parse: Callable[[bytes, str], Any],
-    convert: Callable[[Any], Result],
-) -> Result:
-    """Parse a request's body by its content type and convert its values, a long one in a thread.
+async def read_converted(request: web.Request, schema: Body, convert: Callable[[Any], Result]) -> Result:
+    """Return what `convert` makes of a body's values; it is called in a thread if the body is long.
 
     Long bodies take turns, by organization, because many threads at once would hold up the event loop as
     well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
     """
+    expected = request[EXPECTED]
 
     def read(raw: bytes) -> Result:
-        values = parse(raw, request.headers.get("Content-Type", ""))
-        return request[UNKNOWN_NAMES].convert(schema.known, values, convert)
+        content_type, most = request.headers.get("Content-Type", ""), request[BODY_LIMIT].text_bytes
+        values = parse_body(raw, content_type, schema, most, expected.max_items)
+        note_unknown_fields(request, schema.known, values, expected.shown)
+        return convert(values)
 
-    expected = expected_bytes(request)
-    if expected <= OFF_LOOP_BYTES:  # the number of connections limits their memory
+    size = expected_bytes(request)
+    if size <= OFF_LOOP_BYTES:  # the number of connections limits their memory
         return read(await read_raw(request))
-    with request[PLACE].more(body_units(expected)):
+    with request[PLACE].more(body_units(size)):
         raw = await read_raw(request)
         if len(raw) <= OFF_LOOP_BYTES:
             return read(raw)
@@ -172,25 +137,59 @@ async def _read(
             return await asyncio.to_thread(read, raw)
 
 
-def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES) -> dict[str, Any]:
+async def note_fields(request: web.Request) -> None:
+    """Note the fields of a body that the route does not read. Raise Invalid if the request is strict.
+
+    A body that is long, late or broken is left alone: it has no effect.
+    """
+    request[BODY_LIMIT] = BodyLimit(OFF_LOOP_BYTES, OFF_LOOP_BYTES)
+    try:
+        await read_values(request, NO_FIELDS)
+    except Invalid:
+        if is_strict(request):
+            raise
+    except ApiError:
+        pass
+
+
+def read_query(request: web.Request) -> dict[str, Any]:
+    """Return the checked parameters of a request's query, by the schema of its route."""
+    schema = request[EXPECTED].query
+    return schema.checked(form_values(request.query.items(), schema, blank_is_null=False))
+
+
+def parse_body(
+    raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES, max_items: int = 0
+) -> Any:
     """Return the same values whether they came as JSON or a form. Raise ApiError if they cannot be read.
 
+    With `max_items` the JSON may also be a list of so many items, not yet checked; a form is a single item.
     Raise TooLarge for a form whose values take more than `max_bytes` as JSON: an answer will write them so.
     """
-    return _as_object(_parse(raw, content_type, schema, MAX_VALUES, max_bytes))
-
-
-def parse_items(
-    raw: bytes, content_type: str, schema: Body, max_items: int, max_bytes: int = FORM_BYTES
-) -> Any:
-    """Return the values of a body that may be a list of items, not yet checked; a form is a single item."""
-    return _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS, max_bytes, max_items)
+    if not raw:
+        return {}
+    match media_type(content_type):
+        case "application/json" if max_items:
+            return parse_json(raw, MAX_VALUES_OF_ITEMS, max_items)
+        case "application/json":
+            return _as_object(parse_json(raw))
+        case "application/x-www-form-urlencoded":
+            return _limited(form_values(parse_urlencoded(raw), schema), max_bytes)
+        case "multipart/form-data":
+            pairs, files = parse_multipart(raw, content_type, schema.file_field)
+            values = _limited(form_values(pairs, schema), max_bytes)
+            return {**values, schema.file_field: files} if files else values
+        case other:
+            raise UnsupportedMediaType(f'Unsupported media type "{printable(other)}" in request.')
 
 
 def check_items(
     value: Any, schema: Body, max_items: int, prepare: Callable[[dict[str, Any]], None]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the checked items of a body and whether it is a list. Raise Invalid if an item is wrong."""
+    """Return the checked items of a body and whether it is a list of them or a single item.
+
+    `prepare` may refuse or change each item. Raise Invalid if one is wrong.
+    """
     is_list = isinstance(value, list)
     items = _checked_items(value, schema, max_items) if is_list else [schema.checked(_as_object(value))]
     for item in items:
@@ -223,24 +222,6 @@ def _as_object(value: Any) -> dict[str, Any]:
     if len(value) > MAX_FIELDS:
         raise BadRequest("JSON parse error - too many fields")
     return value
-
-
-def _parse(
-    raw: bytes, content_type: str, schema: Body, max_values: int, max_bytes: int, max_items: int = 0
-) -> Any:
-    if not raw:
-        return {}
-    match content_type.partition(";")[0].strip().lower():
-        case "application/json":
-            return parse_json(raw, max_values, max_items)
-        case "application/x-www-form-urlencoded":
-            return _limited(form_values(parse_urlencoded(raw), schema), max_bytes)
-        case "multipart/form-data":
-            pairs, files = parse_multipart(raw, content_type, schema.file_field)
-            values = _limited(form_values(pairs, schema), max_bytes)
-            return {**values, schema.file_field: files} if files else values
-        case other:
-            raise UnsupportedMediaType(f'Unsupported media type "{printable(other)}" in request.')
 
 
 def _limited(values: dict[str, Any], max_bytes: int) -> dict[str, Any]:

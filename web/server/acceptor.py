@@ -7,13 +7,14 @@ of uvloop may end for good, and that of asyncio logs thousands of lines.
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from heapq import nsmallest
 from http import HTTPStatus
 from itertools import islice
 from operator import itemgetter
+from typing import Protocol
 
 import structlog
 
@@ -31,6 +32,9 @@ FRUITLESS_SECONDS = 0.1  # between two attempts to find connections to close, if
 OPERATOR_PLACES = 16  # beyond the maximum, for health checks and the status
 ACCEPTS_AT_ONCE = 64  # in one iteration of the event loop
 PAUSE_SECONDS = 0.2  # after a failed accept
+# Of each connection, which inherits it from the listener; the kernel doubles it. The event loop reads all
+# that is there, which could be 8 MB, before it turns to the next connection.
+RECEIVE_BYTES = 262_144
 
 log = structlog.get_logger(__name__)
 
@@ -115,7 +119,12 @@ REFUSALS = {
         "Your address has too many open connections.",
     ),
 }
-Connect = Callable[[Place, str], Connection]
+
+
+class Connect(Protocol):
+    """Build a connection for a client; a spare one is beyond their maximum, for a request of the operator."""
+
+    def __call__(self, peer: str, *, is_spare: bool) -> Connection: ...
 
 
 class Acceptor:
@@ -140,6 +149,7 @@ class Acceptor:
 
     async def __aenter__(self) -> "Acceptor":
         self._listener.setblocking(False)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         self._resume()
         return self
 
@@ -165,20 +175,17 @@ class Acceptor:
                 self._pause_after(error)
                 return
             client.setblocking(False)
-            self._admit(client, address[0])
-
-    def _admit(self, client: socket.socket, peer: str) -> None:
-        place = self._connections.place_for(peer)
-        if place in REFUSALS:
-            status, detail = REFUSALS[place]
-            with client, suppress(OSError):  # the client may have disconnected
-                client.send(raw_answer(status, detail, self._answer_headers))
-            return
-        connection = self._connect(place, peer)
-        self._connections.add(connection)
-        task = self._loop.create_task(self._open(client, connection))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            place = self._connections.place_for(address[0])
+            if place in REFUSALS:
+                status, detail = REFUSALS[place]
+                with client, suppress(OSError):  # the client may have disconnected
+                    client.send(raw_answer(status, detail, self._answer_headers))
+                continue
+            connection = self._connect(address[0], is_spare=place is Place.OPERATORS_REQUEST)
+            self._connections.add(connection)
+            task = self._loop.create_task(self._open(client, connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _open(self, client: socket.socket, connection: Connection) -> None:
         try:

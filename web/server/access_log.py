@@ -1,19 +1,18 @@
 """The access log: one line for each request that was answered, or whose client has gone."""
 
 import logging
-from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from time import perf_counter
-from typing import Any
+from typing import cast
 
 import structlog
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
 from web.access.auth import CALLER, IS_OPERATOR, Caller
-from web.observability.requests import HEADER
+from web.observability.requests import HEADER, HEADERS
 from web.request.client_address import FORWARDED, client_address
-from web.server.connection import BEGAN
+from web.server.connection import Connection
 
 log = structlog.get_logger("access")
 
@@ -35,8 +34,8 @@ class AccessLog(AbstractAccessLogger):
 
     def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
         """Write the line of a request. `time`, in seconds, is the framework's, and exact to a millisecond."""
-        is_handled = BEGAN in request  # a malformed one is not, and has neither headers nor a route
-        seconds = perf_counter() - request[BEGAN] if is_handled else time
+        is_handled = HEADERS in request  # a malformed one is not, and has neither headers nor a route
+        seconds = perf_counter() - cast(Connection, request.protocol).began if is_handled else time
         forwarded = request.headers.getall(FORWARDED, ()) if is_handled else ()
         log.info(
             "request answered",
@@ -50,14 +49,6 @@ class AccessLog(AbstractAccessLogger):
             caller=_caller_of(request),
             client=client_address(request.remote or "", forwarded, self._trusted_proxies),
         )
-
-
-def access_log_options(trusted_proxies: tuple[Network, ...]) -> dict[str, Any]:
-    """Return the options by which the framework's connections call an AccessLog."""
-    return {
-        "access_log": logging.getLogger("access"),
-        "access_log_class": partial(AccessLog, trusted_proxies=trusted_proxies),
-    }
 
 
 def _caller_of(request: web.BaseRequest) -> str:

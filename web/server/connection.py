@@ -7,33 +7,32 @@ aborts a connection whose client takes nothing of an answer (`TCP_USER_TIMEOUT`)
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import chain
 from time import perf_counter
 from typing import Any, cast
 
 import structlog
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
 
 from supervisors.fair_slots import decrement
-from web.errors import framework_error_response
+from web.errors import refuse
 from web.observability.line_limit import LineLimit
-from web.observability.requests import HEADER, fresh_id, id_of
+from web.observability.requests import CURRENT_ID, HEADER, HEADERS, RequestCounts, id_for
 from web.request.client_address import is_within, network_of
-from web.server.answers import INVALID_HTTP, ClosingAnswer, discard_rest, malformation, raw_answer
+from web.server import answers
 from web.settings import ConnectionSettings
 
-MAX_HEAD_BYTES = 16_384
-HEAD_TOO_LONG = f"The request head is longer than {MAX_HEAD_BYTES} bytes."
 MAX_UNSENT_BYTES = 268_435_456  # of answers that clients have not taken
 MAX_UNSENT_SHARE = 4  # one client network may have a quarter of them, unless it is a trusted proxy
 COPIES = 2  # that aiohttp holds of an answer until its last byte is taken: with its head, and without
-MAX_LINES = 10  # of the log in a minute about one kind of bad client
-
-BEGAN = web.RequestKey("began", float)  # by `perf_counter`
+OPERATOR_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+STATUS = "/status/"
 
 log = structlog.get_logger(__name__)
 
@@ -77,8 +76,13 @@ class UnsentBytes:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all connections of a server share; `leave` is called with each one that has ended."""
+    """What all connections of a server share: its application, and what it counts and limits.
 
+    `leave` is called with each connection that has ended.
+    """
+
+    application: Handler
+    counts: RequestCounts
     settings: ConnectionSettings
     answer_headers: Mapping[str, str]
     lines: LineLimit
@@ -94,23 +98,34 @@ class Connection(web.RequestHandler):
     """
 
     __slots__ = (
-        *("_answered", "_deadline", "_handler", "_head_bytes", "_held_bytes", "_is_handling", "_is_silent"),
-        *("_request", "_shared", "_since", "is_trusted", "network"),
+        *(
+            "_answered",
+            "_deadline",
+            "_head_bytes",
+            "_held_bytes",
+            "_is_handling",
+            "_is_malformed",
+            "_is_silent",
+        ),
+        *("_is_spare", "_request", "_shared", "_since", "began", "is_trusted", "network"),
     )
 
     def __init__(
-        self, manager: web.Server, shared: Shared, peer: str, handler: Handler, **options: Any
+        self, manager: web.Server, shared: Shared, options: Mapping[str, Any], peer: str, *, is_spare: bool
     ) -> None:
+        """Prepare for a client. A spare connection is beyond the maximum: for a request of the operator."""
         loop, settings = asyncio.get_running_loop(), shared.settings
         super().__init__(manager, loop=loop, keepalive_timeout=settings.keepalive_seconds, **options)
-        self._handler = handler
         self.network = network_of(peer)
         self.is_trusted = is_within(peer, settings.trusted_proxies)
+        self.began = 0.0  # the request in progress
+        self._is_malformed = False  # what has arrived, so nothing more of it is parsed
+        self._is_spare = is_spare
         self._shared = shared
         self._answered = 0  # requests
         self._request: web.BaseRequest | None = None  # until its answer is sent
         self._is_handling = False  # the request, by the application
-        self._since = loop.time()  # the connection, or its last answer
+        self._since = perf_counter()  # the connection, or its last answer
         self._deadline: asyncio.TimerHandle | None = None  # of the head that is arriving
         self._is_silent = True  # nothing of that head has arrived
         self._head_bytes = 0  # that have arrived since the last complete head
@@ -123,57 +138,70 @@ class Connection(web.RequestHandler):
         milliseconds = int(self._shared.settings.reader_seconds * 1000)
         accepted = transport.get_extra_info("socket")
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-        self._limit_head()
+        seconds = self._shared.settings.head_seconds
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self._end_late_head)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_limit()
+        if self._deadline is not None:
+            self._deadline.cancel()
         if isinstance(exc, TimeoutError):
             self._log_cut_off("nothing taken in time")
         self._shared.unsent.remove(self)
         # Leave out the error: the writer that waits for the client would raise it from a future in its own
         # frame. That is a reference cycle, which would hold the answer until the next garbage collection.
         super().connection_lost(None)
-        self._leave_if_over()
+        if not self._is_handling:
+            self._shared.leave(self)
 
     # Requests: what is in progress.
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Return the answer of the application, or in JSON what the framework refuses.
+        """Return the answer of the application, or in JSON why there is none, and count it.
 
         A client that disconnects keeps its place until then. Otherwise it could leave any number of requests
         behind.
         """
-        self._request, self._is_handling = request, True
-        request[BEGAN] = perf_counter()
+        self._request, self.began = request, perf_counter()  # the loop's clock advances once per iteration
+        head_bytes = sum(map(len, chain.from_iterable(request.raw_headers)))
+        if len(request.raw_path) + head_bytes > answers.MAX_HEAD_BYTES:
+            return self.handle_error(request, 431, LineTooLong(b""))
+        request_id = id_for(request.headers.get(HEADER, ""))
+        if self._is_spare:
+            self.close()
+            if not (request.path in OPERATOR_PATHS or request.path.startswith(STATUS)):
+                refusal = {"detail": "Too many connections are open."}
+                return answers.ClosingAnswer(503, refusal, request_id, self._shared.answer_headers)
+        request[HEADERS] = {HEADER: request_id}
+        CURRENT_ID.set(request_id)
+        self._is_handling = True
         try:
-            if (
-                len(request.raw_path) + sum(len(name) + len(value) for name, value in request.raw_headers)
-                > MAX_HEAD_BYTES
-            ):
-                return self.handle_error(request, 431, LineTooLong(b""))
-            return await self._handler(request)
-        except web.HTTPException as error:
-            answer = framework_error_response(error)
-            answer.headers[HEADER] = id_of(request)
-            return answer
+            answer = await self._shared.application(request)
+        except Exception as error:  # the request's outermost edge
+            answer = await refuse(request, error)
         finally:
             self._is_handling = False
-            self._leave_if_over()
+            if self.transport is None:
+                self._shared.leave(self)
+        if self._is_spare:
+            answer.force_close()
+        self._shared.counts.add(request.match_info.route, answer.status, perf_counter() - self.began)
+        return answer
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send the answer, and drop the rest of the request's body, within limits."""
-        if isinstance(resp, web.Response) and isinstance(resp.body, bytes | bytearray):
+        if isinstance(resp, web.Response) and isinstance(resp.body, bytes):
             self._held_bytes = COPIES * len(resp.body)
-        result = await super().finish_response(request, resp, start_time)
+        result = await super().finish_response(request, resp, start_time)  # parses what follows an `Upgrade`
+        self._release_malformed()
         self._held_bytes = 0
         if isinstance(resp, web.Response):
             resp.body = None  # aiohttp would keep it until the next request of the connection
         if not request.content.is_eof():
-            await discard_rest(request.content)
+            await answers.discard_rest(request.content)
         self._answered += 1
-        self._request, self._since = None, asyncio.get_running_loop().time()
+        self._request, self._since = None, perf_counter()
         return result
 
     def order_of_ending(self) -> tuple[int, float] | None:
@@ -194,13 +222,11 @@ class Connection(web.RequestHandler):
             return False
         return cast(asyncio.WriteTransport, self.transport).get_write_buffer_size() == 0
 
-    def _leave_if_over(self) -> None:
-        if self.transport is None and not self._is_handling:
-            self._shared.leave(self)
-
-    # Heads: their time and their length.
+    # Heads: their time, their length and their form.
 
     def data_received(self, data: bytes) -> None:
+        if self._is_malformed:
+            return
         heads = self._request_count  # complete ones; nothing public tells how many have arrived
         may_begin_head = heads == self._answered or (
             self._request is not None and self._request.content.is_eof()
@@ -208,24 +234,19 @@ class Connection(web.RequestHandler):
         super().data_received(data)
         if self._request_count != heads:
             self._head_bytes = 0
-            self._stop_limit()
+            self._is_silent = True
+            self._release_malformed()
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
         elif data and may_begin_head:
             self._is_silent = False
             self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._end_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LONG)
+            if self._head_bytes > answers.MAX_HEAD_BYTES:
+                self._end_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, answers.HEAD_TOO_LONG)
             elif self._deadline is None:
-                self._limit_head()
-
-    def _limit_head(self) -> None:
-        seconds = self._shared.settings.head_seconds
-        self._deadline = asyncio.get_running_loop().call_later(seconds, self._end_late_head)
-
-    def _stop_limit(self) -> None:
-        self._is_silent = True
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+                seconds = self._shared.settings.head_seconds
+                self._deadline = asyncio.get_running_loop().call_later(seconds, self._end_late_head)
 
     def _end_late_head(self) -> None:
         self._deadline = None
@@ -240,8 +261,19 @@ class Connection(web.RequestHandler):
             self.close()
             return
         if not self._is_silent:
-            self.transport.write(raw_answer(status, detail, self._shared.answer_headers))
+            self.transport.write(answers.raw_answer(status, detail, self._shared.answer_headers))
         self.force_close()
+
+    def _release_malformed(self) -> None:
+        """Parse nothing more behind malformed HTTP, and release what has arrived of it.
+
+        Each further piece would be an error of its own. The frames of its traceback hold the piece and, in a
+        reference cycle, the error itself.
+        """
+        for message, _ in self._messages:
+            if not isinstance(message, RawRequestMessage):
+                self._is_malformed = True
+                message.exc.__traceback__ = None
 
     def handle_error(
         self,
@@ -253,17 +285,7 @@ class Connection(web.RequestHandler):
         """Answer 400 to malformed HTTP, and 500 to any other error that reaches the connection."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has already begun")
-        request_id = fresh_id()
-        if status < 500:
-            reason = malformation(exc)
-            self._shared.lines.write(
-                log.info, "malformed request refused", MAX_LINES, reason=reason, request_id=request_id
-            )
-            body = {"detail": HEAD_TOO_LONG if status == 431 else INVALID_HTTP}
-        else:
-            log.error("request failed", exc_info=exc, request_id=request_id)
-            body = {"detail": "Internal server error.", "request_id": request_id}
-        return ClosingAnswer(status, body, self._shared.answer_headers, request_id)
+        return answers.error_answer(status, exc, self._shared.lines, self._shared.answer_headers)
 
     # Slow readers.
 
@@ -283,14 +305,8 @@ class Connection(web.RequestHandler):
             self.transport.abort()
 
     def _log_cut_off(self, reason: str) -> None:
-        self._shared.lines.write(
-            log.warning,
-            "slow reader cut off",
-            MAX_LINES,
-            client=self.network,
-            reason=reason,
-            seconds=self._shared.settings.reader_seconds,
-        )
+        line = {"client": self.network, "reason": reason, "seconds": self._shared.settings.reader_seconds}
+        self._shared.lines.write(log.warning, "slow reader cut off", answers.MAX_LINES, **line)
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """Close the connection, even if the client has not read the whole response."""
@@ -298,3 +314,9 @@ class Connection(web.RequestHandler):
         await super().shutdown(timeout)
         if transport is not None:
             cast(asyncio.WriteTransport, transport).abort()
+
+
+def answer_of_connection(request: Any) -> Awaitable[web.StreamResponse]:
+    """Have the connection of a request answer it; the handler of a server."""
+    connection: Connection = request.protocol
+    return connection.answer(request)

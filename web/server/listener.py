@@ -1,8 +1,9 @@
 """An application on a listening socket, whose every answer is in JSON."""
 
 import asyncio
+import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -10,25 +11,19 @@ from typing import Any, cast
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from web.errors import Unavailable
+from web.app_keys import REQUEST_COUNTS
 from web.observability.line_limit import LineLimit
-from web.observability.requests import id_of
-from web.server.acceptor import Acceptor, Connections, Place
-from web.server.access_log import access_log_options
-from web.server.answers import RETRY_SECONDS, ClosingAnswer, headers_for, prepare_answer
-from web.server.connection import Connection, Shared
+from web.observability.requests import RequestCounts
+from web.request.chunks import BUFFER_BYTES
+from web.server.acceptor import Acceptor, Connections
+from web.server.access_log import AccessLog
+from web.server.answers import headers_for, prepare_answer
+from web.server.connection import Connection, Shared, answer_of_connection
 from web.settings import ConnectionSettings
 
 BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
 DEFAULTS = ConnectionSettings()
-NO_ACCESS_LOG: dict[str, Any] = {"access_log": None}
-OPERATOR_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-STATUS = "/status/"
-OPTIONS: dict[str, Any] = {
-    "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
-    "lingering_time": 0.0,  # `Connection` drops the rest of a body, and limits its bytes as well
-}
 
 
 @asynccontextmanager
@@ -42,18 +37,12 @@ async def serving(
     await runner.setup()
     manager = cast(web.Server, runner.server)
     application = cast(Handler, manager.request_handler)
-    manager.request_handler = _answer
+    manager.request_handler = answer_of_connection
     lines = LineLimit(asyncio.get_running_loop().time)
     connections = Connections(settings, lines)
-    shared = Shared(settings, headers, lines, connections.remove)
-    access_log = access_log_options(settings.trusted_proxies) if settings.has_access_log else NO_ACCESS_LOG
-
-    def connect(place: Place, peer: str) -> Connection:
-        handler = application
-        if place is Place.OPERATORS_REQUEST:
-            handler = partial(answer_operator_only, application, headers)
-        return Connection(manager, shared, peer, handler, **access_log, **OPTIONS)
-
+    counts = app.get(REQUEST_COUNTS) or RequestCounts()
+    shared = Shared(application, counts, settings, headers, lines, connections.remove)
+    connect = partial(Connection, manager, shared, _options(settings))
     try:
         async with Acceptor(listener, connections, connect, headers, lines):
             yield
@@ -61,23 +50,15 @@ async def serving(
         await runner.cleanup()
 
 
-def _answer(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
-    return cast(Connection, request.protocol).answer(cast(web.Request, request))
-
-
-async def answer_operator_only(
-    handler: Handler, answer_headers: Mapping[str, str], request: web.Request
-) -> web.StreamResponse:
-    """Answer one health check or status request, and 503 to anything else. The connection ends afterwards.
-
-    Connections beyond the maximum are only for the requests by which operators and load balancers look on.
-    """
-    if request.path in OPERATOR_PATHS or request.path.startswith(STATUS):
-        answer = await handler(request)
-        answer.force_close()
-    else:
-        refusal = Unavailable("Too many connections are open.", RETRY_SECONDS)
-        answer = ClosingAnswer(refusal.status, refusal.body, answer_headers, id_of(request))
-        answer.headers.update(refusal.headers)
-    request.protocol.close()
-    return answer
+def _options(settings: ConnectionSettings) -> dict[str, Any]:
+    """Return the framework's options for connections."""
+    options: dict[str, Any] = {
+        "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
+        "read_bufsize": BUFFER_BYTES,
+        "lingering_time": 0.0,  # `Connection` drops the rest of a body, and limits its bytes as well
+        "access_log": None,
+    }
+    if settings.has_access_log:
+        options["access_log"] = logging.getLogger("access")
+        options["access_log_class"] = partial(AccessLog, trusted_proxies=settings.trusted_proxies)
+    return options

@@ -1,72 +1,91 @@
-"""Contact tools: an agent looks up and corrects the people that it is in touch with."""
+"""Contact tools: an agent looks up, creates and corrects the people that it is in touch with."""
 
 import re
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from storage.channels.contacts import Contact, ContactFilters
 from storage.errors import AddressTaken, BadAddress, ReferenceMissing
+from storage.ids import new_id
 from supervisors.tools.arguments import Arguments, ToolError
 from supervisors.tools.builtin.listing import (
     AFTER,
     LIMIT,
-    by_creation,
-    named_cursor,
     named_resource,
     reaches,
     read_page,
 )
-from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolInvocation, agent_tool, denied_tools
 
 MAX_LENGTHS = {"name": 255, "email": 254, "phone": 64}
+ADDRESSES = frozenset({"email", "phone", "other_addresses"})
 NOT_DIGITS = re.compile("[^0-9]")
 
+Stored = TypeVar("Stored", bound=Contact | None)
 CONTACT_ID = {"type": "string", "format": "uuid"}
 
-LIST_CONTACTS = ToolDefinition(
-    name="list_contacts",
-    description="Lists your contacts, newest first, or those with an address.",
-    parameters=schema(
-        address={"type": "string", "description": "A phone number or an e-mail address."},
-        limit=LIMIT,
-        after=AFTER,
-    ),
+
+@agent_tool(
+    "Lists your contacts, newest first, or those with an address.",
+    address={"type": "string", "description": "A phone number or an e-mail address."},
+    limit=LIMIT,
+    after=AFTER,
 )
-
-GET_CONTACT = ToolDefinition(
-    name="get_contact",
-    description="Reads a contact.",
-    parameters=schema(("contact_id",), contact_id=CONTACT_ID),
-)
-
-UPDATE_CONTACT = ToolDefinition(
-    name="update_contact",
-    description="Changes what is given of a contact.",
-    parameters=schema(
-        ("contact_id",),
-        contact_id=CONTACT_ID,
-        name={"type": "string"},
-        email={"type": "string"},
-        phone={"type": "string"},
-    ),
-)
-
-
 async def list_contacts(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
     """List the contacts that the agent reaches, newest first."""
     contacts, agent = call.stores.contacts, call.agent
     email, phone = _address(call.arguments)
     filters = ContactFilters((agent.organization_id,), email=email, phone=phone, visible_to=agent.id)
-    after = await named_cursor(call, "after", "contact", contacts.get, by_creation)
-    page = await read_page(call, partial(contacts.list_page, filters), _summary, after)
+    page = await read_page(call, "contact", contacts.get, partial(contacts.list_page, filters), summary)
     return page.result()
 
 
+@agent_tool("Reads a contact.", ("contact_id",), contact_id=CONTACT_ID)
 async def get_contact(call: ToolInvocation) -> dict[str, Any]:
     """Return a contact with its metadata."""
     return _serialize(await named_resource(call, "contact_id", "contact", call.stores.contacts.get))
 
 
+async def require_may_create(call: ToolInvocation) -> None:
+    """Raise ToolError if the agent may not create contacts, nor write to new people by other ways."""
+    if create_contact.name in denied_tools(await call.stores.templates.get_of(call.agent)):
+        raise ToolError("not_allowed", "You may write only to the contacts and addresses that there are.")
+
+
+@agent_tool(
+    "Creates a contact with a phone number or an e-mail address that no other contact has.",
+    name={"type": "string"},
+    email={"type": "string"},
+    phone={"type": "string"},
+)
+async def create_contact(call: ToolInvocation) -> dict[str, Any]:
+    """Store a contact of all agents of the organization, as a sender gets one."""
+    await require_may_create(call)
+    lines = {name: call.arguments.optional_line(name, length) or "" for name, length in MAX_LENGTHS.items()}
+    if not (lines["email"] or lines["phone"]):
+        raise ToolError("invalid", "Give a phone number or an e-mail address.")
+    new = Contact(
+        id=new_id(),
+        organization_id=call.agent.organization_id,
+        agent_id=None,
+        name=lines["name"],
+        email=lines["email"],
+        phone=lines["phone"],
+        metadata={},
+        created_at=call.now,
+    )
+    return _serialize(await _stored(call, call.stores.contacts.insert(new)))
+
+
+@agent_tool(
+    "Changes what is given of a contact.",
+    ("contact_id",),
+    contact_id=CONTACT_ID,
+    name={"type": "string"},
+    email={"type": "string"},
+    phone={"type": "string"},
+)
 async def update_contact(call: ToolInvocation) -> dict[str, Any]:
     """Change the name and the addresses of a contact, as far as they are given."""
     contact = await named_resource(call, "contact_id", "contact", call.stores.contacts.get)
@@ -74,12 +93,10 @@ async def update_contact(call: ToolInvocation) -> dict[str, Any]:
     changes = {name: line for name, line in lines.items() if line is not None}
     if not changes:
         raise ToolError("invalid", f"Give at least one of {', '.join(MAX_LENGTHS)}.")
+    if changes.keys() & ADDRESSES:
+        await require_may_create(call)
     try:
-        changed = await call.stores.contacts.update(contact.id, changes)
-    except BadAddress as error:
-        raise ToolError("invalid", f"{error.field}: {error}", parameter=error.field) from error
-    except AddressTaken as error:
-        raise await _taken(call, error) from error
+        changed = await _stored(call, call.stores.contacts.update(contact.id, changes))
     except ReferenceMissing:
         changed = None
     if changed is None:
@@ -87,13 +104,21 @@ async def update_contact(call: ToolInvocation) -> dict[str, Any]:
     return _serialize(changed)
 
 
-async def _taken(call: ToolInvocation, error: AddressTaken) -> ToolError:
-    """Return the error for an address of another contact; it names a contact that the agent reaches."""
-    owner = await call.stores.contacts.get(error.contact_id)
-    is_visible = owner is not None and reaches(call.agent, owner)
-    whose = f"the contact {error.contact_id}" if is_visible else "a contact of another agent"
-    message = f"{error.field}: {error.address} is an address of {whose}."
-    return ToolError("invalid", message, parameter=error.field)
+async def _stored(call: ToolInvocation, storing: Awaitable[Stored]) -> Stored:
+    """Return what is stored. Raise ToolError for an address that is none, or that another contact has.
+
+    It names that contact if the agent reaches it.
+    """
+    try:
+        return await storing
+    except BadAddress as error:
+        raise ToolError("invalid", f"{error.field}: {error}", parameter=error.field) from error
+    except AddressTaken as error:
+        owner = await call.stores.contacts.get(error.contact_id)
+        is_visible = owner is not None and reaches(call.agent, owner)
+        whose = f"the contact {error.contact_id}" if is_visible else "a contact of another agent"
+        message = f"{error.field}: {error.address} is an address of {whose}."
+        raise ToolError("invalid", message, parameter=error.field) from error
 
 
 def _address(arguments: Arguments) -> tuple[str | None, str | None]:
@@ -109,13 +134,14 @@ def _address(arguments: Arguments) -> tuple[str | None, str | None]:
     return None, digits
 
 
-def _summary(contact: Contact) -> dict[str, Any]:
+def summary(contact: Contact) -> dict[str, Any]:
+    """Return who the contact is, for a list and for a tool that sends messages."""
     return {"id": str(contact.id), "name": contact.name, "email": contact.email, "phone": contact.phone}
 
 
 def _serialize(contact: Contact) -> dict[str, Any]:
     return {
-        **_summary(contact),
+        **summary(contact),
         "other_addresses": list(contact.other_addresses),
         "metadata": contact.metadata,
     }

@@ -4,9 +4,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.channels.document_search import DocumentHit, SearchScope
-from storage.channels.documents import Document, DocumentTitle, Writer
-from storage.channels.memory_paths import core_refusal
+from storage.channels.documents import Document, DocumentHit, DocumentTitle, SearchScope, Writer
+from storage.channels.memories import core_refusal
 from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
@@ -15,12 +14,10 @@ from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.listing import (
     AFTER,
     LIMIT,
-    by_creation,
-    named_cursor,
     named_resource,
     read_page,
 )
-from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolInvocation, agent_tool
 
 DEFAULT_HITS = 10
 MAX_HITS = 50
@@ -30,61 +27,28 @@ MAX_CONTENT_BYTES = 1_048_576  # also of a memory; over the API the body of the 
 DOCUMENT_ID = {"type": "string", "format": "uuid"}
 PROJECT_ID = {"type": "string", "format": "uuid"}
 
-LIST_DOCUMENTS = ToolDefinition(
-    name="list_documents",
-    description="Lists the titles of your documents, newest first.",
-    parameters=schema(project_id=PROJECT_ID, limit=LIMIT, after=AFTER),
-)
-
-SEARCH_DOCUMENTS = ToolDefinition(
-    name="search_documents",
-    description='Finds documents by their words, best first. "two words" stand together; or and - work.',
-    parameters=schema(
-        ("query",),
-        query={"type": "string"},
-        limit={"type": "integer", "maximum": MAX_HITS, "default": DEFAULT_HITS},
-    ),
-)
-
-READ_DOCUMENT = ToolDefinition(
-    name="read_document",
-    description=f"Reads a document, {MAX_READ_CHARACTERS} characters at a time.",
-    parameters=schema(
-        ("document_id",),
-        document_id=DOCUMENT_ID,
-        offset={"type": "integer", "default": 0, "description": "The first character to read."},
-    ),
-)
-
-WRITE_DOCUMENT = ToolDefinition(
-    name="write_document",
-    description="Writes a new document, or replaces what is given of the document document_id.",
-    parameters=schema(
-        document_id=DOCUMENT_ID,
-        title={"type": "string"},
-        content={"type": "string"},
-        project_id=PROJECT_ID,
-    ),
-)
 
 MAX_LISTED_CHARACTERS = 1000  # of a description
 
-LIST_PROJECTS = ToolDefinition(
-    name="list_projects",
-    description="Lists your projects, newest first.",
-    parameters=schema(status={"type": "string", "enum": list(ProjectStatus)}, limit=LIMIT, after=AFTER),
+
+@agent_tool(
+    "Lists the titles of your documents, newest first.", project_id=PROJECT_ID, limit=LIMIT, after=AFTER
 )
-
-
 async def list_documents(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
     """List the documents that the agent reaches, without their contents."""
     documents, project_id = call.stores.documents, await _project_id(call)
-    after = await named_cursor(call, "after", "document", documents.get, by_creation)
     fetch = partial(documents.list_titles, call.agent.id, project_id)
-    page = await read_page(call, fetch, partial(_serialize_title, call.agent.timezone), after)
+    serialize = partial(_serialize_title, call.agent.timezone)
+    page = await read_page(call, "document", documents.get, fetch, serialize)
     return page.result()
 
 
+@agent_tool(
+    'Finds documents by their words, best first. "two words" stand together; or and - work.',
+    ("query",),
+    query={"type": "string"},
+    limit={"type": "integer", "maximum": MAX_HITS, "default": DEFAULT_HITS},
+)
 async def search_documents(call: ToolInvocation) -> list[dict[str, Any]]:
     """Return the documents in which the words of the query occur, with the places where they do."""
     query = call.arguments.line("query")
@@ -93,6 +57,12 @@ async def search_documents(call: ToolInvocation) -> list[dict[str, Any]]:
     return [_serialize_hit(call.agent.timezone, hit) for hit in hits]
 
 
+@agent_tool(
+    f"Reads a document, {MAX_READ_CHARACTERS} characters at a time.",
+    ("document_id",),
+    document_id=DOCUMENT_ID,
+    offset={"type": "integer", "default": 0, "description": "The first character to read."},
+)
 async def read_document(call: ToolInvocation) -> dict[str, Any] | PartialResult:
     """Return a document with a part of its content."""
     document = await _load(call)
@@ -107,6 +77,13 @@ async def read_document(call: ToolInvocation) -> dict[str, Any] | PartialResult:
     return read
 
 
+@agent_tool(
+    "Writes a new document, or replaces what is given of the document document_id.",
+    document_id=DOCUMENT_ID,
+    title={"type": "string"},
+    content={"type": "string"},
+    project_id=PROJECT_ID,
+)
 async def write_document(call: ToolInvocation) -> dict[str, Any]:
     """Create a document of the agent, or change one that it reaches; the version before stays readable."""
     changes = await _changes(call)
@@ -123,22 +100,36 @@ async def write_document(call: ToolInvocation) -> dict[str, Any]:
 async def _create(call: ToolInvocation, changes: dict[str, Any]) -> Document:
     if not changes.get("title"):
         raise ToolError("invalid", "A new document needs a title.", parameter="title")
-    writer = _writer(call)
-    document = Document(
+    document = new_document(call, **changes)
+    await call.stores.documents.insert(document)
+    return document
+
+
+def new_document(
+    call: ToolInvocation,
+    title: str,
+    content: str = "",
+    *,
+    project_id: UUID | None = None,
+    path: str | None = None,
+    content_type: str = "text/plain",
+) -> Document:
+    """Return a document that the agent writes now."""
+    writer = writer_of(call)
+    return Document(
         id=new_id(),
         organization_id=call.agent.organization_id,
         agent_id=call.agent.id,
-        project_id=changes.get("project_id"),
-        title=changes["title"],
-        content=changes.get("content", ""),
-        content_type="text/plain",
+        project_id=project_id,
+        title=title,
+        content=content,
+        content_type=content_type,
         created_at=call.now,
         updated_at=call.now,
+        path=path,
         author=writer.author,
         run_id=writer.run_id,
     )
-    await call.stores.documents.insert(document)
-    return document
 
 
 async def _change(call: ToolInvocation, document: Document, changes: dict[str, Any]) -> Document:
@@ -148,7 +139,7 @@ async def _change(call: ToolInvocation, document: Document, changes: dict[str, A
         raise ToolError("invalid", "title takes a text that is not blank.", parameter="title")
     if refusal := core_refusal(document.path, changes.get("content", document.content)):
         raise ToolError("invalid", refusal, parameter="content")
-    changed = await call.stores.documents.update(document, changes, _writer(call), call.now)
+    changed = await call.stores.documents.update(document, changes, writer_of(call), call.now)
     if changed is None:
         raise ToolError("not_found", f"The document {document.id} was deleted.")
     return changed
@@ -181,50 +172,50 @@ async def _project_id(call: ToolInvocation) -> UUID | None:
     return (await named_resource(call, "project_id", "project", call.stores.projects.get)).id
 
 
-def _writer(call: ToolInvocation) -> Writer:
+def writer_of(call: ToolInvocation) -> Writer:
+    """Return who writes: the agent, in its run if there is one."""
     return Writer.of_agent(call.agent.id, call.run_id)
 
 
 def _serialize_title(timezone: str, document: DocumentTitle) -> dict[str, Any]:
-    return {
-        "id": str(document.id),
-        "title": document.title,
-        "path": document.path,
-        "project": str(document.project_id) if document.project_id else None,
-        "size_bytes": document.size_bytes,
-        "updated_at": format_local(document.updated_at, timezone),
-    }
+    project = str(document.project_id) if document.project_id else None
+    return _described(timezone, document, project=project, size_bytes=document.size_bytes)
 
 
 def _serialize_hit(timezone: str, hit: DocumentHit) -> dict[str, Any]:
-    return {
-        "id": str(hit.id),
-        "title": hit.title,
-        "path": hit.path,
-        "snippet": hit.snippet,
-        "size_bytes": hit.size_bytes,
-        "updated_at": format_local(hit.updated_at, timezone),
-    }
+    return _described(timezone, hit, snippet=hit.snippet, size_bytes=hit.size_bytes)
 
 
 def _serialize(timezone: str, document: Document) -> dict[str, Any]:
+    project = str(document.project_id) if document.project_id else None
+    return _described(timezone, document, project=project, version=document.version)
+
+
+def _described(
+    timezone: str, document: Document | DocumentTitle | DocumentHit, **further: Any
+) -> dict[str, Any]:
     return {
         "id": str(document.id),
         "title": document.title,
         "path": document.path,
-        "project": str(document.project_id) if document.project_id else None,
-        "version": document.version,
+        **further,
         "updated_at": format_local(document.updated_at, timezone),
     }
 
 
+@agent_tool(
+    "Lists your projects, newest first.",
+    status={"type": "string", "enum": list(ProjectStatus)},
+    limit=LIMIT,
+    after=AFTER,
+)
 async def list_projects(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
     """List the projects that the agent reaches, newest first."""
     projects, agent = call.stores.projects, call.agent
-    status = call.arguments.optional_choice("status", ProjectStatus)
+    status = call.arguments.choice("status", ProjectStatus)
     filters = ProjectFilters((agent.organization_id,), status=status, visible_to=agent.id)
-    after = await named_cursor(call, "after", "project", projects.get, by_creation)
-    page = await read_page(call, partial(projects.list_page, filters), _serialize_project, after)
+    fetch = partial(projects.list_page, filters)
+    page = await read_page(call, "project", projects.get, fetch, _serialize_project)
     return page.result()
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from storage.channels.contacts import Contact
 from storage.model import Agent
 from storage.postgres.json_values import to_json
-from storage.postgres.paging import Chunk, Cursor, Page
+from storage.postgres.paging import Chunk, Page
 from supervisors.tools.arguments import ToolError
 from supervisors.tools.tool import PartialResult, ToolInvocation
 
@@ -82,12 +82,24 @@ def more(argument: str, last: Any) -> str:
 
 async def read_page(
     call: ToolInvocation,
+    kind: str,
+    get: Callable[[UUID], Awaitable[Resource | None]],
     fetch: Callable[[Page], Awaitable[Chunk[Item]]],
     serialize: Callable[[Item], dict[str, Any]],
-    after: Cursor | None,
+    *,
+    argument: str = "after",
+    sorted_by: str = "created_at",
 ) -> ToolPage[dict[str, Any]]:
-    """Return the items after the cursor, as many as the argument `limit` and the bytes of a list allow."""
+    """Return as many items as the argument `limit` and the bytes of a list allow.
+
+    They follow the item of this kind that another argument names, if it is given. Raise ToolError if the
+    agent does not reach that one.
+    """
     limit = min(call.arguments.integer("limit", DEFAULT_LIMIT, minimum=1), MAX_LIMIT)
+    after = None
+    if call.arguments.given.get(argument) is not None:
+        last = await named_resource(call, argument, kind, get)
+        after = getattr(last, sorted_by), call.arguments.id(argument)
     chunk = await fetch(Page(after, limit + 1))
     items: list[dict[str, Any]] = []
     size = 0
@@ -98,24 +110,3 @@ async def read_page(
             break
         items.append(serialized)
     return ToolPage(items, has_more=chunk.is_cut or len(items) < len(chunk))
-
-
-async def named_cursor(
-    call: ToolInvocation,
-    argument: str,
-    kind: str,
-    get: Callable[[UUID], Awaitable[Resource | None]],
-    cursor: Callable[[Resource], Cursor],
-) -> Cursor | None:
-    """Return the place of the item that an argument names; None if it is left out.
-
-    Raise ToolError for an item that the agent does not reach.
-    """
-    if call.arguments.given.get(argument) is None:
-        return None
-    return cursor(await named_resource(call, argument, kind, get))
-
-
-def by_creation(item: Any) -> Cursor:
-    """Return the place of an item in a list that is sorted by creation."""
-    return item.created_at, item.id

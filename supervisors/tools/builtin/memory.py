@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from storage.channels.documents import Document, Writer
-from storage.channels.memories import MAX_FILES, DirectoryEntry, MemoryFile
-from storage.channels.memory_paths import (
+from storage.channels.documents import Document
+from storage.channels.memories import (
     CORE,
     MAX_CORE_BYTES,
+    MAX_FILES,
     MAX_PATH_CHARACTERS,
     ROOT,
+    DirectoryEntry,
     InvalidPath,
+    MemoryFile,
     core_refusal,
     name_of,
     normalized,
 )
 from storage.errors import NotUnique
-from storage.ids import new_id
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
-from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES, new_document, writer_of
+from supervisors.tools.tool import PartialResult, ToolInvocation, agent_tool
 
 MAX_LINES = 999_999
 MAX_SHOWN_BYTES = 100_000  # of a file that is viewed; a longer result would be cut within a line
@@ -52,37 +53,30 @@ def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-MEMORY = ToolDefinition(
-    name="memory",
-    description=(
-        f"Reads and changes your memory: text files below {ROOT}, which you keep from run to run. {CORE}, of "
-        f"at most {MAX_CORE_BYTES} bytes, is shown to you at each wake; view the others when you need them. "
-        "Commands: view (path, view_range?) shows a file with line numbers, or a directory; create (path, "
-        "file_text) makes a new file; str_replace (path, old_str, new_str) replaces a text that occurs once; "
-        "insert (path, insert_line, insert_text) adds text after a line; delete (path); rename (old_path, "
-        "new_path)."
-    ),
-    parameters=schema(
-        ("command",),
-        command={"type": "string", "enum": list(MemoryCommand)},
-        path=_text(f"The file or directory, such as {ROOT}/people/ada.md; of all commands but rename."),
-        view_range={
-            "type": "array",
-            "items": {"type": "integer"},
-            "description": "view: the first and the last line to show; -1 for the end of the file.",
-        },
-        file_text=_text("create: the content of the new file."),
-        old_str=_text("str_replace: the text to replace, exactly as it is in the file."),
-        new_str=_text("str_replace: the text to put in its place."),
-        insert_line={"type": "integer", "description": "insert: the line to insert after; 0: the beginning."},
-        insert_text=_text("insert: the text to insert."),
-        old_path=_text("rename: the file or directory to rename."),
-        new_path=_text("rename: its new path."),
-    ),
+@agent_tool(
+    f"Reads and changes your memory: text files below {ROOT}, which you keep from run to run. {CORE}, of "
+    f"at most {MAX_CORE_BYTES} bytes, is shown to you at each wake; view the others when you need them. "
+    "Commands: view (path, view_range?) shows a file with line numbers, or a directory; create (path, "
+    "file_text) makes a new file; str_replace (path, old_str, new_str) replaces a text that occurs once; "
+    "insert (path, insert_line, insert_text) adds text after a line; delete (path); rename (old_path, "
+    "new_path).",
+    ("command",),
+    command={"type": "string", "enum": list(MemoryCommand)},
+    path=_text(f"The file or directory, such as {ROOT}/people/ada.md; of all commands but rename."),
+    view_range={
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "view: the first and the last line to show; -1 for the end of the file.",
+    },
+    file_text=_text("create: the content of the new file."),
+    old_str=_text("str_replace: the text to replace, exactly as it is in the file."),
+    new_str=_text("str_replace: the text to put in its place."),
+    insert_line={"type": "integer", "description": "insert: the line to insert after; 0: the beginning."},
+    insert_text=_text("insert: the text to insert."),
+    old_path=_text("rename: the file or directory to rename."),
+    new_path=_text("rename: its new path."),
 )
-
-
-async def use_memory(call: ToolInvocation) -> str | PartialResult:
+async def memory(call: ToolInvocation) -> str | PartialResult:
     """Execute one command on the agent's memories."""
     command = call.arguments.required_choice("command", MemoryCommand)
     return await COMMANDS[command](call)
@@ -111,8 +105,10 @@ async def _create(call: ToolInvocation) -> str:
     conflict = await call.stores.memories.find_conflict(call.agent.id, path)
     if conflict is not None:
         raise _exists(path) if conflict.startswith(path) else _no_directory(conflict)
+    content_type = "text/markdown" if path.endswith(".md") else "text/plain"
     try:
-        await call.stores.documents.insert(_new_memory(call, path, content))
+        memory = new_document(call, name_of(path), content, path=path, content_type=content_type)
+        await call.stores.documents.insert(memory)
     except NotUnique as error:
         raise _exists(path) from error
     return f"File created successfully at: {path}"
@@ -134,7 +130,7 @@ async def _delete(call: ToolInvocation) -> str:
     if path == ROOT:
         raise ToolError("invalid", f"Cannot delete the {ROOT} directory itself", parameter="path")
     files = await _files(call, path)
-    await call.stores.memories.delete(files, _writer(call), call.now)
+    await call.stores.memories.delete(files, writer_of(call), call.now)
     return f"Successfully deleted {path}"
 
 
@@ -171,7 +167,7 @@ async def _edit(call: ToolInvocation, path: str, change: Callable[[str], tuple[s
         content, answer = change(memory.content)
         _require_room(path, content)
         changes = {"content": content}
-        if await call.stores.documents.update(memory, changes, _writer(call), call.now, memory.version):
+        if await call.stores.documents.update(memory, changes, writer_of(call), call.now, memory.version):
             return answer
     raise ToolError("unavailable", f"The file {path} is being changed by others; try again.")
 
@@ -215,28 +211,6 @@ def _path(call: ToolInvocation, name: str) -> str:
         return normalized(call.arguments.text(name))
     except InvalidPath as error:
         raise ToolError("invalid", str(error), parameter=name) from error
-
-
-def _writer(call: ToolInvocation) -> Writer:
-    return Writer.of_agent(call.agent.id, call.run_id)
-
-
-def _new_memory(call: ToolInvocation, path: str, content: str) -> Document:
-    writer = _writer(call)
-    return Document(
-        id=new_id(),
-        organization_id=call.agent.organization_id,
-        agent_id=call.agent.id,
-        project_id=None,
-        title=name_of(path),
-        content=content,
-        content_type="text/markdown" if path.endswith(".md") else "text/plain",
-        created_at=call.now,
-        updated_at=call.now,
-        path=path,
-        author=writer.author,
-        run_id=writer.run_id,
-    )
 
 
 def _require_room(path: str, content: str) -> None:

@@ -1,11 +1,12 @@
 """Message tools: an agent writes to contacts, reads what was written, and opens what was attached."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.channels.addresses import is_email, is_sender_name
+from storage.channels.addresses import InvalidAddress, is_email, is_sender_name
 from storage.channels.contacts import Contact
 from storage.channels.messages import (
     Attachment,
@@ -19,35 +20,36 @@ from storage.channels.messages import (
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
-from storage.notifications.inserts import NewNotification
-from storage.toolbox.agent_tools import CallableTool
+from storage.notifications.notifications import NewNotification
+from storage.toolbox import CallableTool
 from supervisors.clock import Clock
-from supervisors.text import cut, format_local
+from supervisors.text import cut, excerpt, format_local
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import ToolError
+from supervisors.tools.builtin.contacts import require_may_create, summary
 from supervisors.tools.builtin.listing import (
     LIMIT,
-    by_creation,
     more,
     named_correspondent,
-    named_cursor,
     named_resource,
     reaches,
     read_page,
 )
-from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, agent_tool, schema
 
 CONTACT_ID = {
     "type": "string",
-    "format": "uuid",
-    "description": "The contact, as in source_id of its notification; or your parent or child agent.",
+    "description": (
+        "The contact, as in source_id of its notification, or its phone number or e-mail address; or your "
+        "parent or child agent."
+    ),
 }
 
 SEND_MESSAGE = ToolDefinition(
     name="send_message",
     description=(
-        "Sends a message to a contact by the channel and to the address that it last wrote from, "
-        "or to a related agent."
+        "Sends a message to a contact by the channel and to the address that it last wrote from, or to the "
+        "phone number or e-mail address that you give; or to a related agent."
     ),
     parameters=schema(
         ("contact_id", "body"),
@@ -59,42 +61,17 @@ SEND_MESSAGE = ToolDefinition(
 
 SEND_SMS = ToolDefinition(
     name="send_sms",
-    description="Sends an SMS to a contact, or a message to a related agent.",
+    description="Sends an SMS to a contact or a phone number, or a message to a related agent.",
     parameters=schema(("contact_id", "body"), contact_id=CONTACT_ID, body={"type": "string"}),
 )
 
+
+MAX_ERROR = 500  # characters of the reason that a message keeps
 MAX_LISTED_CHARACTERS = 2000  # of a body in a list
 
-LIST_MESSAGES = ToolDefinition(
-    name="list_messages",
-    description="Lists the last messages with a contact, or with all, newest last; long bodies are cut.",
-    parameters=schema(
-        contact_id={"type": "string", "format": "uuid"},
-        limit=LIMIT,
-        before={"type": "string", "format": "uuid", "description": "Lists those before this message."},
-    ),
-)
-
-GET_MESSAGE = ToolDefinition(
-    name="get_message",
-    description="Reads a message with its whole body.",
-    parameters=schema(("message_id",), message_id={"type": "string", "format": "uuid"}),
-)
 
 MAX_TEXT_BYTES = 16_384  # of all attachments of a message that are shown as text
 TEXT_TYPES = frozenset({"application/json", "application/xml", "application/x-yaml"})
-
-OPEN_SMS_ATTACHMENT = ToolDefinition(
-    name="open_sms_attachment",
-    description=(
-        "Opens what was attached to a message that came in: the name, type and size of each file, "
-        "the text of text files, and addresses to read files from."
-    ),
-    parameters=schema(
-        ("message_id",),
-        message_id={"type": "string", "format": "uuid", "description": "As in the body of its notification."},
-    ),
-)
 
 
 class Messaging:
@@ -103,6 +80,8 @@ class Messaging:
     def __init__(self, adapters: AdapterTools, clock: Clock) -> None:
         self._adapters = adapters
         self._clock = clock
+        self.failed: Counter[Channel] = Counter()
+        self._sent_again: set[UUID] = set()  # messages that are being sent
 
     async def send_message(self, call: ToolInvocation) -> dict[str, Any]:
         """Send a message to a related agent, or to a contact.
@@ -110,44 +89,36 @@ class Messaging:
         A contact gets it by the channel of its last message, at the address that it wrote from; else by a
         channel that it has an address for.
         """
-        recipient, origin = await _recipient(call)
-        body = call.arguments.written("body")
         subject = " ".join(call.arguments.text("subject", "").split())  # one line: it may become a header
-        if isinstance(recipient, Agent):
-            return await _notify_relative(call, recipient, subject, body)
-        channel = origin.channel if origin else _channel_of(recipient)
-        address = _address(recipient, channel, origin)
-        return await self._send(call, recipient, channel, address, subject, body)
+        return await self._write(call, subject)
 
     async def send_sms(self, call: ToolInvocation) -> dict[str, Any]:
         """Send an SMS to a contact, or a message to a related agent."""
-        recipient, origin = await _recipient(call)
-        body = call.arguments.written("body")
-        if isinstance(recipient, Agent):
-            return await _notify_relative(call, recipient, "", body)
-        address = _address(recipient, Channel.SMS, origin)
-        return await self._send(call, recipient, Channel.SMS, address, "", body)
+        return await self._write(call, "", Channel.SMS)
 
-    async def _send(
-        self,
-        call: ToolInvocation,
-        contact: Contact,
-        channel: Channel,
-        address: str,
-        subject: str,
-        body: str,
-    ) -> dict[str, Any]:
+    async def _write(self, call: ToolInvocation, subject: str, only: Channel | None = None) -> dict[str, Any]:
         """Store the message, then call the tool of its channel; the call id is the message's id."""
-        earlier = await _earlier(call)
+        body = call.arguments.written("body")
+        recipient, origin = await _recipient(call, only)
+        if isinstance(recipient, Agent):
+            return await _notify_relative(call, recipient, subject, body)
+        channel = only or (origin.channel if origin else _channel_of(recipient))
+        address = _address(recipient, channel, origin)
+        earlier = await call.stores.messages.get(call.message_id) if call.message_id else None
         if earlier is not None:
-            return await self._repeat(call, earlier, contact)
+            return await self._repeat(call, earlier, recipient)
+        message = _message(call, recipient, channel, address, subject, body)
         tool = await self._adapters.channel(call.agent, channel)
-        message = replace(_message(call, contact, channel, subject, body), address=address)
         if tool is None:
-            await _insert(call, replace(message, status=MessageStatus.FAILED))
+            self.failed[channel] += 1
+            message = replace(message, status=MessageStatus.FAILED, error=_no_channel(message).message)
+        try:
+            await call.stores.messages.insert(message, actor=call.actor)
+        except ReferenceMissing as error:
+            raise ToolError("not_found", "The contact was deleted.") from error
+        if tool is None:
             raise _no_channel(message)
-        await _insert(call, message)
-        return await self._post(call, tool, message, contact)
+        return await self._post(call, tool, message, recipient)
 
     async def _repeat(self, call: ToolInvocation, message: Message, contact: Contact) -> dict[str, Any]:
         """Send a message that an earlier run stored as it is stored, unless it is known to be sent.
@@ -162,30 +133,63 @@ class Messaging:
         await call.stores.messages.requeue(message.id)
         return await self._post(call, tool, message, contact)
 
+    async def send_again(self, call: ToolInvocation, message: Message) -> None:
+        """Send a message that failed, under its own id, unless that has just been done.
+
+        Raise ToolError if it cannot be sent, or is an inbound one.
+        """
+        if message.direction is Direction.INBOUND:
+            raise ToolError("invalid", "This message came in; only outbound messages are sent.")
+        contact = await call.stores.contacts.get(message.contact_id) if message.contact_id else None
+        if contact is None:
+            raise ToolError("not_found", "The contact was deleted.")
+        tool = await self._adapters.channel(call.agent, message.channel)
+        if tool is None:
+            raise _no_channel(message)
+        if message.id in self._sent_again:
+            raise ToolError("being_sent", "The message is being sent at this moment.")
+        self._sent_again.add(message.id)
+        try:
+            if await call.stores.messages.requeue(message.id):
+                await self._post(call, tool, message, contact)
+        finally:
+            self._sent_again.remove(message.id)
+
     async def _post(
         self, call: ToolInvocation, tool: CallableTool, message: Message, contact: Contact
     ) -> dict[str, Any]:
+        status, failure = MessageStatus.SENT, None
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
-            status = await self._report(call, message, MessageStatus.FAILED)
-            raise _not_sent(message, status, error) from error
-        return _result(message, await self._report(call, message, MessageStatus.SENT))
+            status, failure = MessageStatus.FAILED, error
+            self.failed[message.channel] += 1
+        reason = excerpt(failure.message, MAX_ERROR) if failure else ""
+        status = await call.stores.messages.update_queued(
+            message.id, status, self._clock.now(), error=reason, actor=call.actor
+        )
+        if failure is None:
+            return _result(message, status)
+        details = {**failure.details, **_kept(message)}
+        message_kept = f"The message is kept as {status}. {failure.message}"
+        raise ToolError(failure.code, message_kept, **details) from failure
 
-    async def _report(self, call: ToolInvocation, message: Message, status: MessageStatus) -> MessageStatus:
-        now = self._clock.now()
-        return await call.stores.messages.update_queued(message.id, status, now, actor=call.actor)
 
-
-async def _recipient(call: ToolInvocation) -> tuple[Contact | Agent, Origin | None]:
+async def _recipient(
+    call: ToolInvocation, channel: Channel | None = None
+) -> tuple[Contact | Agent, Origin | None]:
     """Return a contact that the agent may write to, its parent, or one of its children.
 
     A contact comes with the origin of its last message to the agent. The agent may write to its own contacts,
-    to those of all agents, and to those that have written to it.
+    to those of all agents, and to those that have written to it. `channel`: the only one that is meant.
     """
-    if not call.arguments.text("contact_id").strip():
+    recipient = call.arguments.text("contact_id").strip()
+    if not recipient:
         raise _withheld()
-    recipient_id = call.arguments.id("contact_id")
+    try:
+        recipient_id = UUID(recipient)
+    except ValueError:
+        return await _contact_at(call, recipient, channel)
     contact = await call.stores.contacts.get(recipient_id)
     if contact is not None and contact.organization_id == call.agent.organization_id:
         origin = await call.stores.messages.get_last_origin(call.agent.id, contact.id)
@@ -198,6 +202,33 @@ async def _recipient(call: ToolInvocation) -> tuple[Contact | Agent, Origin | No
     if message is not None and message.agent_id == call.agent.id and message.contact_id is None:
         raise _withheld()
     raise _unknown(recipient_id)
+
+
+async def _contact_at(call: ToolInvocation, text: str, only: Channel | None) -> tuple[Contact, Origin]:
+    """Return the contact with a phone number or e-mail address, and that address to write to.
+
+    If there is none it is created, for all agents of the organization, as the sender of a message is.
+    """
+    contacts, organization_id = call.stores.contacts, call.agent.organization_id
+    try:
+        address = await contacts.normalize_address(organization_id, text)
+    except InvalidAddress as error:
+        message = f"contact_id takes an id, a phone number or an e-mail address. {error}"
+        raise ToolError("invalid", message, parameter="contact_id") from error
+    if is_sender_name(address) or (only is Channel.SMS and is_email(address)):
+        message = f"contact_id takes an id or a phone number, and {text} is none."
+        raise ToolError("invalid", message, parameter="contact_id")
+    contact = await contacts.find(organization_id, address)
+    if contact is None:
+        await require_may_create(call)
+        contact = await contacts.find_or_insert(organization_id, address, call.now)
+    last = await call.stores.messages.get_last_origin(call.agent.id, contact.id)
+    if last is None and not reaches(call.agent, contact):
+        raise ToolError("not_found", f"{address} is an address of a contact of another agent.")
+    if is_email(address):
+        return contact, Origin(Channel.EMAIL, address)
+    is_phone = last is not None and last.channel is not Channel.EMAIL
+    return contact, Origin(last.channel if last and is_phone else Channel.SMS, address)
 
 
 def _channel_of(contact: Contact) -> Channel:
@@ -242,7 +273,9 @@ async def _notify_relative(call: ToolInvocation, relative: Agent, subject: str, 
     return {"agent": str(relative.id), "status": "delivered"}
 
 
-def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
+def _message(
+    call: ToolInvocation, contact: Contact, channel: Channel, address: str, subject: str, body: str
+) -> Message:
     return Message(
         id=call.message_id or new_id(),
         organization_id=call.agent.organization_id,
@@ -252,6 +285,7 @@ def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: 
         direction=Direction.OUTBOUND,
         subject=subject,
         body=body,
+        address=address,
         attachments=(),
         status=MessageStatus.QUEUED,
         created_at=call.now,
@@ -260,19 +294,12 @@ def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: 
 
 
 def _result(message: Message, status: MessageStatus) -> dict[str, Any]:
-    return {"message_id": str(message.id), "channel": message.channel, "status": status}
-
-
-async def _earlier(call: ToolInvocation) -> Message | None:
-    """Return the message that an earlier call stored under the chosen id, if there is one."""
-    return None if call.message_id is None else await call.stores.messages.get(call.message_id)
-
-
-async def _insert(call: ToolInvocation, message: Message) -> None:
-    try:
-        await call.stores.messages.insert(message, actor=call.actor)
-    except ReferenceMissing as error:
-        raise ToolError("not_found", "The contact was deleted.") from error
+    return {
+        "message_id": str(message.id),
+        "contact_id": str(message.contact_id),
+        "channel": message.channel,
+        "status": status,
+    }
 
 
 def _arguments(message: Message, contact: Contact) -> dict[str, Any]:
@@ -281,12 +308,7 @@ def _arguments(message: Message, contact: Contact) -> dict[str, Any]:
         "message_id": str(message.id),
         "channel": message.channel,
         "to": message.address,
-        "contact": {
-            "id": str(contact.id),
-            "name": contact.name,
-            "email": contact.email,
-            "phone": contact.phone,
-        },
+        "contact": summary(contact),
         "subject": message.subject,
         "body": message.body,
     }
@@ -296,15 +318,17 @@ def _no_channel(message: Message) -> ToolError:
     return ToolError(
         "no_channel",
         f"You have no tool that sends messages by {message.channel}. The message was not sent, but is kept.",
-        channel=message.channel,
-        message_id=str(message.id),
+        **_kept(message),
     )
 
 
-def _not_sent(message: Message, status: MessageStatus, error: ToolError) -> ToolError:
-    """Return the error of the channel's tool with the details of the message."""
-    details = {**error.details, "channel": message.channel, "message_id": str(message.id)}
-    return ToolError(error.code, f"The message is kept as {status}. {error.message}", **details)
+def _kept(message: Message) -> dict[str, str]:
+    """Return what an error says of the message that was not sent."""
+    return {
+        "channel": message.channel,
+        "message_id": str(message.id),
+        "contact_id": str(message.contact_id),
+    }
 
 
 def _withheld() -> ToolError:
@@ -319,20 +343,27 @@ def _unknown(recipient_id: UUID) -> ToolError:
     return ToolError("not_found", f"You have no contact, parent or child {recipient_id}.")
 
 
+@agent_tool(
+    "Lists the last messages with a contact, or with all, newest last; long bodies are cut.",
+    contact_id={"type": "string", "format": "uuid"},
+    limit=LIMIT,
+    before={"type": "string", "format": "uuid", "description": "Lists those before this message."},
+)
 async def list_messages(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
     """List the agent's last messages, in the order in which they were written."""
     messages, agent, contact_id = call.stores.messages, call.agent, None
     if call.arguments.given.get("contact_id") is not None:
         contact_id = (await named_correspondent(call)).id
     filters = MessageFilters((agent.organization_id,), agent.id, contact_id)
-    before = await named_cursor(call, "before", "message", messages.get, by_creation)
-    page = await read_page(
-        call, partial(messages.list_page, filters), partial(_summary, agent.timezone), before
-    )
+    fetch, serialize = partial(messages.list_page, filters), partial(_summary, agent.timezone)
+    page = await read_page(call, "message", messages.get, fetch, serialize, argument="before")
     items = page.items[::-1]
     return PartialResult(items, more("before", items[0])) if page.has_more else items
 
 
+@agent_tool(
+    "Reads a message with its whole body.", ("message_id",), message_id={"type": "string", "format": "uuid"}
+)
 async def get_message(call: ToolInvocation) -> dict[str, Any]:
     """Return one of the agent's messages."""
     message = await named_resource(call, "message_id", "message", call.stores.messages.get)
@@ -360,6 +391,12 @@ def _serialize(timezone: str, message: Message) -> dict[str, Any]:
     }
 
 
+@agent_tool(
+    "Opens what was attached to a message that came in: the name, type and size of each file, "
+    "the text of text files, and addresses to read files from.",
+    ("message_id",),
+    message_id={"type": "string", "format": "uuid", "description": "As in the body of its notification."},
+)
 async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
     """Return the attachments of a message that the agent received.
 

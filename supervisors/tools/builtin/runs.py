@@ -7,39 +7,27 @@ from zoneinfo import ZoneInfo
 
 from storage.history.runs import RunFilters
 from storage.model import Run
-from storage.postgres.paging import Cursor
 from supervisors.engine.messages import SleepRefused, SleepRequest
 from supervisors.errors import RunIsOver
 from supervisors.text import cut, format_local, format_timestamp
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.builtin.listing import AFTER, LIMIT, named_cursor, read_page
-from supervisors.tools.tool import PartialResult, ToolDefinition, ToolInvocation, schema
+from supervisors.tools.builtin.listing import AFTER, LIMIT, read_page
+from supervisors.tools.tool import PartialResult, ToolInvocation, agent_tool
 
 MAX_HOURS = 87_600
+MAX_NAMED_CALLS = 10  # failed ones, because of which sleep is refused
 
-SLEEP = ToolDefinition(
-    name="sleep",
-    description=(
-        "Ends this run. You sleep until the given time, at most until your sleep cap, or until something "
-        "wakes you. Refused while high-priority notifications are uncleared."
-    ),
-    parameters=schema(
-        until={"type": "string", "format": "date-time", "description": "ISO 8601. Not together with hours."},
-        hours={"type": "number", "exclusiveMinimum": 0, "maximum": MAX_HOURS},
-    ),
-)
 
 MAX_LISTED_CHARACTERS = 1000  # of an error, and of an output
 
-LIST_RUNS = ToolDefinition(
-    name="list_runs",
-    description="Lists your runs, newest first, the present one included.",
-    parameters=schema(limit=LIMIT, after=AFTER),
+
+@agent_tool(
+    "Ends this run. You sleep until the given time, at most until your sleep cap, or until something "
+    "wakes you. Refused while high-priority notifications are uncleared, and if another call of the same "
+    "turn failed.",
+    until={"type": "string", "format": "date-time", "description": "ISO 8601. Not together with hours."},
+    hours={"type": "number", "exclusiveMinimum": 0, "maximum": MAX_HOURS},
 )
-
-GET_TIME = ToolDefinition(name="get_time", description="Tells the time where you are.", parameters=schema())
-
-
 async def sleep(call: ToolInvocation) -> dict[str, Any]:
     """Ask the supervisor for sleep. Raise ToolError if it is refused."""
     until = call.arguments.moment("until", call.agent.timezone)
@@ -56,6 +44,14 @@ async def sleep(call: ToolInvocation) -> dict[str, Any]:
         reply = await call.ask(call.agent.id, SleepRequest(call.run_id, until))
     except RunIsOver as error:
         raise ToolError("not_running", str(error)) from error
+    if isinstance(reply, SleepRefused) and reply.failed_calls:
+        failed = reply.failed_calls[:MAX_NAMED_CALLS]
+        raise ToolError(
+            "other_call_failed",
+            f"You do not sleep yet, because other calls of this turn failed: {', '.join(failed)}. Read their "
+            "errors, do what is still to be done, then call sleep again.",
+            calls=list(failed),
+        )
     if isinstance(reply, SleepRefused):
         raise ToolError(
             "uncleared_high_priority",
@@ -66,17 +62,16 @@ async def sleep(call: ToolInvocation) -> dict[str, Any]:
     return {"sleep_until": format_timestamp(reply.sleep_until), "clamped": reply.clamped}
 
 
+@agent_tool("Lists your runs, newest first, the present one included.", limit=LIMIT, after=AFTER)
 async def list_runs(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
     """List the agent's own runs, last started first."""
     runs, agent = call.stores.runs, call.agent
-    after = await named_cursor(call, "after", "run", runs.get, _cursor)
-    fetch = partial(runs.list_page, RunFilters(agent_id=agent.id))
-    page = await read_page(call, fetch, partial(_serialize, agent.timezone), after)
+    fetch, serialize = (
+        partial(runs.list_page, RunFilters(agent_id=agent.id)),
+        partial(_serialize, agent.timezone),
+    )
+    page = await read_page(call, "run", runs.get, fetch, serialize, sorted_by="started_at")
     return page.result()
-
-
-def _cursor(run: Run) -> Cursor:
-    return run.started_at, run.id
 
 
 def _serialize(timezone: str, run: Run) -> dict[str, Any]:
@@ -93,6 +88,7 @@ def _serialize(timezone: str, run: Run) -> dict[str, Any]:
     }
 
 
+@agent_tool("Tells the time where you are.")
 async def get_time(call: ToolInvocation) -> dict[str, Any]:
     """Return the time, the day of the week and the time zone of the agent."""
     timezone = call.agent.timezone

@@ -1,10 +1,9 @@
-"""Fixtures for commands: a shell, and the logging configuration as it was before."""
+"""Fixtures for commands: a shell, and a time zone."""
 
-import logging
+import time
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from tests.forked_processes import ForkServer
 from tests.hostsvc.cli.shell import Shell
@@ -15,13 +14,11 @@ def shell(fork_server: ForkServer | None) -> Shell:
     return Shell(fork_server)
 
 
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    """Undo what a command that runs in this process does to logging."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+@pytest.fixture
+def vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make Vienna the time zone of this machine."""
+    monkeypatch.setenv("TZ", "Europe/Vienna")
+    time.tzset()
     yield
-    structlog.reset_defaults()
-    logging.captureWarnings(False)
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    monkeypatch.undo()
+    time.tzset()

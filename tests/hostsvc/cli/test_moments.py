@@ -1,24 +1,14 @@
 """Moments as people type them."""
 
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
 from hostsvc.cli.moments import FORMS, InvalidMoment, parse_moment
 
+pytestmark = pytest.mark.usefixtures("vienna")
+
 NOW = datetime(2026, 11, 22, 8, 30, tzinfo=UTC)  # 09:30 in Vienna
-
-
-@pytest.fixture(autouse=True)
-def vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make Vienna the time zone of this machine."""
-    monkeypatch.setenv("TZ", "Europe/Vienna")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from hostsvc.cli.status_client import (
     DatabaseLost,
-    ServiceNotRunning,
     ServiceStandingBy,
     StatusUnavailable,
     status_client,
@@ -55,17 +54,6 @@ async def test_unknown_agent_is_named() -> None:
     async with serving_json({}) as url, status_client(url) as client:
         with pytest.raises(StatusUnavailable, match=f"^there is no agent {AGENT}$"):
             await client.supervisor(AGENT)
-
-
-async def test_missing_service_is_reported_with_its_url() -> None:
-    async with serving_json({}) as url:
-        pass
-    async with status_client(url) as client:
-        with pytest.raises(
-            ServiceNotRunning, match=f"^no service answers at {url}: start it, or set --url$"
-        ) as caught:
-            await client.require_leader()
-    assert caught.value.exit_code == 3
 
 
 async def test_other_program_at_address_is_reported_as_such() -> None:

@@ -49,15 +49,6 @@ def test_url_of_any_free_port_is_unknown() -> None:
         url_of(ServerSettings(port=0))
 
 
-async def test_show_status_prints_one_agent(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = {**ALIVE, f"/status/supervisors/{AGENT}/": snapshot(agent=str(AGENT))}
-    async with serving_json(answers, TOKEN) as url:
-        assert await show_status(url, fetch_token, Selection(str(AGENT)), watch=False) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"agent         Grace\nid            {AGENT}\n")
-    assert "Asleep until something wakes it." in printed
-
-
 async def test_show_status_asks_for_no_token_before_a_service_answers() -> None:
     async def refuse_token() -> str:
         raise AssertionError("the token was fetched")

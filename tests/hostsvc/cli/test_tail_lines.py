@@ -1,7 +1,5 @@
 """Events as lines of text."""
 
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,22 +7,14 @@ from rich.text import Text
 
 from hostsvc.cli.status_screen import COLORS
 from hostsvc.cli.tail_lines import TYPE_WIDTH, color_of, event_line
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
+
+pytestmark = pytest.mark.usefixtures("vienna")
 
 AGENT = "01a1f880-33df-73ec-b86e-a7ed267184ca"
 CONTACT = "01a1f880-33df-73ec-b86e-a7ed267184cc"
 ORGANIZATION = "01a1f880-33df-73ec-b86e-a7ed267184cb"
 DELAY = "2026-11-22T10:00:00.000000Z"
-
-
-@pytest.fixture(autouse=True)
-def vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make Vienna the time zone of this machine."""
-    monkeypatch.setenv("TZ", "Europe/Vienna")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def event(type_: str, resource: dict[str, Any] | None = None, by: str = "", **data: Any) -> dict[str, Any]:
@@ -58,85 +48,63 @@ def test_line_has_local_time_type_name_and_sentence() -> None:
     )
 
 
+SMS = {"contact": CONTACT, "channel": "sms"}
+AWAY = {"url": "https://x.example/", "error": "It was away."}
+
+
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("type_", "fields", "sentence"),
     [
-        ({"type_": "agent.created", "by": "key:7"}, "Created. (by key 7)"),
+        ("agent.created", {"by": "key:7"}, "Created. (by key 7)"),
+        ("agent.changed", {"by": "user:8", "fields": ["name", "tags"]}, "Changed name, tags. (by user 8)"),
+        ("agent.deleted", {"by": "operator"}, "Deleted. (by the operator)"),
         (
-            {"type_": "agent.changed", "by": "user:8", "fields": ["name", "tags"]},
-            "Changed name, tags. (by user 8)",
-        ),
-        ({"type_": "agent.deleted", "by": "operator"}, "Deleted. (by the operator)"),
-        (
-            {"type_": "run.ended", "outcome": "slept", "turns": 1, "reason": "reminder"},
+            "run.ended",
+            {"outcome": "slept", "turns": 1, "reason": "reminder"},
             "A run woken by a reminder has ended after 1 turn, outcome slept.",
         ),
         (
-            {
-                "type_": "run.ended",
-                "outcome": "failed",
-                "turns": 2,
-                "reason": "run_requested",
-                "error": "No.",
-            },
+            "run.ended",
+            {"outcome": "failed", "turns": 2, "reason": "run_requested", "error": "No."},
             "A run woken by a run request has ended after 2 turns, outcome failed: No.",
         ),
         (
-            {
-                "type_": "notification.created",
-                "resource": {"title": "Are you\nthere?"},
-                "source": "sms",
-                "priority": "high",
-                "by": "program",
-            },
+            "notification.created",
+            {"resource": {"title": "Are you\nthere?"}, "source": "sms", "priority": "high", "by": "program"},
             'A high-priority notification from sms: "Are you there?" (by another program)',
         ),
         (
-            {
-                "type_": "notification.created",
-                "source": "system",
-                "priority": "low",
-                "scheduled_for": DELAY,
-                "by": "run:9",
-            },
+            "notification.created",
+            {"source": "system", "priority": "low", "scheduled_for": DELAY, "by": "run:9"},
             "A low-priority notification from system for 2026-11-22 11:00:00 (by run 9)",
         ),
         (
-            {"type_": "notification.changed", "fields": ["title"], "resource": {"title": "Tea"}},
+            "notification.changed",
+            {"fields": ["title"], "resource": {"title": "Tea"}},
             'Changed title of a notification: "Tea"',
         ),
-        ({"type_": "notification.cleared"}, "Cleared a notification"),
-        ({"type_": "notification.deleted"}, "Deleted a notification"),
+        ("notification.cleared", {}, "Cleared a notification"),
+        ("notification.deleted", {}, "Deleted a notification"),
+        ("message.received", SMS, f"A message by sms from {CONTACT} was received."),
+        ("message.sent", SMS, f"A message by sms to {CONTACT} was sent."),
         (
-            {"type_": "message.received", "contact": CONTACT, "channel": "sms"},
-            f"A message by sms from {CONTACT} was received.",
-        ),
-        (
-            {"type_": "message.sent", "contact": CONTACT, "channel": "email"},
-            f"A message by email to {CONTACT} was sent.",
-        ),
-        (
-            {"type_": "message.failed", "contact": None, "channel": "email"},
+            "message.failed",
+            {"contact": None, "channel": "email"},
             "A message by email to an unknown contact could not be sent.",
         ),
         (
-            {"type_": "budget.reached", "of": "agent", "cap_usd": 5, "spent_usd": 5.02},
+            "budget.reached",
+            {"of": "agent", "cap_usd": 5, "spent_usd": 5.02},
             "The budget of the agent for today is spent: 5.02 of 5 USD.",
         ),
-        (
-            {"type_": "webhook.given_up", "url": "https://x.example/", "error": "It was away."},
-            "A delivery to https://x.example/ was given up: It was away.",
-        ),
-        (
-            {"type_": "webhook.disabled", "url": "https://x.example/", "error": "It was away."},
-            "The webhook to https://x.example/ was switched off: It was away.",
-        ),
-        ({"type_": "model.delta", "turn": 2, "offset": 0, "text": "Hello"}, "Turn 2: Hello"),
-        ({"type_": "agent.promoted", "rank": 3}, "rank 3"),
+        ("webhook.given_up", AWAY, "A delivery to https://x.example/ was given up: It was away."),
+        ("webhook.disabled", AWAY, "The webhook to https://x.example/ was switched off: It was away."),
+        ("model.delta", {"turn": 2, "offset": 0, "text": "Hello"}, "Turn 2: Hello"),
+        ("agent.promoted", {"rank": 3}, "rank 3"),
     ],
 )
-def test_sentence_says_what_happened(fields: dict[str, Any], sentence: str) -> None:
-    assert said(**fields) == sentence
+def test_sentence_says_what_happened(type_: str, fields: dict[str, Any], sentence: str) -> None:
+    assert said(type_=type_, **fields) == sentence
 
 
 @pytest.mark.parametrize(

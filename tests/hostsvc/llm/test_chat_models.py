@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,9 +17,19 @@ from hostsvc.llm import chat_models
 from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelCallFailed, ModelRequest, ToolCall
+from supervisors.llm.port import (
+    ChatMessage,
+    ChatRole,
+    Model,
+    ModelCallFailed,
+    ModelFile,
+    ModelOptions,
+    ModelRequest,
+    ToolCall,
+)
 from supervisors.tools.tool import ToolDefinition, schema
 from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
+from tests.raw_server import raw_server
 
 KEY = "sk-the-key-of-this-test"
 HELLO = ModelRequest(
@@ -115,26 +127,33 @@ async def test_missing_key_is_not_replaced_from_the_environment(
     assert "somebody's" not in endpoint.calls[0].headers.values()
 
 
-@pytest.mark.parametrize(
-    ("field", "thinking_max_tokens", "sent"),
-    [
-        ("none", 0, {"reasoning_effort": "high"}),
-        ("none", 2000, {"reasoning_effort": "high"}),
-        ("reasoning", 0, {"reasoning_effort": "high"}),
-        ("reasoning", 2000, {"reasoning": {"max_tokens": 2000}}),
-        ("thinking", 2000, {"thinking": {"type": "enabled", "budget_tokens": 2000}}),
-        ("thinking_token_budget", 2000, {"thinking_token_budget": 2000}),
-    ],
-)
-async def test_thinking_limit_is_sent_in_the_configured_field(
-    field: str, thinking_max_tokens: int, sent: dict[str, Any]
+async def test_proxy_of_the_environment_is_used_and_netrc_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = ModelRequest("m", HELLO.messages, (), "high", thinking_max_tokens)
-    async with open_endpoint(Says("Hi.")) as endpoint, calling(endpoint, thinking_field=field) as models:
-        await models.complete(request)
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with open_endpoint(Says("Hi."), Says("Hi.")) as endpoint:
+        monkeypatch.setenv("http_proxy", endpoint.url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "")
+        async with calling(replace(endpoint, url="http://models.example/v1")) as models:
+            await models.complete(HELLO)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        async with calling(endpoint) as models:
+            await models.complete(HELLO)
 
-    body = endpoint.calls[0].body
-    assert {key: body[key] for key in body.keys() - {"model", "messages"}} == sent
+    assert [call.headers["authorization"] for call in endpoint.calls] == [f"Bearer {KEY}"] * 2
+    assert endpoint.calls[0].headers["host"] == "models.example"
+
+
+async def test_proxy_without_a_scheme_is_called_by_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_endpoint(Says("Hi.")) as endpoint:
+        monkeypatch.setenv("http_proxy", endpoint.url.removeprefix("http://").removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "")
+        async with calling(replace(endpoint, url="http://models.example/v1")) as models:
+            await models.complete(HELLO)
+
+    assert endpoint.calls[0].headers["host"] == "models.example"
 
 
 @STREAMS
@@ -249,39 +268,74 @@ async def test_unreachable_provider_fails_without_naming_its_address() -> None:
     assert message == "The model provider acme cannot be reached: Connection refused (2 attempts)."
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("Hello!", "gave no valid answer: it is not JSON: Hello!"),
-        ("", "gave no valid answer: it is empty"),
-        ('{"a":' * 100_000, 'gave no valid answer: it is not JSON: {"a":'),
-        ('{"error": {"message": "Overloaded", "code": 502}}', "choices[0].message: Overloaded"),
-        ("[]", "gave no valid answer: it holds no choices[0].message: []"),
-        ('{"choices": []}', "gave no valid answer: it holds no choices[0].message"),
-        ('{"choices": [{"message": "Hi"}]}', "gave no valid answer: it holds no choices[0].message"),
-        ('{"choices": [{"message": {"tool_calls": [{}]}}]}', "one of its tool calls names no function"),
-    ],
-)
-async def test_invalid_response_is_quoted_in_part(body: str, says: str) -> None:
-    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
-        assert says in await failure(models)
+NESTED = '{"a":' * 40_000
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("stream", "body", "says"),
     [
-        ("data: Hello!\n\n", "gave no valid answer: "),
-        ("data: []\n\n", "gave no valid answer: a chunk of its stream is not an object: []"),
-        ('data: {"error": {"message": "Overloaded"}}\n\n', "failed in the middle of its answer: Overloaded"),
-        ("", "gave no valid answer: it is not a stream"),
-        ("<html>Welcome!</html>", "gave no valid answer: it is not a stream"),
-        ('data: {"choices": []}\n\n', "gave no valid answer: its stream ended in the middle of the answer"),
-        ("data: " + '{"a":' * 100_000 + "\n\n", "gave no valid answer: its stream is not JSON"),
+        (False, "Hello!", "gave no valid answer: it is not JSON: Hello!"),
+        (False, "", "gave no valid answer: it is empty"),
+        (False, NESTED, 'gave no valid answer: it is not JSON: {"a":'),
+        (False, '{"error": {"message": "Overloaded", "code": 502}}', "choices[0].message: Overloaded"),
+        (False, "[]", "gave no valid answer: it holds no choices[0].message: []"),
+        (False, '{"choices": []}', "gave no valid answer: it holds no choices[0].message"),
+        (False, '{"choices": [{"message": "Hi"}]}', "gave no valid answer: it holds no choices[0].message"),
+        (
+            False,
+            '{"choices": [{"message": {"tool_calls": [{}]}}]}',
+            "tool calls names no function",
+        ),
+        (True, "data: Hello!\n\n", "gave no valid answer: "),
+        (True, "data: []\n\n", "gave no valid answer: a chunk of its stream is not an object: []"),
+        (
+            True,
+            'data: {"error": {"message": "Busy"}}\n\n',
+            "gave no valid answer: its stream ends with an error: Busy",
+        ),
+        (True, "", "gave no valid answer: it is not a stream"),
+        (True, "<html>Welcome!</html>", "gave no valid answer: it is not a stream"),
+        (True, 'data: {"choices": []}\n\n', "its stream ended in the middle of the answer"),
+        (True, f"data: {NESTED}\n\n", "gave no valid answer: it is not JSON: "),
     ],
 )
-async def test_invalid_stream_fails(body: str, says: str) -> None:
-    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
+async def test_invalid_response_is_quoted_in_part(stream: bool, body: str, says: str) -> None:
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=stream) as models:
         assert says in await failure(models)
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    ("status", "shape", "says"),
+    [
+        (500, "%s", "refused the call with 500 Internal Server Error."),
+        (400, '{"error": {"message": "%s"}}', "refused the call with 400 Bad Request."),
+        (401, '{"error": "%s"}', "refused the call with 401 Unauthorized. Check the key in THE_KEY."),
+        (
+            400,
+            '{"error": {"message": "%s", "code": "context_length_exceeded"}}',
+            "refused the call with 400 Bad Request. The conversation is too long for some-model.",
+        ),
+        (200, "%s", "gave no valid answer: "),
+        (200, '{"%s": 1}', "gave no valid answer: "),
+        (200, 'data: "%s"\n\n', "gave no valid answer: "),
+        (200, "data: %s\n\n", "gave no valid answer: "),
+        (200, 'data: {"error": {"message": "%s"}}\n\n', ""),
+    ],
+)
+async def test_response_stays_out_of_errors_and_log_without_quotes(
+    status: int, shape: str, says: str, stream: bool
+) -> None:
+    private = replace(HELLO, may_quote=False)
+    async with (
+        open_endpoint(Refuses(status, shape % "Dear Ada")) as endpoint,
+        calling(endpoint, stream=stream) as models,
+    ):
+        with capture_logs() as logged, pytest.raises(ModelCallFailed) as failed:
+            await models.complete(private)
+
+    assert says in str(failed.value)
+    assert "Ada" not in f"{failed.value} {logged}"
 
 
 @pytest.mark.parametrize("politely", [False, True])
@@ -297,43 +351,12 @@ async def test_failure_of_a_stream_has_the_part_that_arrived(politely: bool) -> 
     assert failed.value.partial.text == "I would"
 
 
-async def test_refused_call_has_no_part_of_an_answer() -> None:
-    async with open_endpoint(Refuses(400)) as endpoint, calling(endpoint, stream=True) as models:
-        with pytest.raises(ModelCallFailed) as failed:
-            await models.complete(HELLO)
-
-    assert failed.value.partial is None
-
-
-async def test_incomplete_stream_fails_even_if_closed_cleanly() -> None:
-    async with (
-        open_endpoint(BreaksOff(politely=True)) as endpoint,
-        calling(endpoint, stream=True) as models,
-    ):
-        message = await failure(models)
-
-    assert message.endswith("gave no valid answer: its stream ended in the middle of the answer")
-
-
 @STREAMS
 @pytest.mark.parametrize("shape", ["%s", '{"oops": "%s"}', 'data: "%s"\n\n', 'data: {"error": "%s"}\n\n'])
 async def test_quoted_response_contains_no_part_of_the_key(shape: str, stream: bool) -> None:
     body = shape % ("x" * 285 + KEY)
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=stream) as models:
         assert KEY[:6] not in await failure(models)
-
-
-async def test_characters_that_cannot_be_stored_are_removed() -> None:
-    body = (
-        '{"choices": [{"message": {"content": "a\\u0000b\\ud800c", "tool_calls": '
-        '[{"function": {"name": "look\\u0000_up", "arguments": {"word": "tea"}}}]}}]}'
-    )
-    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
-        answer = await models.complete(HELLO)
-
-    [call] = answer.tool_calls
-    assert (answer.text, call.name, call.arguments) == ("ab?c", "look_up", '{"word": "tea"}')
-    assert call.id.startswith("call_")
 
 
 def whole(**message: Any) -> Refuses:
@@ -347,112 +370,126 @@ def streamed(*chunks: Any) -> Refuses:
     return Refuses(200, "".join([*events, "data: [DONE]\n\n"]))
 
 
-def tool_call(id_: str | None, name: str, arguments: Any = "{}", **more: Any) -> dict[str, Any]:
-    """Return a tool call, or a part of one, as a server writes it."""
-    return {"id": id_, "function": {"name": name, "arguments": arguments}, **more}
-
-
-async def test_tool_calls_of_a_response_get_unique_ids() -> None:
-    calls = [tool_call(id_, "look_up") for id_ in ("same", "same", None, "", "x" * 1000)]
-    async with open_endpoint(whole(tool_calls=calls)) as endpoint, calling(endpoint) as models:
-        answer = await models.complete(HELLO)
-
-    ids = [each.id for each in answer.tool_calls]
-    assert ids[0] == "same"
-    assert len(set(ids)) == 5
-    assert all(0 < len(id_) < 64 for id_ in ids)
-
-
-@pytest.mark.parametrize(
-    "calls",
-    [
-        [tool_call("a", "one", index=0), tool_call("b", "two", index=0)],
-        [tool_call("a", "one"), tool_call("b", "two")],
-        [tool_call("", "one"), tool_call("", "two")],
-        [tool_call("a", "one", index=7), tool_call("b", "two", index=2)],
-    ],
-    ids=["the same index", "no index", "neither index nor id", "indexes that jump"],
-)
-async def test_streamed_calls_are_separated_with_any_indexes(calls: list[dict[str, Any]]) -> None:
-    chunks = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
-    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
-    async with (
-        open_endpoint(streamed(*chunks, end)) as endpoint,
-        calling(endpoint, stream=True) as models,
-    ):
-        answer = await models.complete(HELLO)
-
-    assert [(each.name, each.arguments) for each in answer.tool_calls] == [("one", "{}"), ("two", "{}")]
-
-
-async def test_streamed_parts_that_repeat_id_and_name_are_one_call() -> None:
-    parts = [tool_call("a", "one", piece, index=0) for piece in ('{"word": ', '"tea"}')]
-    chunks = [{"choices": [{"delta": {"tool_calls": [part]}}]} for part in parts]
-    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
-    async with (
-        open_endpoint(streamed(*chunks, end)) as endpoint,
-        calling(endpoint, stream=True) as models,
-    ):
-        [call] = (await models.complete(HELLO)).tool_calls
-
-    assert (call.id, call.name, call.arguments) == ("a", "one", '{"word": "tea"}')
-
-
-async def test_streamed_arguments_as_object_may_contain_any_number() -> None:
-    call = f'{{"function": {{"name": "f", "arguments": {{"n": {2**80}}}}}}}'
-    choice = f'{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "stop"}}'
-    body = f'data: {{"choices": [{choice}]}}\n\n'
-    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
-        [request] = (await models.complete(HELLO)).tool_calls
-
-    assert request.arguments == f'{{"n": {2**80}}}'
-
-
-@pytest.mark.parametrize(
-    ("reported", "counted"),
-    [
-        ({"prompt_tokens": "120", "completion_tokens": 10.0}, (120, 10, 0)),
-        ({"prompt_tokens": -5, "completion_tokens": None}, (0, 0, 0)),
-        ({"prompt_tokens": 2**62, "completion_tokens": 10}, (0, 10, 0)),
-        ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}}, (5, 0, 5)),
-        ([1], (0, 0, 0)),
-    ],
-)
-async def test_usage_is_parsed_leniently(reported: Any, counted: tuple[int, int, int]) -> None:
-    body = orjson.dumps({"choices": [{"message": {"content": "Hi."}}], "usage": reported}).decode()
-    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
-        answer = await models.complete(HELLO)
-
-    assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == counted
-
-
-async def test_stream_ignores_final_usage_of_zeros() -> None:
-    first = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
-    chunks = ({**first, "usage": {"prompt_tokens": 7}}, {"choices": [], "usage": {"prompt_tokens": 0}})
-    async with (
-        open_endpoint(streamed(*chunks)) as endpoint,
-        calling(endpoint, stream=True) as models,
-    ):
-        assert (await models.complete(HELLO)).input_tokens == 7
-
-
 @STREAMS
-@pytest.mark.parametrize("compressed", [False, True])
-async def test_endless_response_fails_at_the_limit(
-    compressed: bool, stream: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chat_models, "MAX_RESPONSE_BYTES", 2**16)
-    endless = Refuses(200, " " * 2**20, compressed=compressed)
+async def test_endless_response_fails_at_the_limit(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_models, "MAX_STREAM_BYTES" if stream else "MAX_WHOLE_BYTES", 2**16)
+    endless = Refuses(200, " " * 2**20)
     async with open_endpoint(endless) as endpoint, calling(endpoint, stream=stream) as models:
-        assert (await failure(models)).endswith("gave no valid answer: it is longer than 65536 bytes")
+        assert (await failure(models)).endswith("gave no valid answer: it is longer than 65,536 bytes")
+
+
+async def test_other_work_goes_on_while_a_long_stream_is_parsed() -> None:
+    turn, turns_of_texts = 0, Counter[int]()
+
+    async def work() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    texts = ({"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]} for _ in range(5_000))
+    act = streamed(*texts)
+    request = replace(HELLO, on_text=lambda _: turns_of_texts.update([turn]))
+    async with open_endpoint(act) as endpoint, calling(endpoint, stream=True) as models:
+        working = asyncio.create_task(work())
+        assert len((await models.complete(request)).text) == 5_000
+        working.cancel()
+    assert max(turns_of_texts.values()) <= 100
 
 
 @STREAMS
-async def test_compressed_response_is_parsed(stream: bool) -> None:
-    end = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
-    act = replace(streamed(end) if stream else whole(content="Hi."), compressed=True)
-    async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
-        assert (await models.complete(HELLO)).text == "Hi."
+async def test_compressed_response_is_refused(stream: bool) -> None:
+    bomb = Refuses(200, " " * 2**20, compressed=True)
+    async with open_endpoint(bomb) as endpoint, calling(endpoint, stream=stream) as models:
+        assert (await failure(models)).endswith("it is compressed, which was not asked for")
+    assert endpoint.calls[0].headers["accept-encoding"] == "identity"
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\n\r\n"
+INFORMATIONAL = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@asynccontextmanager
+async def flooding(begins: bytes, goes_on: bytes) -> AsyncIterator[tuple[Endpoint, Counter[str]]]:
+    """Serve a beginning and then the same bytes for ever. Count them."""
+    sent = Counter[str]()
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}]")
+        writer.write(begins)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(goes_on)
+                await writer.drain()
+                sent["bytes"] += len(goes_on)
+
+    async with raw_server(flood, "/v1") as url:
+        yield Endpoint(url=url), sent
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    ("begins", "goes_on", "says"),
+    [
+        (CHUNKED, b"1\r\n \r\n" * 10_000, "it came in more than 1,000 chunks of under 16 bytes on average"),
+        (CHUNKED + b"1;", b"a" * 2**20, "it is longer than 67,108,864 bytes"),
+        (b"", INFORMATIONAL * 10_000, "it has a head of more than 65,536 bytes"),
+        (b"HTTP/1.1 400 Bad\r\n\r\n", b" no" * 10_000, 'refused the call with 400 Bad Request: "no no'),
+        (
+            b"HTTP/1.1 404 Bad\r\nContent-Type: text/plain" + b";" * 8_000 + b"\r\n\r\n",
+            b"no ",
+            "404 Not Found",
+        ),
+    ],
+    ids=["tiny chunks", "chunk extension", "informational", "long refusal", "slow type"],
+)
+async def test_hostile_response_costs_little(begins: bytes, goes_on: bytes, says: str, stream: bool) -> None:
+    async with (
+        flooding(begins, goes_on) as (endpoint, sent),
+        calling(endpoint, stream=stream) as models,
+    ):
+        assert says in await failure(models)
+    assert sent["bytes"] < 2**28
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"data: " + b"a" * 2**20, "an event of it is longer than 1,048,576 bytes"),
+        (b"data: 1\n" * 2**18, "an event of it is longer than 1,048,576 bytes"),
+        (b"data: [" + b"[]," * 30_000, "an event of it is longer than 1,048,576 bytes"),
+        (b"data: [" + b"[]," * 30_000 + b"[]]\n\n", "it holds more than 50,000 values"),
+    ],
+    ids=["one line", "lines", "no end", "values"],
+)
+async def test_event_of_a_stream_is_limited(body: bytes, says: str) -> None:
+    async with (
+        flooding(UNTIL_CLOSED, body) as (endpoint, _),
+        calling(endpoint, stream=True) as models,
+    ):
+        assert says in await failure(models)
+
+
+@STREAMS
+async def test_kept_connection_has_the_limits_for_each_answer(stream: bool) -> None:
+    end = {"choices": [{"delta": {"content": "Hi."}, "message": {"content": "Hi."}, "finish_reason": "stop"}]}
+    body = orjson.dumps(end)
+    if stream:
+        body = b"data: " + body + b"\n\ndata: [DONE]\n\n"
+    answer = INFORMATIONAL * 1_000 + CHUNKED + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    connections = 0
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"}]"):
+                writer.write(answer)
+
+    async with raw_server(converse, "/v1") as url, calling(Endpoint(url=url), stream=stream) as models:
+        assert [(await models.complete(HELLO)).text for _ in range(4)] == ["Hi."] * 4
+    assert connections == 1
 
 
 async def test_failure_of_broken_stream_mentions_no_retries() -> None:
@@ -488,6 +525,79 @@ async def test_waiting_calls_do_not_block_another_call() -> None:
         await asyncio.wait(waiting)
 
 
-async def test_repr_hides_the_key() -> None:
-    async with open_endpoint() as endpoint, calling(endpoint) as models:
-        assert KEY not in repr(models)
+WARM = replace(HELLO, options=ModelOptions("high", temperature=0.7, max_output_tokens=500))
+
+
+def refuses(field: str, status: int = 400) -> Refuses:
+    """Refuse a call as OpenAI refuses a field."""
+    message = f"Unsupported parameter: '{field}' is not supported with this model."
+    return Refuses(status, orjson.dumps({"error": {"message": message, "param": field}}).decode())
+
+
+def sent_options(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """Return the fields of each call but those that every call has."""
+    others = ("model", "messages", "stream", "stream_options")
+    return [{key: value for key, value in call.body.items() if key not in others} for call in endpoint.calls]
+
+
+@STREAMS
+async def test_refused_options_are_left_out_of_this_and_later_calls(stream: bool) -> None:
+    acts = (refuses("temperature"), refuses("reasoning_effort", 422), Says("Hi."), Says("Hi again."))
+    async with open_endpoint(*acts) as endpoint, calling(endpoint, stream=stream) as models:
+        first, second = [await models.complete(WARM) for _ in range(2)]
+
+    assert first.left_out == second.left_out == ("temperature", "reasoning_effort")
+    whole = {"reasoning_effort": "high", "temperature": 0.7, "max_tokens": 500}
+    rest = {"reasoning_effort": "high", "max_tokens": 500}
+    assert sent_options(endpoint) == [whole, rest, {"max_tokens": 500}, {"max_tokens": 500}]
+
+
+async def test_refused_limit_is_sent_by_its_newer_name() -> None:
+    refused = refuses("max_tokens")
+    async with open_endpoint(refused, Says("Hi.")) as endpoint, calling(endpoint) as models:
+        answer = await models.complete(replace(HELLO, options=ModelOptions(max_output_tokens=500)))
+
+    assert answer.left_out == ()
+    assert sent_options(endpoint) == [{"max_tokens": 500}, {"max_completion_tokens": 500}]
+
+
+async def test_option_is_tried_again_with_another_value() -> None:
+    colder = replace(HELLO, options=ModelOptions(temperature=0.5))
+    hotter = replace(HELLO, options=ModelOptions(temperature=1.5))
+    acts = (refuses("temperature"), Says("Hi."), Says("Hi."))
+    async with open_endpoint(*acts) as endpoint, calling(endpoint) as models:
+        answers = [await models.complete(request) for request in (hotter, colder)]
+
+    assert [answer.left_out for answer in answers] == [("temperature",), ()]
+    assert sent_options(endpoint)[-1] == {"temperature": 0.5}
+
+
+async def test_refusal_that_names_no_option_fails_the_call() -> None:
+    acts = (Refuses(400), refuses("temperature", 401))
+    async with open_endpoint(*acts) as endpoint, calling(endpoint) as models:
+        assert "400" in await failure(models, WARM)
+        assert "401" in await failure(models, WARM)
+    assert len(endpoint.calls) == 2
+
+
+PICTURE = ModelFile("tea.png", "image/png", "/files/1", b"png")
+SEEN = replace(HELLO, messages=(ChatMessage(ChatRole.USER, "See this", files=(PICTURE,)),))
+
+
+@STREAMS
+@pytest.mark.parametrize("status", [400, 404, 413, 415, 422])
+async def test_refused_files_are_left_out(status: int, stream: bool) -> None:
+    other = replace(SEEN.messages[0], files=(replace(PICTURE, url="/files/2"),))
+    acts = (Refuses(status), Says("I see nothing."), Says("Still nothing."), Says("Tea."))
+    async with open_endpoint(*acts) as endpoint, calling(endpoint, stream=stream) as models:
+        requests = (SEEN, SEEN, replace(SEEN, messages=(other,)))
+        answers = [await models.complete(request) for request in requests]
+
+    assert [answer.left_out for answer in answers] == [("files",), ("files",), ()]
+    contents = [call.body["messages"][0]["content"] for call in endpoint.calls]
+    assert [isinstance(content, str) for content in contents] == [False, True, True, False]
+
+
+async def test_error_without_files_is_that_of_the_second_call() -> None:
+    async with open_endpoint(Refuses(400), Refuses(404)) as endpoint, calling(endpoint) as models:
+        assert "404" in await failure(models, SEEN)

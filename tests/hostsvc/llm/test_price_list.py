@@ -1,7 +1,5 @@
 """The bundled price list."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -89,8 +87,3 @@ async def test_unknown_names_are_not_cached() -> None:
     for number in range(20):
         await cost(f"nobody-knows-{number}")
     assert "nobody-knows" not in repr((get_snapshot()._provider_misses, get_snapshot()._provider_cache))
-
-
-def test_list_is_not_loaded_before_first_use() -> None:
-    check = "import sys, hostsvc.service; sys.exit('genai_prices' in sys.modules)"
-    subprocess.run([sys.executable, "-c", check], check=True)

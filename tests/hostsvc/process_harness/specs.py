@@ -3,6 +3,8 @@
 import asyncio
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from hostsvc.process_harness.settings import ContainmentKind, HarnessSettings, N
 from tests.processes import marked
 
 MARK = "MARK_OF_THE_TEST"
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
+DEPTH, NAME = 25, "d" * 200  # together over the limit of the length of paths (4,096)
 # The interpreter of the tests may stand in a directory of root, where other users cannot execute it.
 SYSTEM_PYTHON = shutil.which("python3", path=os.defpath)
 SYSTEM_PATH = os.defpath
@@ -83,3 +86,12 @@ async def some_marked(mark: str) -> list[int]:
         while not (processes := marked(mark)):  # noqa: ASYNC110 -- not our children
             await asyncio.sleep(0.01)
     return processes
+
+
+def make_deep(tree: Path) -> Path:
+    """Create a tree whose innermost paths exceed the maximum length of a path."""
+    tree.mkdir()
+    # In another process, because it changes the working directory.
+    code = f"import os\nfor _ in range({DEPTH}): os.mkdir('{NAME}'); os.chdir('{NAME}'); open('f', 'w')"
+    subprocess.run([sys.executable, "-S", "-c", code], cwd=tree, check=True)
+    return tree

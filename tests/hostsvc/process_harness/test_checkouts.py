@@ -12,19 +12,23 @@ from typing import Any
 import pytest
 
 from hostsvc.process_harness import cache as harness_cache
-from hostsvc.process_harness.cache import HarnessRefused, make_folder, open_cache, remove
+from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, make_folder, open_cache
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef
+from hostsvc.process_harness.programs import remove
 from supervisors.clock import SystemClock
 from tests.git_repository import GitRepository
 
+TICK_SECONDS = 0.02  # the times of files are equal within some milliseconds
+
 
 class CountingMirror(Mirror):
-    """A mirror with real git that counts its operations; `gate` delays a fetch."""
+    """A mirror with real git that counts its operations; the gates delay them."""
 
     fetches = 0
     writes = 0
     gate: asyncio.Event | None = None
+    write_gate: asyncio.Event | None = None
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -39,6 +43,8 @@ class CountingMirror(Mirror):
 
     async def write(self, commit: str, directory: Path, index: Path) -> None:
         self.writes += 1
+        if self.write_gate is not None:
+            await self.write_gate.wait()
         await super().write(commit, directory, index)
 
 
@@ -49,10 +55,12 @@ class Cache:
         self.repository = repository
         self.directory = directory
         self.mirror: CountingMirror
+        self.paths: HarnessCache
 
     @asynccontextmanager
     async def open(self, max_checkouts: int = 20) -> AsyncIterator[Checkouts]:
         async with open_cache(self.directory, str(self.repository), SystemClock()) as cache:
+            self.paths = cache
             self.mirror = CountingMirror(str(self.repository), cache.mirror, cache.root, 30, os.environ)
             async with (
                 open_checkouts(cache, self.mirror, max_checkouts) as checkouts,
@@ -66,9 +74,8 @@ class Cache:
 
 async def until_gone(*paths: Path) -> None:
     """Return when the paths have been removed, which happens in the background."""
-    async with asyncio.timeout(5):
-        while any(path.exists() for path in paths):  # noqa: ASYNC110 -- nothing tells when
-            await asyncio.sleep(0.01)
+    while any(path.exists() for path in paths):  # noqa: ASYNC110 -- nothing tells when
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -83,8 +90,8 @@ def cache(repository: GitRepository, tmp_path: Path) -> Cache:
 
 async def check_out(checkouts: Checkouts, ref: str) -> Checkout:
     """Use a checkout for a moment."""
-    with checkouts.lease() as lease:
-        return await checkouts.check_out(ref, lease)
+    async with checkouts.check_out(ref) as checkout:
+        return checkout
 
 
 async def test_commit_is_checked_out_once_and_read_only(repository: GitRepository, cache: Cache) -> None:
@@ -107,7 +114,7 @@ async def test_run_can_reach_its_files_with_any_umask(
     try:
         async with cache.open() as checkouts:
             directory = (await check_out(checkouts, "main")).directory
-            home = make_folder(checkouts._cache.homes / "1", None)
+            home = make_folder(cache.paths.homes / "1", None)
     finally:
         os.umask(previous)
     parents = {path for path in (*directory.parents, *home.parents) if path.is_relative_to(cache.directory)}
@@ -160,13 +167,14 @@ async def test_least_recently_used_checkouts_go_unless_in_use(
 ) -> None:
     a, b, c, d = (repository.commit(run=name) for name in "abcd")
     async with cache.open(max_checkouts=2) as checkouts:
-        with checkouts.lease() as lease:
-            await checkouts.check_out(a, lease)
+        async with checkouts.check_out(a):
             for commit in (b, c):
                 await check_out(checkouts, commit)
             assert cache.commits() == {a, c}
+            await asyncio.sleep(TICK_SECONDS)
         await check_out(checkouts, d)
         assert cache.commits() == {a, d}
+        await asyncio.sleep(TICK_SECONDS)
         await check_out(checkouts, a)
         await check_out(checkouts, b)
         assert cache.commits() == {a, b}
@@ -180,15 +188,74 @@ async def test_least_recently_used_checkouts_go_unless_in_use(
 async def test_cancelled_check_out_holds_no_checkout(repository: GitRepository, cache: Cache) -> None:
     commit, other = repository.commit(run="1"), repository.commit(run="2")
     async with cache.open(max_checkouts=1) as checkouts:
-        with checkouts.lease() as lease:
-            task = asyncio.create_task(checkouts.check_out(commit, lease))
-            await asyncio.sleep(0)
+        for delayed in ("gate", "write_gate"):
+            setattr(cache.mirror, delayed, asyncio.Event())
+            task = asyncio.create_task(check_out(checkouts, commit))
+            await asyncio.sleep(0.05)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            getattr(cache.mirror, delayed).set()
         await check_out(checkouts, commit)
         await check_out(checkouts, other)
         assert cache.commits() == {other}
+
+
+async def test_cancelled_check_out_delays_no_other(repository: GitRepository, cache: Cache) -> None:
+    commit = repository.commit(run="1")
+    async with cache.open() as checkouts:
+        cache.mirror.gate = asyncio.Event()
+        first, second = (asyncio.create_task(check_out(checkouts, "main")) for _ in range(2))
+        await cache.mirror.fetch_started.wait()
+        first.cancel()
+        cache.mirror.gate.set()
+        assert (await second).commit == commit
+        assert cache.mirror.fetches == 1
+
+
+async def test_known_commit_waits_for_no_fetch(repository: GitRepository, cache: Cache) -> None:
+    commit = repository.commit(run="1")
+    async with cache.open() as checkouts:
+        await check_out(checkouts, commit)
+        cache.mirror.gate = asyncio.Event()
+        fetching = asyncio.create_task(check_out(checkouts, "main"))
+        await asyncio.sleep(0)
+        assert (await check_out(checkouts, commit)).commit == commit
+        assert not fetching.done()
+        cache.mirror.gate.set()
+        await fetching
+
+
+async def test_slow_checkout_of_a_new_commit_delays_no_other(repository: GitRepository, cache: Cache) -> None:
+    commit = repository.commit(run="1")
+    async with cache.open() as checkouts:
+        await check_out(checkouts, commit)
+        repository.git("checkout", "-q", "-b", "large")
+        large = repository.commit(run="2")
+        cache.mirror.write_gate = asyncio.Event()
+        writing = asyncio.create_task(check_out(checkouts, "large"))
+        while cache.mirror.writes < 2:  # noqa: ASYNC110 -- nothing tells when
+            await asyncio.sleep(0.01)
+        assert (await check_out(checkouts, "main")).commit == commit
+        assert not writing.done()
+        cache.mirror.write_gate.set()
+        assert (await writing).commit == large
+
+
+async def test_checkout_that_cannot_be_sealed_is_not_used(
+    repository: GitRepository, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit(run="1")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/chmod").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin/chmod").chmod(0o755)
+    async with cache.open() as checkouts:
+        with monkeypatch.context() as patched:
+            patched.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+            with pytest.raises(GitFailed, match="its files could not be made read-only"):
+                await check_out(checkouts, "main")
+        assert cache.commits() == set()
+        await check_out(checkouts, "main")
 
 
 async def test_removed_checkout_is_made_again(repository: GitRepository, cache: Cache) -> None:
@@ -204,9 +271,10 @@ async def test_start_removes_leftovers_of_a_killed_service(repository: GitReposi
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
         await check_out(checkouts, commit)
-        unfinished = checkouts._cache.make_unfinished()
+        unfinished = cache.paths.unfinished / "1"
+        unfinished.mkdir()
         (unfinished / "half").touch()
-        home = make_folder(checkouts._cache.homes / "1", None)
+        home = make_folder(cache.paths.homes / "1", None)
     another = cache.directory / "repositories/earlier/checkouts"
     another.mkdir(parents=True)
     async with cache.open():
@@ -237,6 +305,28 @@ async def test_unknown_ref_is_fetched_before_it_is_refused(repository: GitReposi
             await check_out(checkouts, "soon")
         repository.branch("soon")
         await check_out(checkouts, "soon")
+
+
+async def test_checkout_does_not_follow_links(
+    repository: GitRepository, cache: Cache, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    (outside / "file").write_text("kept")
+    (repository.path / "directory").symlink_to(outside)
+    (repository.path / "file").symlink_to(outside / "file")
+    (repository.path / "program").touch(0o700)
+    first, second = repository.commit(run="1"), repository.commit(run="2")
+    async with cache.open(max_checkouts=1) as checkouts:
+        async with checkouts.check_out(first) as checkout:
+            modes = [path.stat().st_mode & 0o777 for path in (outside, outside / "file")]
+            assert modes == [0o755, 0o644]
+            assert (checkout.directory / "program").stat().st_mode & 0o777 == 0o555
+        await check_out(checkouts, second)
+        assert cache.commits() == {second}
+    async with cache.open():
+        await until_gone(*cache.directory.glob("unfinished/*"))
+    assert os.listdir(outside) == ["file"]
 
 
 async def _open_and_close(cache: Cache) -> None:

@@ -112,15 +112,8 @@ async def test_failure_of_bubblewrap_is_told_with_what_to_do(tmp_path: Path) -> 
 
 def test_missing_programs_are_named(bare_path: dict[str, str]) -> None:
     errors = list(machine_errors(HarnessSettings(network="service"), bare_path))
-    assert [error.split()[0] for error in errors] == [
-        "git",
-        "timeout",
-        "find",
-        "sh",
-        "setpriv",
-        "prlimit",
-        "nsenter",
-    ]
+    named = [error.split()[0] for error in errors]
+    assert named == ["git", "timeout", "find", "sh", "setpriv", "prlimit", "nsenter"]
     assert errors[0] == 'git is not on the PATH: install it, or set harness.kind to "builtin"'
     if shutil.which("git") and shutil.which("prlimit"):
         assert list(machine_errors(HarnessSettings(), os.environ)) == []

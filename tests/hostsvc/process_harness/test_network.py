@@ -1,6 +1,7 @@
 """The network of a run that reaches only its service."""
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 
@@ -65,3 +66,15 @@ async def test_silence_of_the_service_breaks_the_connection(
     nobody = ("127.0.0.1", 1)
     end = await run(python(workspace, mark, sandbox, code, network="service", service=nobody))
     assert end.output == "b''\n"
+
+
+async def test_connections_of_a_run_that_ends_at_once_are_closed(
+    workspace: Path, mark: str, sandbox: ContainmentKind
+) -> None:
+    code = f"import os, socket; many = [socket.create_connection({ADDRESS}) for _ in range(80)]; os._exit(0)"
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as service:
+        address = service.sockets[0].getsockname()[:2]
+        for _ in range(5):  # the relay may close before or after it accepts the last ones
+            end = await run(python(workspace, mark, sandbox, code, network="service", service=address))
+            assert end.code == 0
+    gc.collect()  # an open connection would be reported now

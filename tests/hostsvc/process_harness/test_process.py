@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -16,6 +17,7 @@ import uvloop
 from hostsvc.process_harness import process as process_module
 from hostsvc.process_harness.process import NOT_KILLED, OUTPUT_BYTES, ProcessEnd, kill_all, open_process
 from hostsvc.process_harness.settings import ContainmentKind, RunLimits
+from supervisors.clock import wait_until_readable
 from tests.hostsvc.process_harness.specs import (
     LEAVES_CHILDREN,
     STOP_SECONDS,
@@ -39,6 +41,14 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("deaf", flush=True)
 open(os.environ["HOME"] + "/deaf", "w").write("\\n")
 time.sleep(600)
+"""
+
+WAITS_AFTER_OUTPUT = """
+import os, time
+print("stolen", flush=True)
+while not os.path.exists("/proc/self/cwd/go"):
+    time.sleep(0.01)
+print("kept")
 """
 
 LEAVES_THOUSANDS = """
@@ -134,10 +144,6 @@ def test_process_gets_its_input_and_reports_its_end(
     assert (end.code, end.output, end.describe(RunLimits())) == (3, "400000\n", "exit code 3: 400000")
 
 
-async def test_process_need_not_read_its_input(workspace: Path, mark: str, kind: ContainmentKind) -> None:
-    assert await run(spec_of(workspace, mark, kind, "true", input="x" * 1_000_000)) == ProcessEnd(0)
-
-
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
 def test_process_inherits_no_environment_and_no_descriptors(
     run_loop: Callable[[Coroutine[Any, Any, ProcessEnd]], ProcessEnd],
@@ -156,18 +162,16 @@ def test_process_inherits_no_environment_and_no_descriptors(
     assert directory == str(spec.directory)
 
 
-async def test_missing_command_is_reported(workspace: Path, mark: str, kind: ContainmentKind) -> None:
-    end = await run(spec_of(workspace, mark, kind, "no-such-program"))
-    message = "the command could not be started: no-such-program: No such file or directory"
-    assert end.describe(RunLimits()) == message
-
-
-async def test_file_that_is_not_executable_is_reported(
-    workspace: Path, mark: str, kind: ContainmentKind
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("no-such-program", "No such file or directory"), ("./run.py", "Permission denied")],
+)
+async def test_command_that_cannot_be_started_is_reported(
+    workspace: Path, mark: str, kind: ContainmentKind, command: str, reason: str
 ) -> None:
-    spec = spec_of(workspace, mark, kind, "./run.py")
+    spec = spec_of(workspace, mark, kind, command, input="x" * 1_000_000)  # which nobody reads
     (spec.directory / "run.py").write_text("print()")
-    message = "the command could not be started: ./run.py: Permission denied"
+    message = f"the command could not be started: {command}: {reason}"
     assert (await run(spec)).describe(RunLimits()) == message
 
 
@@ -195,14 +199,30 @@ async def test_only_the_end_of_long_output_is_kept(workspace: Path, mark: str, k
     assert len(end.output) == OUTPUT_BYTES
 
 
+async def test_output_that_the_run_has_read_itself_blocks_nobody(
+    workspace: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, spec = wait_until_readable, python(workspace, mark, "none", WAITS_AFTER_OUTPUT)
+
+    async def steal(descriptor: int) -> None:
+        await wait(descriptor)
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and not (spec.directory / "go").exists():
+            os.read(descriptor, OUTPUT_BYTES)  # as a run can that opens /proc/self/fd/1
+            asyncio.get_running_loop().call_later(0.1, (spec.directory / "go").touch)
+
+    monkeypatch.setattr(process_module, "wait_until_readable", steal)
+    assert (await run(spec)).output == "kept\n"
+
+
 async def test_terminated_process_can_exit_by_itself(
     workspace: Path, mark: str, kind: ContainmentKind
 ) -> None:
     exits_on_sigterm = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # a handler may come just before a sleep
 open(os.environ["HOME"] + "/ready", "w").write("\\n")
-time.sleep(600)
+signal.sigwait([signal.SIGTERM])
+sys.exit(7)
 """
     spec = python(workspace, mark, kind, exits_on_sigterm)
     async with open_process(spec) as process:
@@ -279,21 +299,15 @@ async def test_descendants_of_a_process_that_exits_are_killed(
         assert (await process.kill()).code == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "ready"), [(f"{LEAVES_CHILDREN}\ntime.sleep(600)", "daemon"), (LEAVES_THOUSANDS, "crowd")]
+)
 async def test_descendants_of_a_killed_process_are_killed(
-    workspace: Path, mark: str, kind: ContainmentKind
+    workspace: Path, mark: str, kind: ContainmentKind, code: str, ready: str
 ) -> None:
-    spec = python(workspace, mark, kind, f"{LEAVES_CHILDREN}\ntime.sleep(600)")
+    spec = python(workspace, mark, kind, code, limits=RunLimits(processes=0))
     async with open_process(spec) as process:
-        await content(spec.home / "daemon")
-        assert len(marked(mark)) == 3
-        await process.kill()
-        assert marked(mark) == []
-
-
-async def test_thousands_of_descendants_are_killed(workspace: Path, mark: str, kind: ContainmentKind) -> None:
-    spec = python(workspace, mark, kind, LEAVES_THOUSANDS, limits=RunLimits(processes=0))
-    async with open_process(spec) as process:
-        await content(spec.home / "crowd")
+        await content(spec.home / ready)
         assert (await process.kill()).code == -signal.SIGKILL
         assert marked(mark) == []
 
@@ -362,7 +376,7 @@ async def test_folder_over_its_limit_kills_the_run(
 
 
 @pytest.mark.skipif(not FREEZER.exists() or os.geteuid() != 0, reason="needs the freezer of cgroup v1")
-async def test_process_that_cannot_be_killed_is_reported_until_it_is_gone(
+async def test_process_that_cannot_be_killed_is_reported_until_gone(
     workspace: Path, mark: str, kind: ContainmentKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_module, "KILL_SECONDS", 0.2)

@@ -1,15 +1,14 @@
 """The sandbox of a run: what it sees and may change, and the limits of the kernel, which errors name."""
 
 import os
-from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostsvc.process_harness.process import open_process
-from hostsvc.process_harness.sandbox import MEGABYTE, Containment, ControlGroup
+from hostsvc.process_harness.sandbox import MEGABYTE, Containment, has_run_out_of_memory, make_group
 from hostsvc.process_harness.settings import ContainmentKind, RunLimits
 from tests.hostsvc.process_harness.specs import python, run, some_marked, spec_of
 from tests.processes import marked
@@ -23,7 +22,8 @@ for attack in (
     lambda: open("/etc/new", "w"),
     lambda: open("new", "w"),
     lambda: os.mkdir("../new"),
-    lambda: os.mkdir("/dev/new/"),
+    lambda: os.mkdir("/dev/new"),
+    lambda: os.mkdir("/dev/shm/new"),
     lambda: os.listdir("/tmp"),
     lambda: os.mkdir("/tmp/new"),
     lambda: os.mkdir(os.environ["HOME"] + "/new"),
@@ -62,12 +62,12 @@ async def test_run_sees_only_itself_and_changes_only_its_folder(
     read_only = "Read-only file system"
     temporary = f"['{workspace.name}']" if workspace.parent == Path("/tmp") else "[]"  # noqa: S108
     seen = f"['checkout', '{spec.folder.name}']"
-    assert others == [*[read_only] * 3, "None", temporary, "None", "None", seen]
+    assert others == [*[read_only] * 4, "None", temporary, "None", "None", seen]
     assert sorted(os.listdir(spec.home)) == ["new"]
-    assert "new" in os.listdir(spec.folder / "tmp")
+    assert all("new" in os.listdir(spec.folder / name) for name in ("tmp", "shm"))
 
 
-async def test_environment_of_a_run_is_in_no_process_but_its_own(
+async def test_environment_of_run_is_in_no_other_process(
     workspace: Path, mark: str, sandbox: ContainmentKind
 ) -> None:
     spec = spec_of(workspace, mark, sandbox, "sleep", "600")
@@ -133,16 +133,14 @@ def test_control_group_limits_the_run_and_is_removed(
     spec = spec_of(workspace, mark, sandbox, "true", limits=RunLimits(processes=10, memory_mb=5))
     groups = workspace / "groups"
     groups.mkdir()
-    with ExitStack() as owner:
-        assert ControlGroup.make(spec, owner) is None
-    spec = spec_of(workspace, mark, sandbox, "true", limits=RunLimits(processes=10, memory_mb=5))
-    group = ControlGroup(groups / "run-1", spec.limits)
-    written = {file.name: file.read_text() for file in group.path.iterdir()}
+    assert make_group(spec) is None
+    group = make_group(replace(spec, containment=Containment("bubblewrap", groups=groups)))
+    assert group is not None
+    written = {file.name: file.read_text() for file in group.iterdir()}
     assert written == {"pids.max": "12", "memory.max": str(5 * MEGABYTE), "memory.oom.group": "1"}
     for events, is_out in (("low 0\noom_kill 0\n", False), ("low 0\noom_kill 3\n", True)):
-        (group.path / "memory.events").write_text(events)
-        assert group.has_run_out_of_memory() == is_out
-    assert Containment("bubblewrap").groups is None
+        (group / "memory.events").write_text(events)
+        assert has_run_out_of_memory(group) == is_out
 
 
 def _command_line(process: int) -> str:

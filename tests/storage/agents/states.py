@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,8 +18,8 @@ from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, MINUTE, NOW, new_notification
 
 
-async def get_facts(states: AgentStates, of: Agent, now: datetime = NOW) -> AgentFacts:
-    facts = await states.get_facts(of.id, now)
+async def get_facts(states: AgentStates, of: Agent) -> AgentFacts:
+    facts = await states.get_facts(of.id, NOW)
     assert facts is not None
     return facts
 
@@ -30,34 +29,26 @@ async def insert_high(pool: Pool, at: Agent, **fields: Any) -> UUID:
     queue = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
     new = new_notification(at.id, **fields)
     await queue.insert(new, {at.organization_id})
-    await queue.close()
     return new.id
 
 
-def start_update(before: AgentState, at: datetime = NOW, run_id: UUID | None = None) -> StateUpdate:
-    run_id = run_id or new_id()
+def end_update(before: AgentState) -> StateUpdate:
     after = replace(
-        before,
-        status=AgentStatus.RUNNING,
-        run_id=run_id,
-        run_started_at=at,
-        last_started_at=at,
-        stopped_at=None,
+        before, status=AgentStatus.SLEEPING, run_id=None, run_started_at=None, last_ended_at=NOW + MINUTE
     )
-    run_start = RunStart(run_id, "run_requested", None, NOW + HOUR, at, "invoke_agent Scout")
-    return StateUpdate(before, after, guarded=False, start=run_start)
+    assert before.run_id is not None
+    end = RunEnd(before.run_id, Outcome.SLEPT, NOW + MINUTE, 3, "")
+    return StateUpdate(before, after, guarded=True, end=end)
 
 
-def end_update(before: AgentState, at: datetime = NOW + MINUTE, run_id: UUID | None = None) -> StateUpdate:
-    after = replace(before, status=AgentStatus.SLEEPING, run_id=None, run_started_at=None, last_ended_at=at)
-    run_id = run_id or before.run_id
-    assert run_id is not None
-    return StateUpdate(before, after, guarded=True, end=RunEnd(run_id, Outcome.SLEPT, at, 3, ""))
-
-
-async def started_state(states: AgentStates, agent: Agent, at: datetime = NOW) -> AgentState:
+async def started_state(states: AgentStates, agent: Agent) -> AgentState:
     """Start a run and return the agent's state after it."""
-    assert await states.update(start_update((await get_facts(states, agent)).state, at))
+    before, run_id = (await get_facts(states, agent)).state, new_id()
+    after = replace(
+        before, status=AgentStatus.RUNNING, run_id=run_id, run_started_at=NOW, last_started_at=NOW
+    )
+    start = RunStart(run_id, "run_requested", None, NOW + HOUR, NOW, "invoke_agent Scout")
+    assert await states.update(StateUpdate(before, after, guarded=False, start=start))
     return (await get_facts(states, agent)).state
 
 

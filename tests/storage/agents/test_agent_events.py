@@ -1,10 +1,9 @@
-"""The events of agents: creation, changed fields, tags, deletion, and what a template leaves them."""
+"""The events of agents: creation, changed fields, deletion, and what a template leaves them."""
 
 import pytest
 
 from storage.agents.agents import Agents
 from storage.agents.templates import Templates
-from storage.errors import TooManyTags
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
@@ -21,19 +20,6 @@ async def scout(pool: Pool) -> Agent:
     return stored
 
 
-async def test_creation_is_recorded_with_notification_of_parent(pool: Pool, scout: Agent) -> None:
-    child = agent(scout.organization_id, parent_id=scout.id)
-    await Agents(pool).insert(child, notice(scout), actor=KEY)
-
-    [created] = await list_events(pool, "agent")
-    assert (created["type"], created["actor"], created["data"]) == ("agent.created", KEY, {})
-    assert (created["at"], created["agent_id"]) == (child.created_at, child.id)
-    assert (created["organization_id"], created["resource_id"]) == (scout.organization_id, None)
-    [notified] = await list_events(pool, "notification")
-    assert (notified["type"], notified["agent_id"]) == ("notification.created", scout.id)
-    assert notified["data"] == {"source": "system", "priority": "low"}
-
-
 async def test_change_names_fields_as_the_api_does(pool: Pool, scout: Agent) -> None:
     agents = Agents(pool)
     parent = await stored_agent(pool, scout.organization_id)
@@ -46,18 +32,6 @@ async def test_change_names_fields_as_the_api_does(pool: Pool, scout: Agent) -> 
     assert await logged(pool, "agent") == [("agent.changed", KEY, {"fields": ["name", "parent"]})]
     [event] = await list_events(pool, "agent")
     assert (event["at"], event["agent_id"]) == (NOW, scout.id)
-
-
-async def test_tags_are_recorded_only_if_they_change(pool: Pool, scout: Agent) -> None:
-    agents = Agents(pool)
-    await agents.tag(scout.id, ["a"], 2, NOW, actor=KEY)
-    await agents.tag(scout.id, ["a"], 2, NOW, actor=KEY)
-    with pytest.raises(TooManyTags):
-        await agents.tag(scout.id, ["b", "c"], 2, NOW, actor=KEY)
-    await agents.untag(scout.id, ["x"], NOW, actor=KEY)
-    await agents.untag(scout.id, ["a", "x"], NOW, actor=KEY)
-
-    assert await logged(pool, "agent") == [("agent.changed", KEY, {"fields": ["tags"]})] * 2
 
 
 async def test_deletion_is_recorded_once_and_children_lose_their_parent(pool: Pool, scout: Agent) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.lists import AgentFilters, AgentRow, AgentSort, Position, SortedAgents, SortedPage
+from storage.agents.filters import AgentFilters, AgentRow, AgentSort, Position, SortedAgents, SortedPage
 from storage.model import Agent, AgentStatus, Priority
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
@@ -133,19 +133,6 @@ async def test_value_that_changes_between_pages_moves_its_agent_only(
     assert [row.name for row in rest] == ["b", "d"]
 
 
-async def test_row_shows_costs_of_today_and_the_cap(
-    pool: Pool, owner: UUID, sorted_agents: SortedAgents
-) -> None:
-    [ann] = await stored_agents(pool, owner, "Ann", tags=("vip",), max_cost_usd_per_day=Decimal("2.5"))
-    await spend(pool, ann, "1.25")
-    await spend(pool, ann, "9", days_ago=1)
-
-    [row] = await sorted_agents.list_page(AgentFilters((owner,)), AgentSort.COST, SortedPage(NOW))
-
-    assert (row.name, row.tags, row.cost_today_usd) == ("Ann", ("vip",), Decimal("1.25"))
-    assert row.max_cost_usd_per_day == Decimal("2.5")
-
-
 async def test_count_stops_at_its_limit(pool: Pool, owner: UUID, sorted_agents: SortedAgents) -> None:
     await stored_agents(pool, owner, "a", "b", "c")
     await stored_agent(pool, owner, name="d", status=AgentStatus.ARCHIVED)
@@ -197,13 +184,3 @@ async def test_phase_filter_sees_pauses_of_agents_and_organizations(
         "paused": ["own", "held"],
         "stopping": ["running"],
     }
-
-
-async def test_ids_select_agents_of_the_organizations_only(
-    pool: Pool, owner: UUID, sorted_agents: SortedAgents
-) -> None:
-    ann, _ = await stored_agents(pool, owner, "Ann", "Ben")
-    stranger = await stored_agent(pool)
-    filters = AgentFilters((owner,), ids=(ann.id, stranger.id))
-    listed = await sorted_agents.list_page(filters, AgentSort.NAME, SortedPage(NOW))
-    assert [row.name for row in listed] == ["Ann"]

@@ -128,20 +128,6 @@ async def test_oldest_uncleared_notification_of_each_agent_is_listed(
     ]
 
 
-async def test_waking_agents_are_listed_in_order_and_counted(pool: Pool, overviews: Overviews) -> None:
-    later = await stored_agent(pool, name="Later")
-    owner = later.organization_id
-    sooner = await stored_agent(pool, owner, name="Sooner")
-    tomorrow = await stored_agent(pool, owner)
-    await stored_agent(pool, owner)
-    for agent, due_at in ((later, NOW + HOUR), (sooner, NOW + MINUTE), (tomorrow, NOW + 24 * HOUR)):
-        await pool.execute(SET_DUE, agent.id, due_at)
-    waking = await overviews.list_waking([owner], NOW + 2 * HOUR, 10)
-    assert [agent.name for agent in waking] == ["Sooner", "Later"]
-    assert len(await overviews.list_waking([owner], NOW + 2 * HOUR, 1)) == 1
-    assert await overviews.count_waking([owner], NOW + 2 * HOUR) == 2
-
-
 async def test_next_reminder_of_each_agent_is_listed(pool: Pool, overviews: Overviews) -> None:
     agent = await stored_agent(pool)
     other = await stored_agent(pool, agent.organization_id)

@@ -1,20 +1,19 @@
-"""Secrets for code and tools: names, precedence, lists, and encryption of the values."""
+"""Secrets for code and tools: precedence, and encryption of the values."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from storage.agents.secrets import Secret, SecretFilters, Secrets
+from storage.agents.secrets import Secret, Secrets
 from storage.agents.templates import Templates
 from storage.encryption import KEY_BYTES, SecretCipher
-from storage.errors import NotUnique, ReferenceMissing, SecretUnreadable
+from storage.errors import SecretUnreadable
 from storage.ids import new_id
 from storage.model import Template
-from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.leaks import contents_by
-from tests.storage.factories import HOUR, NOW, SECOND, stored_organization, template
+from tests.storage.factories import HOUR, NOW, stored_organization, template
 
 
 def secret(desk: Template, name: str = "MODEL_KEY", **fields: Any) -> Secret:
@@ -54,31 +53,6 @@ async def test_template_secret_precedes_one_of_the_organization(
     assert await values(desk.id) == {"A": "of the template", "B": "of all"}
     assert await values(None) == {"A": "of the organization", "B": "of all"}
     assert await secrets.get_values(desk.organization_id, desk.id, ["B"]) == {"B": "of all"}
-
-
-async def test_name_is_unique_in_organization_and_in_template(secrets: Secrets, desk: Template) -> None:
-    for template_id in (None, desk.id):
-        await secrets.insert(secret(desk, template_id=template_id), "1")
-        with pytest.raises(NotUnique) as refusal:
-            await secrets.insert(secret(desk, template_id=template_id), "2")
-        assert refusal.value.fields == ("name",)
-    with pytest.raises(ReferenceMissing, match="template"):
-        await secrets.insert(secret(desk, template_id=new_id()), "3")
-
-
-async def test_page_lists_secrets_of_organization_or_template(secrets: Secrets, desk: Template) -> None:
-    older, newer = secret(desk, "A"), secret(desk, "B", created_at=NOW + SECOND)
-    of_template = secret(desk, "A", template_id=desk.id)
-    for new in (older, newer, of_template):
-        await secrets.insert(new, "value")
-    owner = (desk.organization_id,)
-
-    assert await secrets.list_page(SecretFilters(owner), Page()) == [newer, older]
-    after = Page(after=(newer.created_at, newer.id))
-    assert await secrets.list_page(SecretFilters(owner), after) == [older]
-    assert await secrets.list_page(SecretFilters(owner, desk.id), Page()) == [of_template]
-    assert await secrets.list_page(SecretFilters((new_id(),)), Page()) == []
-    assert await secrets.get(newer.id) == newer
 
 
 async def test_update_replaces_value_and_never_sets_time_back(secrets: Secrets, desk: Template) -> None:

@@ -10,12 +10,11 @@ from storage.agent_facts import AgentState, StateUpdate, SystemNotice
 from storage.agents.state import AgentStates
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.errors import RowLocked
-from storage.events.catalogue import EventType
-from storage.events.model import NewEvent
+from storage.events.model import EventType, NewEvent
 from storage.history.runs import Runs
 from storage.history.traces import Traces
 from storage.ids import new_id
-from storage.model import Agent, AgentStatus, Outcome, Priority
+from storage.model import AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from tests.storage.agents.states import (
     end_update,
@@ -23,7 +22,6 @@ from tests.storage.agents.states import (
     guarded_update,
     insert_high,
     locked_by_another_program,
-    start_update,
     started_state,
 )
 from tests.storage.events.recorded import forget_events, logged
@@ -36,26 +34,10 @@ FROM generate_series(1, $4::integer) AS n
 """
 
 
-async def test_start_inserts_run_and_trace_with_active_notifications(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    active = [
-        await insert_high(pool, agent, created_at=NOW - 2 * SECOND),
-        await insert_high(pool, agent, created_at=NOW - SECOND),
-    ]
-    await insert_high(pool, agent, priority=Priority.LOW)
-    await insert_high(pool, agent, scheduled_for=NOW + HOUR)
-
-    state = await started_state(states, agent)
-
-    assert state.run_id is not None
-    run, trace = await Runs(pool).get(state.run_id), await Traces(pool).get(state.run_id)
-    assert run is not None
-    assert trace is not None
-    assert run.notifications == (active[0], active[1])
-    assert (run.wake_reason, run.started_at, run.max_sleep_until) == ("run_requested", NOW, NOW + HOUR)
-    assert (run.ended_at, run.outcome, run.turns) == (None, None, 0)
-    assert (trace.name, trace.started_at, trace.ended_at) == ("invoke_agent Scout", NOW, None)
-    assert (await get_facts(states, agent)).pending_at_start == 2
+INSERT_MESSAGE = """
+INSERT INTO message (id, organization_id, agent_id, run_id, channel, direction, status, created_at)
+SELECT gen_random_uuid(), organization_id, id, $2, 'sms', 'outbound', $3, $4 FROM agent WHERE id = $1
+"""
 
 
 async def test_run_keeps_the_longest_active_and_counts_all(states: AgentStates, pool: Pool) -> None:
@@ -73,27 +55,57 @@ async def test_run_keeps_the_longest_active_and_counts_all(states: AgentStates, 
     assert (await get_facts(states, agent)).pending_at_start == MAX_RUN_NOTIFICATIONS + 5
 
 
-async def test_end_ends_run_and_trace(states: AgentStates, pool: Pool) -> None:
+async def test_run_has_a_trace_that_ends_with_it(states: AgentStates, pool: Pool) -> None:
     running = await started_state(states, await stored_agent(pool))
     assert running.run_id is not None
+    trace = await Traces(pool).get(running.run_id)
+    assert trace is not None
+    assert (trace.name, trace.started_at, trace.ended_at) == ("invoke_agent Scout", NOW, None)
 
     assert await states.update(end_update(running))
 
-    run, trace = await Runs(pool).get(running.run_id), await Traces(pool).get(running.run_id)
+    assert await Traces(pool).get(running.run_id) == replace(trace, ended_at=NOW + MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cleared", "is_tried_again", "needs_person"),
+    [
+        (Outcome.SLEPT, 0, False, True),
+        (Outcome.ENDED, 0, False, True),
+        (Outcome.ENDED, 0, True, False),
+        (Outcome.FAILED, 0, True, False),
+        (Outcome.FAILED, 1, True, True),  # what it has cleared comes in no other run
+        (Outcome.INTERRUPTED, 1, True, False),
+        (Outcome.STOPPED, 0, False, False),
+    ],
+)
+async def test_failed_run_that_is_tried_again_needs_no_person(
+    states: AgentStates, pool: Pool, outcome: Outcome, cleared: int, is_tried_again: bool, needs_person: bool
+) -> None:
+    update = end_update(await started_state(states, await stored_agent(pool)))
+    assert update.end is not None
+    journal = f'{{"cleared": [], "cleared_count": {cleared}, "trouble": "unsolved", "failed_calls": 1}}'
+    after = replace(update.after, retry_at=NOW + HOUR if is_tried_again else None)
+    end = replace(update.end, outcome=outcome, journal=journal)
+    assert await states.update(replace(update, after=after, end=end))
+    run = await Runs(pool).get(end.run_id)
     assert run is not None
-    assert trace is not None
-    assert (run.ended_at, run.outcome, run.turns) == (NOW + MINUTE, Outcome.SLEPT, 3)
-    assert trace.ended_at == NOW + MINUTE
+    assert run.needs_person is needs_person
 
 
-async def test_update_keeps_wake_seq_of_new_notifications(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    before = (await get_facts(states, agent)).state
-    await insert_high(pool, agent)
-
-    assert await states.update(start_update(before))
-
-    assert (await get_facts(states, agent)).state.wake_seq == 1
+@pytest.mark.parametrize("status", ["failed", "queued"])
+async def test_unsent_message_needs_a_person_instead_of_its_run(
+    states: AgentStates, pool: Pool, status: str
+) -> None:
+    update = end_update(await started_state(states, agent := await stored_agent(pool)))
+    assert update.end is not None
+    await pool.execute(INSERT_MESSAGE, agent.id, update.end.run_id, status, NOW)
+    journal = '{"cleared": [], "cleared_count": 1, "trouble": "unsent", "failed_calls": 1}'
+    end = replace(update.end, outcome=Outcome.TIMED_OUT, journal=journal)
+    assert await states.update(replace(update, end=end))
+    run = await Runs(pool).get(end.run_id)
+    assert run is not None
+    assert (run.needs_person, await pool.fetchval("SELECT needs_person FROM message")) == (False, True)
 
 
 async def test_concurrent_updates_are_each_checked_alone(states: AgentStates, pool: Pool) -> None:
@@ -110,18 +122,6 @@ async def test_concurrent_updates_are_each_checked_alone(states: AgentStates, po
     assert results == [number % 3 != 0 for number in range(30)]
 
 
-async def test_only_first_of_two_concurrent_updates_is_made(states: AgentStates, pool: Pool) -> None:
-    agent = await stored_agent(pool)
-    before = (await get_facts(states, agent)).state
-
-    results = await asyncio.gather(
-        *(states.update(guarded_update(before, sleep_until=NOW + hours * HOUR)) for hours in (1, 2))
-    )
-
-    assert results == [True, False]
-    assert (await get_facts(states, agent)).state.sleep_until == NOW + HOUR
-
-
 async def test_locked_row_delays_no_other_agents_update(
     states: AgentStates, pool: Pool, database_url: str
 ) -> None:
@@ -134,8 +134,7 @@ async def test_locked_row_delays_no_other_agents_update(
             for state in before
         ]
         waiting = updates.pop(2)
-        async with asyncio.timeout(5):
-            assert await asyncio.gather(*updates) == [True] * 4
+        assert await asyncio.gather(*updates) == [True] * 4
         assert not waiting.done()
         late = (await get_facts(states, agents[0])).state
         assert await states.update(guarded_update(late, sleep_until=NOW)), (
@@ -146,35 +145,13 @@ async def test_locked_row_delays_no_other_agents_update(
     assert (await get_facts(states, agents[2])).state.sleep_until == NOW + HOUR
 
 
-async def test_many_locked_rows_leave_connections_for_others(
-    states: AgentStates, pool: Pool, database_url: str
-) -> None:
-    owner = await stored_organization(pool)
-    agents = [await stored_agent(pool, owner.id) for _ in range(31)]
-    *before, free = [(await get_facts(states, agent)).state for agent in agents]
-
-    async def lock(agent: Agent) -> None:
-        async with states.locked(agent.id, NOW):
-            pass
-
-    async with locked_by_another_program(database_url, *agents[:-1]):
-        waiting = [
-            *(asyncio.create_task(states.update(guarded_update(state, sleep_until=NOW))) for state in before),
-            *(asyncio.create_task(lock(agent)) for agent in agents[:-1]),
-        ]
-        async with asyncio.timeout(3):
-            assert await states.update(guarded_update(free, sleep_until=NOW + HOUR))
-            await lock(agents[-1])
-    await asyncio.gather(*waiting, return_exceptions=True)
-
-
 async def test_update_raises_for_row_locked_too_long(
     states: AgentStates, pool: Pool, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage.postgres.pool, "LIMIT_WAIT", "SET LOCAL lock_timeout = '10ms'")
     agent = await stored_agent(pool)
     before = (await get_facts(states, agent)).state
-    async with locked_by_another_program(database_url, agent), asyncio.timeout(5):
+    async with locked_by_another_program(database_url, agent):
         with pytest.raises(RowLocked):
             await states.update(guarded_update(before, sleep_until=NOW + HOUR))
         with pytest.raises(RowLocked):

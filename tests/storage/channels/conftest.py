@@ -1,7 +1,6 @@
 """An agent, and the messages of a test's database."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
@@ -20,10 +19,9 @@ def reported() -> list[UUID]:
 
 
 @pytest.fixture
-async def messages(pool: Pool, reported: list[UUID]) -> AsyncIterator[Messages]:
+def messages(pool: Pool, reported: list[UUID]) -> Messages:
     notifications = Notifications(pool, reported.extend, sleep=asyncio.sleep)
-    yield Messages(pool, notifications)
-    await notifications.close()
+    return Messages(pool, notifications)
 
 
 @pytest.fixture

@@ -5,9 +5,15 @@ import os
 import pytest
 
 from storage.agents.agents import Agents
-from storage.channels.attachments import CHUNK_BYTES, Attachments, StoredAttachment, Upload
 from storage.channels.contacts import Contacts
-from storage.channels.messages import Attachment, Direction, Messages
+from storage.channels.messages import (
+    CHUNK_BYTES,
+    Attachments,
+    Direction,
+    Messages,
+    StoredAttachment,
+    Upload,
+)
 from storage.errors import AddressTaken, Forbidden
 from storage.ids import new_id
 from storage.model import Agent
@@ -61,16 +67,6 @@ async def test_sender_files_and_notification_are_stored_together(
     with pytest.raises(AddressTaken):
         await messages.receive(second, new_notification(scout.id), own, sender=eve)
     assert await messages.get(second.id) is None
-
-
-async def test_change_of_attachments_keeps_uploaded_ones(messages: Messages, scout: Agent) -> None:
-    uploaded = Attachment("a.bin", "application/zip", "/path/", new_id(), 5)
-    link = Attachment("b.png", "image/png", "https://example.com/b.png")
-    new = message(scout, attachments=(uploaded, link))
-    await messages.insert(new)
-    changed = await messages.update(new.id, {"attachments": ()}, NOW)
-    assert changed is not None
-    assert changed.attachments == (uploaded,)
 
 
 async def test_files_of_deleted_agent_go_in_small_batches(

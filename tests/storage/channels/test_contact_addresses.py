@@ -14,7 +14,6 @@ from storage.postgres.pool import Pool
 from tests.storage.channels.resources import contact
 from tests.storage.factories import NOW, stored_agent
 
-SET_REGION = "UPDATE organization SET phone_region = $2 WHERE id = $1"
 INSERT_AS_BEFORE = """
 INSERT INTO contact (id, organization_id, name, email, phone, created_at) VALUES ($1, $2, '', $3, $4, $5)
 """
@@ -32,29 +31,49 @@ async def test_contact_is_found_by_each_of_its_addresses(pool: Pool, scout: Agen
     assert await contacts.find(stranger.organization_id, "+43123456") is None
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "address"),
-    [
-        ({"phone": "+43123456"}, "phone", "+43123456"),
-        ({"email": "ADA@example.org"}, "email", "ada@example.org"),
-        ({"other_addresses": ("+43123456",)}, "other_addresses", "+43123456"),
-    ],
-)
-async def test_address_of_another_contact_is_refused(
-    pool: Pool, scout: Agent, fields: dict[str, object], field: str, address: str
-) -> None:
+async def test_contact_is_found_though_its_region_has_changed(pool: Pool, scout: Agent) -> None:
     contacts = Contacts(pool)
-    ada, eve = contact(scout, phone="+43123456", email="ada@example.org"), contact(scout)
-    await contacts.insert(ada)
-    await contacts.insert(eve)
+    await pool.execute("UPDATE organization SET phone_region = 'FO'")
+    ada = await contacts.insert(contact(scout, phone="211234"))
 
-    for write in (contacts.insert(contact(scout, **fields)), contacts.update(eve.id, fields)):
-        with pytest.raises(AddressTaken) as refused:
-            await write
-        error = refused.value
-        assert (error.field, error.address, error.contact_id) == (field, address, ada.id)
-    assert await contacts.get(eve.id) == eve
-    assert len(await contacts.list_page(ContactFilters((scout.organization_id,)), Page())) == 2
+    found = await contacts.find_or_insert(scout.organization_id, "211234", NOW)
+
+    assert (found.id, found.phone) == (ada.id, "+298211234")
+
+
+async def test_contact_is_stored_with_its_addresses_in_one_form(pool: Pool, scout: Agent) -> None:
+    contacts = Contacts(pool)
+    await pool.execute("UPDATE organization SET phone_region = 'AT'")
+    written = {
+        "email": " Ada@B\u00fccher.example",
+        "phone": "01/23456",
+        "other_addresses": ("+43 1 23457", "Bank"),
+    }
+    ada = contact(scout, **written)
+
+    stored = await contacts.insert(ada)
+
+    assert stored == await contacts.get(ada.id)
+    assert (stored.phone, stored.other_addresses) == ("+43123456", ("+43123457", "BANK"))
+    for address in ("ada@xn--bcher-kva.example", "+43123456", "+43123457", "BANK"):
+        assert await contacts.find(scout.organization_id, address) == stored
+    listed = ContactFilters((scout.organization_id,), email="ADA@b\u00fccher.example")
+    assert await contacts.list_page(listed, Page()) == [stored]
+    for field in ("phone", "email"):
+        with pytest.raises(BadAddress):
+            await contacts.insert(contact(scout, **{field: "unknown"}))
+
+
+async def test_concurrent_searches_store_one_new_contact(pool: Pool, scout: Agent) -> None:
+    contacts = Contacts(pool)
+
+    found = await asyncio.gather(
+        *(contacts.find_or_insert(scout.organization_id, "+43123456", NOW) for _ in range(8))
+    )
+
+    [stored] = await contacts.list_page(ContactFilters((scout.organization_id,)), Page())
+    assert found == [stored] * 8
+    assert (stored.agent_id, stored.phone, stored.name) == (None, "+43123456", "")
 
 
 async def test_organizations_may_have_the_same_address(pool: Pool, scout: Agent) -> None:
@@ -78,23 +97,6 @@ async def test_change_gives_old_addresses_up(pool: Pool, scout: Agent) -> None:
         assert await contacts.find(organization_id, address) == changed
     await contacts.update(ada.id, {"email": ""})
     await contacts.insert(contact(scout, email="ada@example.org", phone="+43123456"))
-
-
-async def test_number_without_country_code_needs_a_region(pool: Pool, scout: Agent) -> None:
-    contacts, ada = Contacts(pool), contact(scout)
-    await contacts.insert(ada)
-    with pytest.raises(BadAddress, match="country code") as refused:
-        await contacts.update(ada.id, {"phone": "0170 1234567"})
-    assert refused.value.field == "phone"
-
-    await pool.execute(SET_REGION, scout.organization_id, "DE")
-
-    changed = await contacts.update(ada.id, {"phone": "0170 1234567"})
-    assert changed is not None
-    assert changed.phone == "+491701234567"
-    normalized = await contacts.normalized(contact(scout, other_addresses=("0171 1234567", "0171/1234567")))
-    assert normalized.other_addresses == ("+491711234567",)
-    assert await contacts.normalize_address(scout.organization_id, "0170 1234567") == "+491701234567"
 
 
 async def test_contact_of_deleted_agent_gives_its_addresses_up(pool: Pool, scout: Agent) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from storage.agents.agents import Agents
-from storage.channels import document_search
-from storage.channels.document_search import MAX_HITS, MAX_RANKED, DocumentHit, SearchScope
-from storage.channels.documents import Documents, Writer
+from storage.channels import documents
+from storage.channels.documents import MAX_HITS, MAX_RANKED, DocumentHit, Documents, SearchScope, Writer
 from storage.model import Agent
 from storage.postgres.pool import Pool
 from tests.storage.channels.resources import document
@@ -32,12 +31,44 @@ async def test_search_understands_the_syntax_of_web_searches(pool: Pool, scout: 
     await stored(pool, scout, "Garage", "The garage opens on Monday.")
     scope = SearchScope.of(scout)
 
-    assert await found(pool, scope, "monday dentist") == ["Dentist"]
+    assert await found(pool, scope, "monday dentist") == ["Dentist", "Garage"]
     assert sorted(await found(pool, scope, "dentist or garage")) == ["Dentist", "Garage"]
     assert await found(pool, scope, "monday -garage") == ["Dentist"]
     assert await found(pool, scope, '"the dentist"') == ["Dentist"]
     assert await found(pool, scope, '"dentist the"') == []
     assert await found(pool, scope, "plumber") == []
+
+
+async def test_whole_sentence_finds_documents_with_some_of_its_words(pool: Pool, scout: Agent) -> None:
+    await stored(pool, scout, "Hours", "We open at nine. The shop closes at six.")
+    await stored(pool, scout, "Parcels", "A parcel takes two days. The shop sends it at nine.")
+    await stored(pool, scout, "Garage", "The garage is behind the house.")
+    for number in range(20):
+        await stored(pool, scout, f"Filler {number}", "What the weather is like at the sea.")
+    scope = SearchScope.of(scout)
+
+    assert (await found(pool, scope, "What is the time at which the shop opens and closes?"))[0] == "Hours"
+    assert (await found(pool, scope, "How long does a parcel take?"))[0] == "Parcels"
+    assert (await found(pool, scope, "the shop"))[:2] in (["Hours", "Parcels"], ["Parcels", "Hours"])
+    assert (await found(pool, scope, "Does a parcel - or a letter - take two days or more?"))[0] == "Parcels"
+    assert await found(pool, scope, '"shop opens"') == []
+    assert await found(pool, scope, "shop -parcel plumber") == []
+
+
+async def test_words_of_a_long_question_cost_no_further_reading(pool: Pool, scout: Agent) -> None:
+    letters = itertools.product(string.ascii_lowercase, repeat=4)
+    text = " ".join("".join(word) for word in itertools.islice(letters, 5000))
+    for number in range(10):
+        await stored(pool, scout, f"Note {number}", text)
+
+    async def blocks(words: int) -> int:
+        query = " ".join(f"w{number}" for number in range(words))
+        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {documents.ANY_WORD}"
+        [plan] = await pool.fetchval(explain, query, [scout.organization_id], documents.NEWEST)
+        return int(plan["Plan"]["Shared Hit Blocks"])
+
+    await blocks(1)
+    assert await blocks(50) < 2 * await blocks(2)
 
 
 @pytest.mark.parametrize("query", ["", " ", "!", "'", '"', "-", "or", "\\ & | ! ( ) : * <->", "a" * 3000])
@@ -175,7 +206,7 @@ async def test_common_words_are_looked_for_in_the_newest(
     pool: Pool, scout: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for constant, value in (("MANY", 8), ("NEWEST", 4), ("COMMON", 2)):
-        monkeypatch.setattr(document_search, constant, value)
+        monkeypatch.setattr(documents, constant, value)
     for number in range(8):
         await stored(pool, scout, f"Note {number}", "common", created_at=NOW + number * SECOND)
     await stored(pool, scout, "Old", "rare common words", created_at=NOW - SECOND)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from storage.channels.documents import Document, Documents, DocumentVersions, Writer
-from storage.channels.memories import MAX_FILES, DirectoryEntry, Memories
+from storage.channels.documents import Document, Documents, Writer
+from storage.channels.memories import DirectoryEntry, Memories
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
+from storage.versions import Versions
 from tests.storage.channels.resources import document
 from tests.storage.factories import HOUR, NOW, stored_agent
 
@@ -25,13 +26,6 @@ async def remember(pool: Pool, agent: Agent, path: str, content: str = "text") -
 
 async def paths(memories: Memories, agent: Agent, path: str = "/memories") -> list[str]:
     return [file.path for file in await memories.list_files(agent.id, path)]
-
-
-async def test_memory_is_found_by_agent_and_path(pool: Pool, memories: Memories, scout: Agent) -> None:
-    memory = await remember(pool, scout, "/memories/a.md")
-    assert await memories.get(scout.id, "/memories/a.md") == memory
-    assert await memories.get(scout.id, "/memories/A.md") is None
-    assert await memories.get(new_id(), "/memories/a.md") is None
 
 
 async def test_directory_is_summed_up_two_levels_deep(pool: Pool, memories: Memories, scout: Agent) -> None:
@@ -56,15 +50,6 @@ async def test_directory_is_summed_up_two_levels_deep(pool: Pool, memories: Memo
     assert await memories.list_directory(scout.id, "/memories/b", 100) == []
 
 
-async def test_conflict_is_a_file_used_as_a_directory(pool: Pool, memories: Memories, scout: Agent) -> None:
-    await remember(pool, scout, "/memories/a/b")
-
-    assert await memories.find_conflict(scout.id, "/memories/a/b/c/d") == "/memories/a/b"
-    assert await memories.find_conflict(scout.id, "/memories/a") == "/memories/a/b"
-    for path in ("/memories/a/c", "/memories/a/b", "/memories/a/bc", "/memories/a.md"):
-        assert await memories.find_conflict(scout.id, path) is None
-
-
 async def test_deleted_memories_keep_their_versions(pool: Pool, memories: Memories, scout: Agent) -> None:
     run_id = new_id()
     memory = await remember(pool, scout, "/memories/a/b", "secret")
@@ -85,7 +70,7 @@ async def test_deleted_memories_keep_their_versions(pool: Pool, memories: Memori
         run_id,
         NOW + HOUR,
     )
-    kept = await DocumentVersions(pool).get(memory.id, 1)
+    kept = await Versions(pool).get(memory.id, 1)
     assert kept is not None
     assert kept.content == "secret"
 
@@ -127,14 +112,3 @@ async def test_files_renamed_by_another_call_stay_there(pool: Pool, memories: Me
     assert not await memories.rename(files, "/memories/directory", "/memories/b", "b")
 
     assert await paths(memories, scout) == ["/memories/a/1", "/memories/a/2"]
-
-
-async def test_listed_files_are_bounded(pool: Pool, memories: Memories, scout: Agent) -> None:
-    await pool.execute(
-        "INSERT INTO document (id, organization_id, agent_id, title, path, created_at, updated_at) "
-        "SELECT gen_random_uuid(), $1, $2, 'x', '/memories/' || n, $3, $3 FROM generate_series(1, 1100) AS n",
-        scout.organization_id,
-        scout.id,
-        NOW,
-    )
-    assert len(await paths(memories, scout)) == MAX_FILES + 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.channels.memory_paths import (
+from storage.channels.memories import (
     MAX_CORE_BYTES,
     InvalidPath,
     core_refusal,

@@ -5,32 +5,11 @@ from storage.events.model import by_run
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
-from tests.storage.channels.resources import contact, message
+from tests.storage.channels.resources import message
 from tests.storage.events.recorded import list_events, logged
-from tests.storage.factories import HOUR, NOW, new_notification
+from tests.storage.factories import HOUR, NOW
 
 KEY = f"key:{new_id()}"
-
-
-async def test_received_message_is_recorded_before_its_notification(
-    pool: Pool, messages: Messages, scout: Agent
-) -> None:
-    new, ada = message(scout), contact(scout)
-    await messages.receive(
-        message(scout, id=new.id, contact_id=ada.id),
-        new_notification(scout.id),
-        {scout.organization_id},
-        sender=ada,
-        actor=KEY,
-    )
-
-    [received] = await list_events(pool, "message")
-    [notified] = await list_events(pool, "notification")
-    assert (received["type"], received["actor"], received["at"]) == ("message.received", KEY, new.created_at)
-    assert received["data"] == {"contact": str(ada.id), "channel": new.channel}
-    assert (received["agent_id"], received["resource_id"]) == (scout.id, new.id)
-    assert received["id"] < notified["id"]
-    assert notified["actor"] == KEY
 
 
 async def test_queued_message_is_recorded_when_it_is_sent(
@@ -46,19 +25,6 @@ async def test_queued_message_is_recorded_when_it_is_sent(
     [event] = await list_events(pool, "message")
     assert (event["type"], event["at"], event["run_id"]) == ("message.sent", NOW + HOUR, run_id)
     assert event["data"] == {"channel": new.channel}
-
-
-async def test_status_of_outbound_message_is_recorded_when_it_changes(
-    pool: Pool, messages: Messages, scout: Agent
-) -> None:
-    new = message(scout, direction=Direction.OUTBOUND, status=MessageStatus.QUEUED, contact_id=None)
-    await messages.insert(new, actor=KEY)
-    for status in (MessageStatus.FAILED, MessageStatus.FAILED, MessageStatus.SENT):
-        await messages.update(new.id, {"status": status, "body": "Hi"}, NOW, actor=KEY)
-    await messages.update(new.id, {"body": "Hello"}, NOW, actor=KEY)
-
-    data = {"channel": new.channel}
-    assert await logged(pool, "message") == [("message.failed", KEY, data), ("message.sent", KEY, data)]
 
 
 async def test_message_that_failed_at_once_is_recorded(pool: Pool, messages: Messages, scout: Agent) -> None:

@@ -1,33 +1,41 @@
-"""Messages: receiving them with their notifications, listing and updating them."""
+"""Messages: receiving them with their notifications, and updating them."""
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from storage.agents.agents import Agents
-from storage.channels.attachments import Upload
 from storage.channels.contacts import Contacts
 from storage.channels.messages import (
     Channel,
     Direction,
-    Message,
-    MessageFilters,
     Messages,
     MessageStatus,
     Origin,
+    Upload,
 )
 from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, Source
-from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.channels.resources import contact, message
 from tests.storage.factories import HOUR, NOW, SECOND, new_notification, stored_agent
 
 LAST_EVENT_ID = "SELECT last_value + is_called::integer FROM event_id_seq"
+INSERT_RUN = """
+INSERT INTO run (id, agent_id, organization_id, wake_reason, started_at)
+SELECT $1, id, organization_id, 'reminder', now() FROM agent WHERE id = $2
+"""
+LEAVE_UNANSWERED = (
+    "UPDATE run SET ended_at = $2, outcome = 'ended', needs_person = true, journal = $3 WHERE id = $1"
+)
+SEND = "UPDATE message SET status = 'sent' WHERE id = $1"
+IS_WAITING = """
+SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
+               WHERE locktype = 'advisory' AND NOT granted AND datname = current_database())
+"""
 LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE"
 
 
@@ -70,17 +78,6 @@ async def test_neither_message_nor_notification_is_stored_alone(
     assert reported == []
 
 
-async def test_message_to_agent_locked_too_long_stores_nothing(
-    messages: Messages, pool: Pool, scout: Agent
-) -> None:
-    async with pool.transaction() as holder:
-        await holder.execute(LOCK_STATE, scout.id)
-        with pytest.raises(RowLocked):
-            await messages.receive(message(scout), new_notification(scout.id), {scout.organization_id})
-
-    assert await pool.fetchval("SELECT count(*) FROM message") == 0
-
-
 async def test_message_waiting_for_its_agent_takes_no_event_id(
     messages: Messages, pool: Pool, scout: Agent
 ) -> None:
@@ -102,43 +99,6 @@ async def test_message_whose_files_are_refused_takes_no_event_id(
     with pytest.raises(ConstraintError):
         await messages.insert(message(scout), uploads=[file, file])
     assert await pool.fetchval(LAST_EVENT_ID) == before
-
-
-async def test_concurrent_messages_to_one_agent_are_all_stored(
-    messages: Messages, pool: Pool, scout: Agent
-) -> None:
-    await asyncio.gather(
-        *(
-            messages.receive(message(scout), new_notification(scout.id), {scout.organization_id})
-            for _ in range(20)
-        )
-    )
-
-    assert await pool.fetchval("SELECT count(*) FROM message") == 20
-    assert await pool.fetchval("SELECT wake_seq FROM agent_state WHERE agent_id = $1", scout.id) == 20
-
-
-async def test_page_filters_messages_newest_first(messages: Messages, pool: Pool, scout: Agent) -> None:
-    ada = contact(scout)
-    await Contacts(pool).insert(ada)
-    stored = [
-        message(scout, contact_id=ada.id),
-        message(scout, channel=Channel.EMAIL, created_at=NOW + SECOND),
-        message(scout, direction=Direction.OUTBOUND, created_at=NOW + 2 * SECOND),
-    ]
-    for new in stored:
-        await messages.insert(new)
-    first, second, third = stored
-
-    async def listed(page: Page | None = None, **filters: Any) -> list[Message]:
-        return await messages.list_page(MessageFilters((scout.organization_id,), **filters), page or Page())
-
-    assert await listed() == [third, second, first]
-    assert await listed(Page(after=(third.created_at, third.id), limit=1)) == [second]
-    assert await listed(contact_id=ada.id) == [first]
-    assert await listed(channel=Channel.EMAIL) == [second]
-    assert await listed(direction=Direction.OUTBOUND) == [third]
-    assert await listed(agent_id=new_id()) == []
 
 
 async def test_last_origin_is_that_of_last_inbound_message(
@@ -190,3 +150,84 @@ async def test_settle_sets_the_status_of_queued_message_once(messages: Messages,
     assert await messages.update_queued(queued.id, MessageStatus.FAILED, NOW) is MessageStatus.SENT
     assert await messages.get(queued.id) == replace(queued, status=MessageStatus.SENT)
     assert await messages.update_queued(new_id(), MessageStatus.FAILED, NOW) is MessageStatus.FAILED
+
+
+@pytest.fixture
+async def failed(messages: Messages, pool: Pool, scout: Agent) -> tuple[UUID, UUID]:
+    """Two texts of one run to one contact, which both failed."""
+    ada, run_id = contact(scout), new_id()
+    await Contacts(pool).insert(ada)
+    await pool.execute(INSERT_RUN, run_id, scout.id)
+    for body in ("We open at nine.", "And close at six."):
+        await messages.insert(
+            message(
+                scout,
+                contact_id=ada.id,
+                direction=Direction.OUTBOUND,
+                body=body,
+                status=MessageStatus.FAILED,
+                run_id=run_id,
+            )
+        )
+    first, second = await pool.fetch("SELECT id FROM message WHERE needs_person ORDER BY id")
+    return first["id"], second["id"]
+
+
+async def test_one_statement_may_solve_messages_that_solve_each_other(
+    pool: Pool, failed: tuple[UUID, UUID]
+) -> None:
+    await pool.execute("UPDATE message SET status = 'sent' WHERE id = ANY($1::uuid[])", failed)
+    assert await pool.fetchval("SELECT count(*) FROM message WHERE needs_person") == 0
+
+    await pool.execute("UPDATE message SET status = 'failed', body = 'x' WHERE id = ANY($1::uuid[])", failed)
+    assert await pool.fetchval("SELECT count(*) FROM message WHERE needs_person") == 1
+
+
+async def test_sent_message_does_not_wait_for_another_that_it_solves(
+    pool: Pool, failed: tuple[UUID, UUID]
+) -> None:
+    first, second = failed
+    async with pool.transaction() as holder:
+        await holder.execute("SELECT FROM message WHERE id = $1 FOR UPDATE", second)
+        async with pool.transaction() as connection:
+            await connection.execute("SET LOCAL lock_timeout = '200ms'")
+            await connection.execute("UPDATE message SET status = 'sent' WHERE id = $1", first)
+
+
+async def test_messages_sent_at_once_solve_the_run_they_answer(
+    messages: Messages, pool: Pool, scout: Agent
+) -> None:
+    contacts, run_id = [contact(scout), contact(scout, phone="+4312345678")], new_id()
+    answers = [
+        message(scout, contact_id=one.id, direction=Direction.OUTBOUND, status=MessageStatus.QUEUED)
+        for one in contacts
+    ]
+    for one, answer in zip(contacts, answers, strict=True):
+        await Contacts(pool).insert(one)
+        await messages.insert(answer)
+    await pool.execute(INSERT_RUN, run_id, scout.id)
+    journal = {"unanswered": [str(one.id) for one in contacts], "tools": []}
+    await pool.execute(LEAVE_UNANSWERED, run_id, NOW, journal)
+
+    async with pool.transaction() as connection:
+        await connection.execute(SEND, answers[0].id)
+        second = asyncio.create_task(pool.execute(SEND, answers[1].id))
+        while not await connection.fetchval(IS_WAITING) and not second.done():
+            pass
+    await second
+
+    assert not await pool.fetchval("SELECT needs_person FROM run WHERE id = $1", run_id)
+
+
+async def test_message_needs_a_person_until_it_is_sent(
+    messages: Messages, pool: Pool, failed: tuple[UUID, UUID]
+) -> None:
+    first, _ = failed
+    needs = "SELECT needs_person FROM message WHERE id = $1"
+    assert await messages.requeue(first)
+    assert (await messages.get(first)).status is MessageStatus.QUEUED  # type: ignore[union-attr]
+    assert await pool.fetchval(needs, first)
+
+    await messages.update_queued(first, MessageStatus.SENT, NOW)
+    assert not await pool.fetchval(needs, first)
+    assert not await messages.requeue(first)

@@ -52,15 +52,15 @@ async def test_agent_sees_own_and_shared_resources_newest_first(
 async def test_agent_finds_no_hidden_contact_by_address(pool: Pool, scout: Agent) -> None:
     contacts = Contacts(pool)
     sibling = await stored_agent(pool, scout.organization_id)
-    await contacts.insert(contact(sibling, email="hidden@example.com", phone="+43 2"))
-    shared = contact(scout, agent_id=None, email="shared@example.com", phone="+43 3")
+    await contacts.insert(contact(sibling, email="hidden@example.com", phone="+43123452"))
+    shared = contact(scout, agent_id=None, email="shared@example.com", phone="+43123453")
     await contacts.insert(shared)
 
     visible = ContactFilters((scout.organization_id,), visible_to=scout.id)
     for found, filters in (
         ([shared], replace(visible, email="shared@example.com")),
-        ([shared], replace(visible, phone="433")),
+        ([shared], replace(visible, phone="43123453")),
         ([], replace(visible, email="hidden@example.com")),
-        ([], replace(visible, phone="432")),
+        ([], replace(visible, phone="43123452")),
     ):
         assert await contacts.list_page(filters, Page()) == found

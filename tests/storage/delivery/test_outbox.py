@@ -10,7 +10,6 @@ from storage.agents.agents import Agents
 from storage.agents.templates import Templates
 from storage.delivery.outbox import (
     FIRST_RECEIVER,
-    NO_TEMPLATE,
     Attempt,
     DeliveryFilters,
     DeliveryStatus,
@@ -73,15 +72,8 @@ async def test_new_delivery_is_due_at_once_with_templates_secret(pool: Pool, out
     )
     assert SECRET not in repr(due)
 
-    await Templates(pool).update(desk.id, {"tool_call_secret": "another"})
+    await Templates(pool).update(desk.id, {"tool_call_secret": "another"}, NOW)
     assert await only_due(outbox) == replace(due, secrets=("another",))
-
-
-async def test_delivery_of_deleted_template_has_no_secret(pool: Pool, outbox: Outbox) -> None:
-    desk = await stored_template(pool)
-    await stored_agent_of(pool, desk)
-    await Templates(pool).delete_detaching(desk.id, NOW)
-    assert (await only_due(outbox)).refusal == NO_TEMPLATE
 
 
 async def test_unreadable_secret_does_not_keep_others_back(pool: Pool) -> None:
@@ -89,7 +81,7 @@ async def test_unreadable_secret_does_not_keep_others_back(pool: Pool) -> None:
     outbox, templates = Outbox(pool, cipher), Templates(pool, cipher)
     desks = [await stored_template(pool, f"https://{name}.example/") for name in ("a", "b")]
     for desk in desks:
-        await templates.update(desk.id, {"tool_call_secret": SECRET})
+        await templates.update(desk.id, {"tool_call_secret": SECRET}, NOW)
         await stored_agent_of(pool, desk)
     await pool.execute(COPY_SECRET, desks[0].id, desks[1].id)
 
@@ -127,17 +119,6 @@ async def test_due_deliveries_are_listed_in_pages_of_receivers(pool: Pool, outbo
         last = due[-1].receiver
         listed.append(last)
     assert listed == sorted(receivers)
-
-
-async def test_delivery_to_retry_later_is_not_due(pool: Pool, outbox: Outbox) -> None:
-    await stored_agent_of(pool, await stored_template(pool))
-    due = await only_due(outbox)
-    await outbox.record(
-        due, Attempt(next_attempt_at=NOW + HOUR, status=500, error="The receiver answered 500."), NOW
-    )
-    assert await due_at(outbox, NOW + HOUR - SECOND) == []
-    [again] = await due_at(outbox, NOW + HOUR)
-    assert again == replace(due, attempts=1, next_attempt_at=NOW + HOUR)
 
 
 async def test_attempt_is_recorded_only_once(pool: Pool, outbox: Outbox) -> None:
@@ -183,7 +164,6 @@ async def test_stored_event_is_set_only_for_stored_webhook(pool: Pool) -> None:
     for desk, is_set in ((without_webhook, False), (with_webhook, True)):
         await storage.agents.insert(agent(desk.organization_id, template_id=desk.id), None)
         assert storage.outbox.stored.is_set() is is_set
-    await storage.close()
 
 
 async def test_page_filters_deliveries_newest_first(pool: Pool, outbox: Outbox) -> None:

@@ -1,4 +1,4 @@
-"""Event webhooks: their settings, their secrets, and when they are switched off."""
+"""Event webhooks: their secrets, and when they are switched off."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,10 +15,8 @@ from storage.delivery.outbox import (
 )
 from storage.delivery.webhooks import MAX_OLD_SECRETS, OLD_SECRET_LIFETIME, Webhook, Webhooks
 from storage.encryption import KEY_BYTES, SecretCipher
-from storage.errors import AnsweredBefore
-from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, receipt, stored_organization, webhook
+from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_organization, webhook
 
 SECRET, NEW_SECRET = "whsec_b2xk", "whsec_bmV3"
 FIVE_DAYS = timedelta(days=5)
@@ -53,31 +51,6 @@ async def attempted(outbox: Outbox, hook: Webhook, attempt: Attempt, now: object
     """Store a delivery for the webhook, and the outcome of its only attempt."""
     await outbox.insert_test(hook.id, now)  # type: ignore[arg-type]
     return await outbox.record(await only_due(outbox, now), attempt, now)  # type: ignore[arg-type]
-
-
-async def test_webhook_is_stored_listed_changed_and_deleted(pool: Pool, webhooks: Webhooks) -> None:
-    owner = (await stored_organization(pool)).id
-    first, second = webhook(owner, created_at=NOW - HOUR), webhook(owner, types=("run.*", "agent.asleep"))
-    for each in (first, second):
-        await webhooks.insert(each, SECRET)
-    listed = await webhooks.list_page((owner,), Page())
-    assert [each.id for each in listed] == [second.id, first.id]
-    assert listed[0] == second == await webhooks.get(second.id)
-
-    changed = await webhooks.update(second.id, {"tag": "vip", "types": ["*"]}, NOW + HOUR)
-    assert changed == replace(second, tag="vip", types=("*",), updated_at=NOW + HOUR)
-    assert await webhooks.update(second.id, {}, NOW + HOUR) == changed
-    assert await webhooks.delete(second.id)
-    assert not await webhooks.delete(second.id)
-    assert await webhooks.get(second.id) is None
-
-
-async def test_receipt_refuses_a_second_webhook(pool: Pool, webhooks: Webhooks) -> None:
-    owner, same = (await stored_organization(pool)).id, receipt()
-    await webhooks.insert(webhook(owner), SECRET, same)
-    with pytest.raises(AnsweredBefore):
-        await webhooks.insert(webhook(owner), SECRET, same)
-    assert await pool.fetchval("SELECT count(*) FROM webhook") == 1
 
 
 async def test_old_secret_signs_for_a_day_after_rotation(
@@ -152,21 +125,6 @@ async def test_webhook_that_fails_for_five_days_is_switched_off(
     } in events
 
 
-async def test_delivery_that_is_given_up_is_an_event(pool: Pool, outbox: Outbox, hook: Webhook) -> None:
-    await attempted(outbox, hook, Attempt(next_attempt_at=NOW + HOUR, status=500, error="No."), NOW)
-    assert await pool.fetch(EVENTS) == []
-    due = await only_due(outbox, NOW + HOUR)
-    await outbox.record(due, FAILED, NOW + HOUR)
-    [event] = [dict(row) for row in await pool.fetch(EVENTS)]
-    assert event == {
-        "type": "webhook.given_up",
-        "organization_id": hook.organization_id,
-        "resource_id": due.id,
-        "actor": "",
-        "data": {"type": "webhook.test", "url": hook.url, "error": "The receiver answered 410."},
-    }
-
-
 async def test_success_and_new_url_forget_failures(webhooks: Webhooks, outbox: Outbox, hook: Webhook) -> None:
     await attempted(outbox, hook, FAILED, NOW)
     await attempted(outbox, hook, Attempt(delivered_at=NOW, status=204), NOW + HOUR)
@@ -178,11 +136,3 @@ async def test_success_and_new_url_forget_failures(webhooks: Webhooks, outbox: O
     await webhooks.update(hook.id, {"url": "https://new.example/"}, NOW)
     await outbox.record(due, FAILED, NOW)
     assert await webhooks.get(hook.id) == replace(hook, url="https://new.example/")
-
-
-async def test_switching_on_again_forgets_why_it_was_off(
-    webhooks: Webhooks, outbox: Outbox, hook: Webhook
-) -> None:
-    for now in (NOW, NOW + FIVE_DAYS):
-        await attempted(outbox, hook, FAILED, now)
-    assert await webhooks.update(hook.id, {"is_active": True}, NOW) == hook

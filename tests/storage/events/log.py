@@ -7,7 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from tests.storage.factories import NOW
 
 INSERT = """

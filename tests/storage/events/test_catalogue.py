@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.events.catalogue import EventType, nearest_pattern, patterns_of, selected_types
+from storage.events.model import EventType, nearest_pattern, patterns_of, selected_types
 
 TYPES = tuple(EventType)
 
@@ -29,7 +29,3 @@ def test_no_patterns_select_all_types() -> None:
 )
 def test_nearest_pattern_is_found(text: str, nearest: str) -> None:
     assert nearest_pattern(text, TYPES) == nearest
-
-
-def test_every_text_has_a_nearest_pattern() -> None:
-    assert nearest_pattern("", TYPES) in patterns_of(TYPES)

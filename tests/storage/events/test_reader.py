@@ -8,9 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from storage.events.catalogue import EventType
 from storage.events.events import Events
-from storage.events.model import Event
+from storage.events.model import Event, EventType
 from storage.events.reader import EventReader, count_settled, unfinished
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool

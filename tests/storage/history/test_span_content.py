@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage.history.span_content import SharedContents
+from storage.history.spans import SharedContents
 from storage.history.trace_model import SpanContent, Trace
 from storage.history.traces import Ending, Traces
 from storage.ids import new_id

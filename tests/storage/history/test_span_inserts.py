@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from storage.errors import NotUnique, TraceFull
-from storage.history.span_inserts import MAX_SHARED_CHARACTERS
+from storage.history.spans import MAX_SHARED_CHARACTERS
 from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.postgres.pool import Pool

@@ -5,8 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from storage.agent_facts import Budget
-from storage.history.spending import Spending
-from storage.history.usage import Usage
+from storage.history.usage import Spending, Usage
 from storage.identity.organizations import Organizations
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, stored_agent, stored_organization, usage_record
@@ -63,10 +62,3 @@ async def test_capped_reports_count_for_what_the_cap_leaves(pool: Pool) -> None:
     of_scout, of_organization = await spending.list_budgets(scout.id, NOW)
     assert of_scout.spent_usd == 1 + 2 + 9 + 7
     assert of_organization.spent_usd == 5 + 4
-
-
-async def test_agent_without_cap_has_no_budget(pool: Pool) -> None:
-    scout = await stored_agent(pool)
-    await Usage(pool).insert(usage_record(scout))
-
-    assert await Spending(pool).list_budgets(scout.id, NOW) == ()

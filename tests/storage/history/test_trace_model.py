@@ -1,4 +1,4 @@
-"""What spans used, read from their attributes."""
+"""What spans used, as far as their attributes tell it."""
 
 from typing import Any
 
@@ -17,10 +17,6 @@ ATTRIBUTES = {
     "hostsvc.usage.cost_usd": 0.25,
 }
 USAGE: dict[str, Any] = {"input_tokens": 70, "output_tokens": 9, "cached_tokens": 0, "cost_usd": 0.25}
-
-
-def test_usage_is_read_from_attributes() -> None:
-    assert usage_of(ATTRIBUTES | {"other": 1}) == USAGE
 
 
 @pytest.mark.parametrize(
@@ -50,4 +46,3 @@ async def test_usage_is_stored_with_the_span_and_with_its_end(pool: Pool) -> Non
     listed = await traces.list_spans(trace_id)
 
     assert [{name: getattr(span, name) for name in USAGE} for span in listed] == [USAGE] * 3
-    await traces.close()

@@ -104,16 +104,6 @@ async def test_transcript_without_summaries_stays_bounded(pool: Pool) -> None:
     assert (carried[0], carried[-1]) == (summary, newest)
 
 
-async def test_page_lists_newest_first_of_one_agent(pool: Pool) -> None:
-    agent, transcripts = await stored_agent(pool), Transcripts(pool)
-    turns = await inserted(transcripts, agent, 3)
-    await inserted(transcripts, await stored_agent(pool), 1)
-    filters = TranscriptFilters(agent.id)
-    assert await transcripts.list_page(filters, Page()) == turns[::-1]
-    after = (turns[2].created_at, turns[2].id)
-    assert await transcripts.list_page(filters, Page(after, limit=1)) == [turns[1]]
-
-
 async def test_delete_removes_replaced_turns_as_well(pool: Pool) -> None:
     agent, other, transcripts = await stored_agent(pool), await stored_agent(pool), Transcripts(pool)
     turns = await inserted(transcripts, agent, 2)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from storage.history.trace_model import Trace
-from storage.history.traces import Traces
-from storage.history.waterfalls import MAX_BYTES, MAX_SPANS
+from storage.history.traces import MAX_BYTES, MAX_SPANS, Traces
 from storage.ids import new_id
 from storage.postgres.json_values import decoded, to_json
 from storage.postgres.pool import Pool
@@ -73,14 +72,6 @@ async def test_columns_tell_what_spans_are(pool: Pool) -> None:
         "cached_tokens": [None, 3],
         "costs_usd": [None, 0.5],
     }
-    await traces.close()
-
-
-async def test_empty_trace_has_empty_columns(pool: Pool) -> None:
-    traces = Traces(pool)
-    [page] = await pages(traces, replace(TRACE, id=new_id()), 10)
-    assert {name: page[name] for name in COLUMNS} == {name: [] for name in COLUMNS}
-    assert (page["is_cut"], page["last_id"]) == (False, None)
 
 
 async def test_pages_of_columns_lead_through_all_spans(pool: Pool) -> None:
@@ -93,7 +84,6 @@ async def test_pages_of_columns_lead_through_all_spans(pool: Pool) -> None:
 
     assert [len(page["ids"]) for page in found] == [3, 3, 1]
     assert [name for page in found for name in page["names"]] == [new.span.name for new in in_order]
-    await traces.close()
 
 
 async def test_page_of_columns_is_bounded_in_bytes(pool: Pool) -> None:
@@ -105,7 +95,6 @@ async def test_page_of_columns_is_bounded_in_bytes(pool: Pool) -> None:
     assert len(found) > 2
     assert sum(len(page["ids"]) for page in found) == 1500
     assert max(len(to_json({**page, "last_id": ""})) for page in found) < MAX_BYTES
-    await traces.close()
 
 
 async def test_page_of_columns_reads_no_other_spans(pool: Pool) -> None:
@@ -118,4 +107,3 @@ async def test_page_of_columns_reads_no_other_spans(pool: Pool) -> None:
 
     assert decoded(columns.ids) == [str(new.span.id) for new in spans[800:900]]
     assert max(explaining.rows_touched.values()) <= 101
-    await traces.close()

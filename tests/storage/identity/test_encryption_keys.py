@@ -3,7 +3,7 @@
 import pytest
 
 from storage.errors import DatabaseRefused
-from storage.identity.encryption_keys import EncryptionKeys
+from storage.identity.instance import EncryptionKeys
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, stored_organization
 

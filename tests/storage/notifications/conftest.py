@@ -20,10 +20,8 @@ def reported() -> ReportedAgents:
 
 
 @pytest.fixture
-async def queue(pool: Pool, reported: ReportedAgents) -> AsyncIterator[Notifications]:
-    notifications = Notifications(pool, reported, sleep=asyncio.sleep)
-    yield notifications
-    await notifications.close()
+def queue(pool: Pool, reported: ReportedAgents) -> Notifications:
+    return Notifications(pool, reported, sleep=asyncio.sleep)
 
 
 @pytest.fixture

@@ -5,51 +5,14 @@ from typing import Any
 
 from storage.ids import new_id
 from storage.model import Agent, Priority
-from storage.notifications.notifications import CLEAR_POLL_SECONDS, NotificationOwner, Notifications
+from storage.notifications.changes import NotificationState
+from storage.notifications.notifications import CLEAR_POLL_SECONDS, Notifications
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.storage.notifications.queues import LATER, ReportedAgents, stored_notification
 
 CLEAR_ELSEWHERE = "UPDATE notification SET cleared = true, activated_at = NULL WHERE id = $1"
 COUNT_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-
-
-async def test_clear_sets_time_once_and_only_in_own_queue(
-    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
-) -> None:
-    notification = await stored_notification(queue, scout)
-    stranger = await stored_agent(pool)
-    reported.take()
-
-    assert not await queue.clear(stranger.id, notification.id, LATER)
-    assert not await queue.clear(scout.id, new_id(), LATER)
-    assert reported.take() == []
-    assert await queue.clear(scout.id, notification.id, LATER)
-    assert reported.take() == [scout.id]
-    assert await queue.clear(scout.id, notification.id, LATER + HOUR)
-
-    cleared = await queue.get(notification.id)
-    assert cleared is not None
-    assert (cleared.cleared, cleared.cleared_at, cleared.activated_at) == (True, LATER, None)
-
-
-async def test_locked_notification_is_cleared_later_without_delaying_others(
-    queue: Notifications, scout: Agent, reported: ReportedAgents, other_program: Any
-) -> None:
-    held, free = await stored_notification(queue, scout), await stored_notification(queue, scout)
-    reported.take()
-    async with other_program.transaction():
-        await other_program.execute("UPDATE notification SET title = 'held' WHERE id = $1", held.id)
-        waiting = asyncio.create_task(queue.clear(scout.id, held.id, LATER))
-        assert await queue.clear(scout.id, free.id, LATER)
-        assert not waiting.done()
-        assert reported.take() == [scout.id]
-
-    assert await waiting
-    assert reported.take() == [scout.id]
-    cleared = await queue.get(held.id)
-    assert cleared is not None
-    assert (cleared.title, cleared.cleared_at) == ("held", LATER)
 
 
 async def test_clear_sleeps_between_attempts_while_row_is_locked(
@@ -67,7 +30,6 @@ async def test_clear_sleeps_between_attempts_while_row_is_locked(
 
     patient = Notifications(pool, lambda _: None, sleep=unlock)
     assert await patient.clear(scout.id, notification.id, LATER)
-    await patient.close()
 
     assert sleeps == [CLEAR_POLL_SECONDS]
 
@@ -108,9 +70,10 @@ async def test_clear_many_with_ids_clears_reminders_too(
     assert await queue.clear_many(scout.id, [ahead.id, strange.id, new_id()], LATER) == 1
     assert reported.take() == [scout.id]
     assert await queue.get(strange.id) == strange
-    assert await queue.list_owners([low.id, strange.id, new_id()]) == {
-        low.id: NotificationOwner(scout.organization_id, scout.id),
-        strange.id: NotificationOwner(other.organization_id, other.id),
+    states = {state.id: state for state in await queue.list_states([low.id, strange.id, new_id()])}
+    assert states == {
+        low.id: NotificationState(low.id, scout.id, scout.organization_id, cleared=True),
+        strange.id: NotificationState(strange.id, other.id, other.organization_id, cleared=False),
     }
 
 

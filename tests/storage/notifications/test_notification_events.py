@@ -1,12 +1,7 @@
 """The events of notifications: each change is in the log once, with who made it."""
 
 import asyncio
-from typing import Any
 
-import pytest
-
-from storage.errors import Forbidden, ReferenceMissing
-from storage.events.model import by_run
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.notifications import Notifications
@@ -45,26 +40,6 @@ async def test_created_reminder_event_has_its_moment(pool: Pool, queue: Notifica
     assert data == {"source": "api", "priority": "low", "scheduled_for": f"{LATER:%Y-%m-%dT%H:%M:%S.%fZ}"}
 
 
-async def test_event_of_run_names_the_run(pool: Pool, queue: Notifications, scout: Agent) -> None:
-    run_id = new_id()
-    new = new_notification(scout.id)
-    await queue.insert(new, {scout.organization_id}, actor=by_run(run_id))
-    await queue.clear(scout.id, new.id, NOW, actor=by_run(run_id))
-
-    events = await list_events(pool, "notification")
-    assert [event["type"] for event in events] == ["notification.created", "notification.cleared"]
-    assert {event["run_id"] for event in events} == {run_id}
-
-
-async def test_refused_insert_writes_no_event(pool: Pool, queue: Notifications, scout: Agent) -> None:
-    with pytest.raises(Forbidden):
-        await queue.insert(new_notification(scout.id), {new_id()})
-    with pytest.raises(ReferenceMissing):
-        await queue.insert(new_notification(new_id()), {scout.organization_id})
-
-    assert await logged(pool, "notification") == []
-
-
 async def test_batch_writes_one_event_each_in_order(pool: Pool, queue: Notifications, scout: Agent) -> None:
     others = [await stored_agent(pool) for _ in range(3)]
     new = [new_notification(agent.id) for agent in (*others, scout) for _ in range(20)]
@@ -74,20 +49,6 @@ async def test_batch_writes_one_event_each_in_order(pool: Pool, queue: Notificat
     assert [event["resource_id"] for event in await list_events(pool, "notification")] == [
         one.id for one in new
     ]
-
-
-async def test_insert_for_locked_agent_writes_one_event(
-    pool: Pool, queue: Notifications, scout: Agent, other_program: Any
-) -> None:
-    new = new_notification(scout.id, priority=Priority.HIGH)
-    async with other_program.transaction():
-        await other_program.execute("SELECT 1 FROM agent_state FOR UPDATE")
-        waiting = asyncio.create_task(queue.insert(new, {scout.organization_id}))
-        await asyncio.wait([waiting], timeout=0.1)
-        assert await logged(pool, "notification") == []
-    await waiting
-
-    assert len(await logged(pool, "notification")) == 1
 
 
 async def test_clear_writes_cleared_event_only_once(pool: Pool, queue: Notifications, scout: Agent) -> None:
@@ -100,17 +61,6 @@ async def test_clear_writes_cleared_event_only_once(pool: Pool, queue: Notificat
     assert (event["type"], event["at"], event["actor"]) == ("notification.cleared", LATER, KEY)
     assert (event["resource_id"], event["agent_id"]) == (one.id, scout.id)
     assert event["organization_id"] == scout.organization_id
-
-
-async def test_clear_of_unknown_notification_writes_no_event(
-    pool: Pool, queue: Notifications, scout: Agent
-) -> None:
-    one = await stored_notification(queue, scout)
-    await forget_events(pool)
-    assert not await queue.clear(scout.id, new_id(), LATER)
-    assert not await queue.clear((await stored_agent(pool)).id, one.id, LATER)
-
-    assert await logged(pool, "notification") == []
 
 
 async def test_clear_many_writes_event_for_each_uncleared(
@@ -164,14 +114,3 @@ async def test_update_that_clears_writes_cleared_event(
     [event, *_] = await list_events(pool, "notification")
     assert (event["at"], event["resource_id"], event["agent_id"]) == (LATER, one.id, scout.id)
     assert event["organization_id"] == scout.organization_id
-
-
-async def test_delete_writes_one_deleted_event(pool: Pool, queue: Notifications, scout: Agent) -> None:
-    one = await stored_notification(queue, scout)
-    await forget_events(pool)
-    assert await queue.delete(one.id, LATER, actor=KEY)
-    assert not await queue.delete(one.id, LATER, actor=KEY)
-
-    [event] = await list_events(pool, "notification")
-    assert (event["type"], event["actor"], event["data"]) == ("notification.deleted", KEY, {})
-    assert (event["at"], event["resource_id"], event["agent_id"]) == (LATER, one.id, scout.id)

@@ -79,7 +79,6 @@ async def test_list_holds_latest_uncleared_notifications_since_given_time(
     assert await listed(100) == ["due", "for the past", "high", "low", "raised"]
     assert len(await listed(2)) == 2
     assert await recent_notifications.list_for_agent(new_id(), since=long_ago, limit=9, now=LATER) == []
-    await recent_notifications.close()
 
 
 async def test_long_titles_are_cut(queue: Notifications, scout: Agent, pool: Pool) -> None:
@@ -89,4 +88,3 @@ async def test_long_titles_are_cut(queue: Notifications, scout: Agent, pool: Poo
     [listed] = await recent_notifications.list_for_agent(scout.id, since=NOW, limit=9, now=LATER)
 
     assert listed.title == "é" * MAX_TITLE_CHARACTERS
-    await recent_notifications.close()

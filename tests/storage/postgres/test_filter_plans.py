@@ -12,21 +12,20 @@ import pytest
 
 from storage.agents.actions import AgentAction, AgentSelections, Selection
 from storage.agents.agents import Agents
-from storage.agents.lists import AgentFilters, AgentSort, SortedAgents, SortedPage
+from storage.agents.filters import AgentFilters, AgentSort, SortedAgents, SortedPage
 from storage.agents.secrets import SecretFilters, Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
-from storage.channels import document_search
+from storage.channels import documents
 from storage.channels.contacts import ContactFilters, Contacts
-from storage.channels.document_search import SearchScope
-from storage.channels.documents import DocumentFilters, Documents
+from storage.channels.documents import DocumentFilters, Documents, SearchScope
 from storage.channels.memories import Memories
-from storage.channels.messages import MessageFilters, Messages
+from storage.channels.messages import MessageFilters, Messages, MessageStatus
 from storage.delivery.outbox import DeliveryFilters, Outbox
-from storage.history.daily_usage import UsageByDay, UsageScope
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.history.transcripts import TranscriptFilters, Transcripts
+from storage.history.usage import UsageByDay, UsageScope
 from storage.model import Agent, Outcome
 from storage.notifications.notifications import NotificationFilters, Notifications
 from storage.postgres.paging import Page
@@ -95,6 +94,9 @@ INSERT INTO message (id, organization_id, agent_id, contact_id, channel, directi
 SELECT gen_random_uuid(), organization_id, agent_id, id, 'sms', 'inbound', 'received',
        $2::timestamptz - n * interval '1 s'
 FROM own, generate_series(1, 3) AS n
+"""
+FAIL_MESSAGE = """
+UPDATE message SET status = 'failed' WHERE id IN (SELECT id FROM message ORDER BY created_at LIMIT 1)
 """
 FILL_QUEUE = """
 INSERT INTO notification (organization_id, agent_id, title, created_at, scheduled_for)
@@ -238,18 +240,18 @@ async def test_documents_are_found_by_path_and_words_along_an_index(
     explain: Any, scout: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for constant in ("MANY", "NEWEST", "COMMON"):
-        monkeypatch.setattr(document_search, constant, FEW // 2)
+        monkeypatch.setattr(documents, constant, FEW // 2)
     pool = await explain(FILL_DOCUMENTS)
-    documents, owners = Documents(pool), (scout.organization_id,)
+    store, owners = Documents(pool), (scout.organization_id,)
     for agent_id in (None, scout.id):
         for path, found in (("/memories/77", 1), ("/memories/x", 0)):
             filters = DocumentFilters(owners, agent_id, path=path)
-            assert len(await documents.list_rows(filters, PAGE)) == found
+            assert len(await store.list_rows(filters, PAGE)) == found
         scope = SearchScope(owners, agent_id)
-        assert len(await documents.search(scope, "word77", 10)) == 1
-        assert len(await documents.search(scope, "common", 10)) == 10
+        assert len(await store.search(scope, "word77", 10)) == 1
+        assert len(await store.search(scope, "common", 10)) == 10
     deleted = DocumentFilters(owners, is_deleted=True)
-    assert len(await documents.list_rows(deleted, PAGE)) == 1
+    assert len(await store.list_rows(deleted, PAGE)) == 1
     assert await Memories(pool).get(scout.id, "/memories/77") is not None
     assert await Memories(pool).find_conflict(scout.id, "/memories/77/x/y") == "/memories/77"
     require_few(pool)
@@ -289,6 +291,15 @@ async def test_conversation_is_read_along_an_index(explain: Any, scout: Agent) -
     messages = Messages(pool, Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep))
     conversation = MessageFilters((scout.organization_id,), scout.id, contact_id)
     assert len(await messages.list_page(conversation, PAGE)) == 3
+    require_few(pool)
+
+
+async def test_messages_that_were_not_sent_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_MESSAGES, FAIL_MESSAGE)
+    messages = Messages(pool, Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep))
+    for status, found in ((MessageStatus.FAILED, 1), (MessageStatus.QUEUED, 0)):
+        filters = MessageFilters((scout.organization_id,), status=status)
+        assert len(await messages.list_page(filters, PAGE)) == found
     require_few(pool)
 
 
@@ -376,9 +387,9 @@ async def test_agents_of_all_organizations_are_found_by_indexed_name(explain: An
     await stored_agent(await explain(FILL_AGENTS))
     pool = await explain("SELECT 1")
     states = AgentStates(pool)
-    assert await states.list_ids_of_name(scout.name, None, None, 200) != []
-    assert len(await states.list_ids_of_name("AGENT 7", None, None, 200)) == 1
-    assert await states.list_ids_of_name("Agent 7", scout.id, None, 200) == []
+    assert await states.list_ids(None, None, 200, scout.name) != []
+    assert len(await states.list_ids(None, None, 200, "AGENT 7")) == 1
+    assert await states.list_ids(scout.id, None, 200, "Agent 7") == []
     require_few(pool)
 
 

@@ -32,3 +32,8 @@ async def test_long_value_comes_back_from_the_database_unchanged(pool: Pool) -> 
     stored = await pool.fetchval("SELECT $1::json", LONG)
     again = await pool.fetchval("SELECT $1::json", stored)
     assert decoded(again) == LONG
+
+
+async def test_bytes_are_written_as_a_bytea_reads_them(pool: Pool) -> None:
+    sql = "SELECT value FROM json_to_record($1::json) AS r (value bytea)"
+    assert await pool.fetchval(sql, {"value": b"\x00\\x \xff"}) == b"\x00\\x \xff"

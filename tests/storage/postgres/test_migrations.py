@@ -1,6 +1,9 @@
 """Migrations: applied once, by one instance, and only if the schema and the version fit together."""
 
 import asyncio
+import dataclasses
+import gzip
+import re
 
 import aiopg
 import pytest
@@ -8,17 +11,49 @@ import pytest
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres import migrations
-from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
+from storage.postgres.migrations import Migration, check, migrate, read_migrations, refuse_unsafe
 from tests.paths import ROOT
 from tests.postgres import TestServer, url_as
 from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
 NAMES = [migration.name for migration in read_migrations()]
 
-# The checksums of all released migrations. Add those of new migrations with each release; never change one.
+DUMPS = ROOT / "tests" / "storage" / "postgres" / "dumps"
+
+# The checksums of all released migrations. Add those of new ones with each release; never change one. Up to
+# 0.2.0 they are of whole files, as the databases remember them: not even a comment may change.
 RELEASED = {
-    "0001_main_job.sql": "4c652bfdca2dc2cff1d75b8a9e6029df8a790417c490665ecc141b7f61ff9628",  # 0.1.0
-    "0002_contract.sql": "61bb9d440f0bf5574fbe2aafc069f8314420a1fc18dbc391677db9ccc798e4a3",  # 0.1.0
+    # 0.1.0
+    "0001_main_job.sql": "4c652bfdca2dc2cff1d75b8a9e6029df8a790417c490665ecc141b7f61ff9628",
+    "0002_contract.sql": "61bb9d440f0bf5574fbe2aafc069f8314420a1fc18dbc391677db9ccc798e4a3",
+    # 0.2.0
+    "0003_bounded_reads.sql": "6149c7fa8c0718dc5b4929c9c4013728ee8278c9d65df1cb18357dbaafa64590",
+    "0004_encryption_keys.sql": "54fac42533012db020b3045308c21e8bb73aafd77f917325f6f62588ceb66a87",
+    "0005_instance_leader.sql": "3005d0e24891da8cb8de568be1c37e98330ae07c8406a93eabf712986acfde70",
+    "0006_wake_order_and_stop_reasons.sql": (
+        "40ec9fb74a4d03f946833c5c91e1f86011470385cf7170926180f97907aa82c1"
+    ),
+    "0007_list_filters.sql": "64c0d8189ef83f73b949d263071277e869802d7cfba25a5e47fe2fbe3f1edc03",
+    "0008_login_networks.sql": "f36fb8c3c292a3be41558618ec9b44664bef74d732a8bb15d7028a4ff8f16f26",
+    "0009_assistant_settings.sql": "074f78613fb34e80e219b5c3495159e3bb701cd2fad9160046d54f8f66cfc5a1",
+    "0010_shared_resources.sql": "1cab1eb8c0d0e98ff45d518679a1c59a0bba4de483f2cf7c249f5fd73da8f3e7",
+    "0011_journals_and_transcripts.sql": "2d503591e866dc7582ac10943e3dd90ae9f9981a8faa1b6401f63840607504cc",
+    "0012_memory.sql": "b08ec5920e94aa3d1115b0556481768754268802575202890274a0843cfa3055",
+    "0013_content.sql": "2318fae2683ad22bc259258a13b01826cd37042729431525e7fbea64112e30b6",
+    "0014_secrets.sql": "4a1d811037b00b3bf549433704868307fc57967eca43f46a047e4b39a6aa6fec",
+    "0015_wake.sql": "bd84d0a44421ad4b2252e1b53b259654758e8295c7da8035ba3420fabaa4dcaf",
+    "0016_addresses_and_attachments.sql": "ce7156135e9c4639908b668e2b486f9177a62a48b08e9b881acf14d6be84c2c9",
+    "0017_events.sql": "0d930448f3ac673959f03c05989997c3ac90ca86b6a1503cd341a464e4a013d8",
+    "0018_event_webhooks.sql": "1a17737ff1fa12b9f4a055107f18eef075b1adf6212cc3e1f926580e3a86ef1b",
+    "0019_timelines.sql": "478a1ed517b990ab286566f8fdcea49f8326fc8c33451f1b0983d625895ad9d5",
+    "0020_events_of_other_programs.sql": "f88a39cede11a452f00522d732145bff740c35e8dce9a16cdb8563d0953a7233",
+    "0021_event_functions.sql": "2f64eb2dc74a3ca64035e2cc322d05a8f7d01f586f72db115928cc9c7f824ab3",
+    "0022_caps_of_zero.sql": "1b915b5e8483efb1d4671c0b156571fcd363f1927988a2a141eea4243bf0bf5d",
+    "0023_span_usage.sql": "f48e2012dc2d167d0515f786a3da09ff000e9d5e29ddd26df3b334c47097951c",
+    "0024_overviews.sql": "416e2c96967b11f4aa42acf1ceef7579c4ae06fbd456488cfb7a6d2b6caab4a9",
+    "0025_pause_of_an_agent.sql": "4907a83643c8d9c285d71920d85663b48825c4399e9861cd3b1ac19b92178190",
+    "0026_usage_sums.sql": "fd50c3795714bf5413ae4d44ed85e3480a4e3b43845377e9935110d8c12beadd",
+    "0027_over_budget.sql": "57e177ddea2fd7b41c2c3740f6cfe5482540169c68ef271a45c3fdd6e985da24",
 }
 
 
@@ -36,22 +71,19 @@ async def count(database_url: str, sql: str) -> int:
 
 async def wait_until_off(database_url: str, setting: str) -> None:
     """Wait until the server has reloaded its settings, which takes a moment."""
-    async with asyncio.timeout(20):
-        while True:
-            async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
-                await cursor.execute("SELECT current_setting(%s)", (setting,))
-                if await cursor.fetchone() == ("off",):
-                    return
+    while True:
+        async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+            await cursor.execute("SELECT current_setting(%s)", (setting,))
+            if await cursor.fetchone() == ("off",):
+                return
 
 
 async def wait_until_one_waits_for_a_lock(database_url: str) -> None:
     waiting = """
         SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'"""
-    async with asyncio.timeout(20):
-        while True:
-            if await count(database_url, waiting):
-                return
+    while not await count(database_url, waiting):
+        pass
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
@@ -65,8 +97,8 @@ def test_every_sql_file_is_a_migration() -> None:
 
 
 def test_released_migrations_are_unchanged() -> None:
-    checksums = {migration.name: migration.checksum for migration in read_migrations()}
-    changed = [name for name, checksum in RELEASED.items() if checksums.get(name) != checksum]
+    shipped = {migration.name: migration for migration in read_migrations()}
+    changed = [name for name, checksum in RELEASED.items() if not shipped[name].was_applied_as(checksum)]
     assert not changed, (
         f"{changed} differ from their release: every database that has applied them would be refused. "
         "Restore the files, and put the change into a new migration with the next number."
@@ -111,21 +143,92 @@ async def test_foreign_database_is_refused_and_left_unchanged(
     assert await check(empty_database_url) == NAMES
 
 
-async def test_newer_schema_is_refused_by_name(database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("reworded", "is_same"),
+    [
+        ("-- Why: it's so.\nCREATE TABLE t (\n    a text DEFAULT ' -- '\n);\n-- The end.", True),
+        ("CREATE TABLE t ( a text DEFAULT ' -- ' );", True),
+        ("CREATE TABLE t ( a text DEFAULT ' --  ' );", False),
+        ("CREATE TABLE t ( b text DEFAULT ' -- ' );", False),
+    ],
+)
+def test_checksum_depends_on_what_runs_only(reworded: str, is_same: bool) -> None:
+    written = Migration(1, "0001_t.sql", "CREATE TABLE t ( -- a table\n    a text DEFAULT ' -- '\n);\n")
+    assert Migration(1, "0001_t.sql", reworded).was_applied_as(written.checksum) == is_same
+
+
+async def test_reworded_comment_does_not_stop_an_upgrade(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate_before(NAMES[-1], empty_database_url, monkeypatch)
+    reworded = [
+        dataclasses.replace(migration, sql=f"-- Say why.\n{migration.sql}") for migration in read_migrations()
+    ]
+    monkeypatch.setattr(migrations, "read_migrations", lambda: reworded)
+    assert await migrate(empty_database_url) == [NAMES[-1]]
+
+
+SCHEMA = """
+SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) AS line
+FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migration'
+UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL SELECT conrelid::regclass || pg_get_constraintdef(oid)
+FROM pg_constraint WHERE conrelid >= 16384 AND contype <> 'n'
+UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+"""
+
+
+async def schema_of(database_url: str) -> set[str]:
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(SCHEMA)
+        return {line for (line,) in await cursor.fetchall()}
+
+
+def released_versions() -> list[str]:
+    return re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("version", released_versions())
+async def test_database_of_every_release_is_upgraded(
+    empty_database_url: str, database_url: str, version: str
+) -> None:
+    """Each release leaves a dump of a database that it wrote: see "Release" in CONTRIBUTING.md."""
+    await run(empty_database_url, gzip.decompress((DUMPS / f"{version}.sql.gz").read_bytes()).decode())
+
+    await migrate(empty_database_url)
+
+    assert await check(empty_database_url) == []
+    assert await schema_of(empty_database_url) == await schema_of(database_url)
+    assert await count(empty_database_url, "SELECT count(*) FROM agent") == 2
+    assert await count(empty_database_url, "SELECT count(*) FROM notification") == 5
+
+
+async def test_newer_schema_is_refused_with_the_version_that_wrote_it(database_url: str) -> None:
     await run(
         database_url,
-        "INSERT INTO schema_migration (version, name, checksum) VALUES (9999, '9999_later.sql', 'x')",
+        "INSERT INTO schema_migration (version, name, checksum, hostsvc_version) "
+        "VALUES (9999, '9999_later.sql', 'x', '9.1.0')",
     )
     for operation in (migrate, check):
-        with pytest.raises(SchemaMismatch, match=r"9999_later\.sql.*does not know"):
+        with pytest.raises(
+            SchemaMismatch, match=r"hostsvc 9\.1\.0 applied 9999_later\.sql.*run that version"
+        ):
             await operation(database_url)
 
 
-async def test_migration_changed_after_being_applied_is_refused(database_url: str) -> None:
+async def test_migration_that_runs_other_statements_is_refused(database_url: str) -> None:
     await run(database_url, "UPDATE schema_migration SET checksum = 'other' WHERE version = 1")
     for operation in (migrate, check):
-        with pytest.raises(SchemaMismatch, match=r"0001_main_job\.sql differs from the one applied"):
+        with pytest.raises(SchemaMismatch, match=r"applied 0001_main_job\.sql .* runs other statements"):
             await operation(database_url)
+
+
+async def test_database_of_an_old_release_is_refused_with_its_version(empty_database_url: str) -> None:
+    await run(empty_database_url, gzip.decompress((DUMPS / "0.1.0.sql.gz").read_bytes()).decode())
+    await run(empty_database_url, "UPDATE public.schema_migration SET checksum = 'other' WHERE version = 1")
+    with pytest.raises(SchemaMismatch, match=r"hostsvc 0\.2\.0 or older applied 0001_main_job\.sql"):
+        await check(empty_database_url)
 
 
 async def test_role_without_create_privilege_is_refused(
@@ -215,12 +318,16 @@ FROM generate_series(1, 4) AS n
 """
 
 
-async def test_upgrade_sums_up_older_usage(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [migration.name for migration in read_migrations()]
-    before = read_migrations()[: names.index("0026_usage_sums.sql")]
+async def migrate_before(name: str, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply the migrations before this one, as an older version did."""
+    before = read_migrations()[: NAMES.index(name)]
     with monkeypatch.context() as older_version:
         older_version.setattr(migrations, "read_migrations", lambda: before)
-        await migrate(empty_database_url)
+        await migrate(database_url)
+
+
+async def test_upgrade_sums_up_older_usage(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await migrate_before("0026_usage_sums.sql", empty_database_url, monkeypatch)
     await run(empty_database_url, OLD_USAGE)
 
     await migrate(empty_database_url)
@@ -237,11 +344,7 @@ async def test_upgrade_sums_up_older_usage(empty_database_url: str, monkeypatch:
 async def test_upgrade_sums_up_usage_that_is_being_stored(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [migration.name for migration in read_migrations()]
-    before = read_migrations()[: names.index("0026_usage_sums.sql")]
-    with monkeypatch.context() as older_version:
-        older_version.setattr(migrations, "read_migrations", lambda: before)
-        await migrate(empty_database_url)
+    await migrate_before("0026_usage_sums.sql", empty_database_url, monkeypatch)
 
     async with aiopg.connect(empty_database_url) as connection, connection.cursor() as cursor:
         await cursor.execute("BEGIN")
@@ -258,11 +361,7 @@ async def test_upgrade_sums_up_usage_that_is_being_stored(
 async def test_upgrade_gives_each_address_to_the_oldest_contact(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [migration.name for migration in read_migrations()]
-    before = read_migrations()[: names.index("0016_addresses_and_attachments.sql")]
-    with monkeypatch.context() as older_version:
-        older_version.setattr(migrations, "read_migrations", lambda: before)
-        await migrate(empty_database_url)
+    await migrate_before("0016_addresses_and_attachments.sql", empty_database_url, monkeypatch)
     await run(empty_database_url, OLD_CONTACTS)
 
     await migrate(empty_database_url)
@@ -280,10 +379,7 @@ async def test_upgrade_gives_each_address_to_the_oldest_contact(
 async def test_upgrade_counts_the_spans_and_notifications_of_older_rows(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first_two = read_migrations()[:2]
-    with monkeypatch.context() as older_version:
-        older_version.setattr(migrations, "read_migrations", lambda: first_two)
-        await migrate(empty_database_url)
+    await migrate_before("0003_bounded_reads.sql", empty_database_url, monkeypatch)
     await run(empty_database_url, OLD_ROWS)
 
     await migrate(empty_database_url)

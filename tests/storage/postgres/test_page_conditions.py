@@ -10,8 +10,7 @@ from storage.channels.messages import Message
 from storage.history.traces import TraceSummary
 from storage.ids import new_id
 from storage.model import Agent
-from storage.postgres.page_conditions import OrganizationsPage, PageConditions, fetch_page, long_columns
-from storage.postgres.paging import Page
+from storage.postgres.paging import OrganizationsPage, Page, PageConditions, fetch_page, long_columns
 from storage.postgres.pool import Pool
 from tests.storage.factories import NOW
 
@@ -101,7 +100,7 @@ async def test_chunk_is_cut_only_within_its_page(pool: Pool) -> None:
 
 def test_columns_of_every_possible_length_are_measured() -> None:
     assert list(long_columns(Document)) == ["title", "content", "content_type", "path", "author"]
-    assert list(long_columns(Message)) == ["subject", "body", "attachments", "address"]
+    assert list(long_columns(Message)) == ["subject", "body", "attachments", "address", "error"]
     assert {"error", "metadata", "agent_name"} <= set(long_columns(TraceSummary))
     assert "tags" in set(long_columns(Agent))
     assert "created_at" not in set(long_columns(Agent))

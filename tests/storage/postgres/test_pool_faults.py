@@ -85,9 +85,8 @@ async def test_server_ends_a_statement_whose_connection_was_dropped(database_url
     async with open_pool(settings, epoch=None) as pool:
         with pytest.raises(NoAnswer):
             await pool.execute("SELECT pg_sleep(60)")
-        async with asyncio.timeout(10):
-            while await pool.fetchval(COUNT_SLEEPING):  # noqa: ASYNC110 -- the server tells nobody
-                await asyncio.sleep(0.05)
+        while await pool.fetchval(COUNT_SLEEPING):  # noqa: ASYNC110 -- the server tells nobody
+            await asyncio.sleep(0.05)
 
 
 async def test_transaction_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
@@ -129,7 +128,7 @@ async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: 
             assert asyncio.get_running_loop().time() - began < settings.acquire_timeout_seconds
 
 
-async def test_expired_connection_to_a_silent_server_fails_no_block_that_was_done(
+async def test_expired_connection_to_silent_server_fails_no_finished_block(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with relay(database_url) as (in_between, url):

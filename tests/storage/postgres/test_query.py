@@ -31,10 +31,6 @@ def test_optional_condition_is_left_out_without_a_value() -> None:
     assert conditions.parameters == ["organization", 50, False]
 
 
-def test_statement_without_conditions_stays_as_it_is() -> None:
-    assert Conditions("organization", 50).into(PAGE).split() == PAGE.replace("/* and */", "").split()
-
-
 def test_conditions_stand_at_every_mark() -> None:
     conditions = Conditions()
     conditions.add("a = $", 1)

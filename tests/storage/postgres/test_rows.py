@@ -6,7 +6,7 @@ from enum import StrEnum
 import pytest
 
 from storage.postgres.pool import Pool
-from storage.postgres.rows import delete_rows, fetch_all, fetch_one, from_row, to_row
+from storage.postgres.statement import delete_rows, fetch_all, fetch_one, fields_of, from_row, insert_into
 
 SELECT_POINTS = "SELECT x, -x AS y, 'here' AS label FROM generate_series(1, $1::integer) AS x ORDER BY x"
 
@@ -84,18 +84,7 @@ async def test_delete_returns_the_number_of_rows(pool: Pool) -> None:
         await connection.execute("DROP TABLE point")
 
 
-def test_parameters_follow_the_columns_of_the_insert() -> None:
-    insert = """
-    INSERT INTO point (
-        label, y,
-        x, z)
-    VALUES ($1, $2, $3, $4)
-    """
-    assert to_row(insert, Point(1, 2, "here"), z=3, y=7) == ["here", 7, 1, 3]
-
-
-def test_parameters_without_a_field_are_refused() -> None:
-    with pytest.raises(AttributeError, match="z"):
-        to_row("INSERT INTO point (x, z) VALUES ($1, $2)", Point(1, 2))
-    with pytest.raises(ValueError, match="no INSERT that lists its columns: INSERT INTO point VALUES"):
-        to_row("INSERT INTO point VALUES ($1, $2)", Point(1, 2))
+def test_insert_has_the_fields_and_what_is_given() -> None:
+    columns = fields_of(Point(1, 2, "here"), without=("x",)) | {"y": 7, "z": 3}
+    insert = insert_into("point", columns)
+    assert insert == ("INSERT INTO point (y, label, z) VALUES ($1, $2, $3)", 7, "here", 3)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from storage.postgres.ttl_cache import LIFETIME, MAX_ENTRIES, TtlCache
+from storage.postgres.shared_reads import LIFETIME, MAX_ENTRIES, TtlCache
 from tests.storage.factories import NOW
 
 MOMENT = timedelta(microseconds=1)

@@ -4,23 +4,24 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agents import Agents
 from storage.agents.templates import Templates
 from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
-from storage.toolbox.adapter_configs import AdapterConfig, AdapterConfigs
-from storage.toolbox.adapters import Adapter, Adapters
-from storage.toolbox.agent_tools import (
+from storage.toolbox import (
     MAX_ALL_SHOWN_BYTES,
     MAX_SHOWN_BYTES,
     MAX_SHOWN_CHARACTERS,
+    Adapter,
+    AdapterConfig,
+    AdapterConfigs,
+    Adapters,
     AgentTools,
     CallableTool,
     DescribedTool,
-    ListedTool,
+    Tool,
+    Tools,
 )
-from storage.toolbox.tools import Tool, Tools
 from tests.storage.factories import NOW, adapter, stored_agent, stored_organization, template, tool
 
 
@@ -46,21 +47,6 @@ async def stored_adapter(pool: Pool, owner: UUID, name: str, *tools: str) -> tup
 
 async def agent_with(pool: Pool, owner: UUID, *adapters: Adapter) -> Agent:
     return await stored_agent(pool, owner, adapters=tuple(one.id for one in adapters))
-
-
-async def test_list_follows_order_of_adapters_without_channel_tools(
-    agent_tools: AgentTools, pool: Pool, owner: UUID
-) -> None:
-    weather, (forecast, history) = await stored_adapter(pool, owner, "Weather", "forecast", "history")
-    mail, (_, search) = await stored_adapter(pool, owner, "Mail", "channel:email", "search")
-    scout = await agent_with(pool, owner, mail, weather)
-
-    assert await agent_tools.list_for_agent(scout.id) == [
-        ListedTool(search.id, "Mail", 1, "search"),
-        ListedTool(forecast.id, "Weather", 2, "forecast"),
-        ListedTool(history.id, "Weather", 2, "history"),
-    ]
-    assert await agent_tools.list_for_agent(new_id()) == []
 
 
 async def test_long_descriptions_are_cut_and_long_parameters_hidden(
@@ -125,18 +111,6 @@ async def test_callable_tool_has_config_and_secret_of_template(
     )
     assert "Linz" not in repr(callable_tool)
     assert "whsec_1" not in repr(callable_tool)
-
-
-async def test_tool_is_callable_only_for_agents_that_have_it(
-    agent_tools: AgentTools, pool: Pool, owner: UUID
-) -> None:
-    weather, [forecast] = await stored_adapter(pool, owner, "Weather", "forecast")
-    scout, other = await agent_with(pool, owner, weather), await agent_with(pool, owner)
-
-    assert await agent_tools.get(scout.id, forecast.id) is not None
-    assert await agent_tools.get(other.id, forecast.id) is None
-    await Agents(pool).delete(scout.id, NOW)
-    assert await agent_tools.get(scout.id, forecast.id) is None
 
 
 async def test_channel_tool_is_that_of_the_first_adapter(

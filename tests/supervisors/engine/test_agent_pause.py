@@ -2,20 +2,18 @@
 
 import pytest
 
-from storage.errors import DatabaseUnavailable
-from storage.model import Agent, AgentStatus, Outcome, Source
+from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.policy.explanations import (
     WHY_AGENT_PAUSED,
     WHY_BOTH_PAUSED,
-    WHY_PAUSED,
     WHY_STOPPING_FOR_AGENT_PAUSE,
 )
 from supervisors.policy.phases import Phase
 from tests.supervisors.engine.test_pause import wait_for_stopped_runs
-from tests.supervisors.engine.test_record import list_changes, list_events, require_record_equals_why
+from tests.supervisors.engine.test_record import list_changes, require_record_equals_why
 from tests.supervisors.world import World, open_world
 
 
@@ -59,58 +57,6 @@ async def test_events_in_the_pause_of_an_agent_wake_it_afterwards(world: World) 
     assert await world.wakes(agent) == [(300, "reminder")]
 
 
-async def test_run_paused_with_its_agent_wakes_for_its_queue(world: World) -> None:
-    agent = await world.agent()
-    await world.notify(agent)
-    await world.go_to(5)
-    await pause(world, agent)
-    await world.go_to(60)
-
-    await pause(world, agent, paused=False)
-
-    assert await world.wakes(agent) == [(0, "notification:api"), (60, "uncleared_notifications")]
-
-
-async def test_paused_agent_returns_to_its_interrupted_sleep(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(90))
-    await world.start(agent)
-    await pause(world, agent)
-    await world.go_to(60)
-
-    await pause(world, agent, paused=False)
-
-    assert (await world.agent_now(agent.id)).sleep_until == world.at(90)
-    await world.go_to(100)
-    assert await world.wakes(agent) == [(0, "run_requested"), (90, "sleep_elapsed")]
-
-
-async def test_pause_of_a_queued_agent_frees_its_place(pool: Pool) -> None:
-    async with open_world(pool, runs={"max_concurrent": 1}) as world:
-        first, second = await world.agent(), await world.agent()
-        run = await world.start(first)
-        await world.ask(second, RunRequest())
-        assert await world.phase(second) is Phase.QUEUED
-
-        await pause(world, second)
-        await run.end()
-
-        assert await world.phase(second) is Phase.PAUSED
-        await pause(world, second, paused=False)
-        assert await world.wakes(second) == [(0, "run_requested")]
-
-
-async def test_stop_cancels_a_start_held_by_an_agents_pause(world: World) -> None:
-    agent = await world.agent()
-    await pause(world, agent)
-    await world.notify(agent)
-
-    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
-
-    assert await world.phase(agent) is Phase.PAUSED
-    await pause(world, agent, paused=False)
-    assert await world.wakes(agent) == []
-
-
 async def test_pause_of_an_agent_outlasts_that_of_its_organization(world: World) -> None:
     agent = await world.agent()
     await pause(world, agent)
@@ -121,18 +67,6 @@ async def test_pause_of_an_agent_outlasts_that_of_its_organization(world: World)
     await world.pause(agent.organization_id, False)
 
     assert (await world.see(agent)).why == WHY_AGENT_PAUSED
-    assert await world.wakes(agent) == []
-
-
-async def test_pause_of_an_organization_outlasts_that_of_its_agent(world: World) -> None:
-    agent = await world.agent()
-    await world.pause(agent.organization_id, True)
-    await pause(world, agent)
-    await world.notify(agent)
-
-    await pause(world, agent, paused=False)
-
-    assert (await world.see(agent)).why == WHY_PAUSED
     assert await world.wakes(agent) == []
 
 
@@ -174,18 +108,6 @@ async def test_pause_of_a_stubborn_run_says_that_it_stops(pool: Pool) -> None:
         ]
 
 
-async def test_pause_and_its_end_are_recorded_with_their_caller(world: World) -> None:
-    agent = await world.agent()
-    for paused in (True, True, False, False):
-        await pause(world, agent, paused=paused)
-
-    assert await list_changes(world, agent) == [
-        ("agent.paused", "asleep", "paused"),
-        ("agent.unpaused", "paused", "asleep"),
-    ]
-    assert {event["actor"] for event in await list_events(world, agent)} == {"user:7"}
-
-
 @pytest.mark.parametrize("is_running", [False, True])
 async def test_pause_of_an_agent_survives_a_restart(world: World, is_running: bool) -> None:
     agent = await world.agent()
@@ -220,30 +142,3 @@ async def test_scans_leave_out_an_agent_that_is_paused(world: World) -> None:
     assert await states.list_with_active_notification(now, None, 9) == []
     assert await states.list_without_due_time(now, None, 9) == []
     assert await states.list_due(now, None, 9) == []
-
-
-async def test_lost_answer_to_a_pause_leaves_no_run(pool: Pool) -> None:
-    async with open_world(pool) as world:
-        agent = await world.agent()
-        await world.start(agent)
-        world.states.lost_update_answer = DatabaseUnavailable("lost")
-        with pytest.raises(DatabaseUnavailable):
-            await world.ask(agent, OwnedFieldsRequest(paused=True))
-
-        await world.go_to(5)
-
-        await wait_for_stopped_runs(world)
-        assert await world.phase(agent) is Phase.PAUSED
-        assert await world.outcomes(agent) == [Outcome.STOPPED]
-
-
-async def test_hold_that_ends_in_a_pause_wakes_after_it(world: World) -> None:
-    agent = await world.agent(debounce_window_seconds=60)
-    await world.notify(agent, Source.SMS)
-    await world.go_to(20)
-    await pause(world, agent)
-    await world.go_to(200)
-
-    await pause(world, agent, paused=False)
-
-    assert await world.wakes(agent) == [(200, "notification:sms")]

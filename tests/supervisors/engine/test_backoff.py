@@ -1,14 +1,11 @@
 """The backoff: what lengthens and resets it, and the quarantine that it ends in."""
 
-import pytest
-
 from storage.agent_facts import StateUpdate
 from storage.errors import DatabaseUnavailable
 from storage.model import Agent, Priority, Source
-from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFieldsRequest, RunRequest
+from supervisors.engine.messages import RunRequest
 from supervisors.policy.phases import Phase
-from tests.supervisors.world import World, open_world
+from tests.supervisors.world import World
 
 FAILURES = (0, 1, 3, 7, 15)  # the seconds at which five runs start that fail at once
 NOTICE = "Quarantined after too many failures in a row"
@@ -70,15 +67,6 @@ async def test_runs_that_clear_nothing_end_in_quarantine(world: World) -> None:
     assert (await world.see(agent)).failures.consecutive == 1
 
 
-async def test_each_quarantine_has_its_own_notice(world: World) -> None:
-    agent = await world.agent()
-    await fail_until_quarantined(world, agent)
-    await (await world.start(agent)).sleeps()
-    await fail_until_quarantined(world, agent)
-
-    assert await titles(world, agent) == [NOTICE, NOTICE]
-
-
 async def test_failed_update_stores_no_quarantine_notice(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, RunRequest())
@@ -97,56 +85,3 @@ async def test_failed_update_stores_no_quarantine_notice(world: World) -> None:
 
 async def is_away(_: StateUpdate) -> None:
     raise DatabaseUnavailable("away")
-
-
-async def test_clearing_between_runs_resets_the_backoff(world: World) -> None:
-    agent = await world.agent()
-    await world.pause(agent.organization_id, True)
-    first, _ = [await world.notify(agent) for _ in range(2)]
-    await world.pause(agent.organization_id, False)
-    for second in (0, 1, 3):
-        await world.go_to(second)
-        await world.puppets[agent.id].end()
-    await world.go_to(4)
-    await world.clear(first)
-    for second in (7, 8, 10):
-        await world.go_to(second)
-        await world.puppets[agent.id].end()
-
-    assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8, 10]
-
-
-async def test_failed_run_that_cleared_something_is_retried_soon(world: World) -> None:
-    agent = await world.agent()
-    await world.pause(agent.organization_id, True)
-    messages = [await world.notify(agent) for _ in range(2)]
-    await world.pause(agent.organization_id, False)
-    for second in (0, 1, 3):
-        await world.go_to(second)
-        await world.puppets[agent.id].fail()
-    await world.go_to(7)
-    run = world.puppets[agent.id]
-    await run.clears(messages[0])
-    await run.fail()
-    await world.go_to(8)
-
-    assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8]
-    assert (await world.see(agent)).failures.consecutive == 4  # still no success
-
-
-@pytest.mark.parametrize("ending", ["ended", "failed"])
-async def test_elapsed_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
-    """Check that `max_sleep_hours: 0` does not shorten every backoff to a second."""
-    async with open_world(pool) as world:
-        agent = await world.agent(max_sleep_hours=0)
-        await world.notify(agent)
-        for second in (0, 1, 3, 7):
-            await world.go_to(second)
-            run = world.puppets[agent.id]
-            await (run.end() if ending == "ended" else run.fail())
-            assert (await world.agent_now(agent.id)).sleep_until == world.at(second)
-
-        assert await world.phase(agent) is Phase.BACKING_OFF
-        await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(8)))
-        await world.go_to(14.9)
-        assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7]

@@ -1,13 +1,11 @@
 """Spend caps: when they end or postpone a run, and when the agent starts again."""
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from hostsvc.llm.price_list import PriceList
 from storage.model import Agent, AgentStatus, Notification, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import (
@@ -15,15 +13,10 @@ from supervisors.engine.messages import (
     RunAnswer,
     RunReply,
     RunRequest,
-    StopReply,
-    StopRequest,
 )
 from supervisors.engine.registry import tell_agents_of
-from supervisors.engine.run import ActiveRun, RunBudgetReached
-from supervisors.harness.spending import BudgetGuard
 from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.maintenance.scans import BudgetRenewal
-from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.policy.phases import Phase
 from tests.storage.events.recorded import logged
 from tests.supervisors.world import World, open_world
@@ -91,22 +84,6 @@ async def test_run_ends_before_a_model_call_over_budget(pool: Pool) -> None:
         assert await logged(pool, "budget") == [("budget.reached", "", reached)] * 2
 
 
-async def test_organization_budget_ends_runs_of_all_its_agents(pool: Pool) -> None:
-    model = Spender()
-    async with open_world(pool, model=model) as world:
-        agent, other = await world.agent(), await world.agent()
-        model.world, model.agent = world, agent
-        await world.change_organization(agent.organization_id, max_cost_usd_per_day=FIVE)
-
-        await world.ask(other, RunRequest())
-
-        [run] = await world.ledger(other)
-        assert (run.outcome, run.turns) == (Outcome.BUDGET, 3)
-        assert run.error == "reached its organization's budget: 6.00 of 5.00 USD a day"
-        assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
-        assert (await world.see(agent)).why.startswith("Over its organization's budget of 5.00 USD a day")
-
-
 async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
@@ -125,29 +102,6 @@ async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> No
         await world.ask(agent, RunRequest())
 
         assert [(run.outcome, run.turns) for run in await world.ledger(agent)] == [(Outcome.BUDGET, 1)]
-
-
-async def test_run_without_a_cap_reads_no_budget(world: World) -> None:
-    class NoSpending:
-        async def list_budgets(self, *_: object) -> tuple[()]:
-            raise AssertionError("it was looked up")
-
-    run: ActiveRun = (await world.start(await world.agent())).run
-
-    await BudgetGuard(NoSpending(), PriceList(), world.clock).check(run, "lab/llama")
-
-
-async def test_spending_of_other_agents_counts_for_the_organization(world: World) -> None:
-    agent = await world.agent(max_cost_usd_per_day=FIVE)
-    run = (await world.start(agent)).run
-    budget_guard = BudgetGuard(world.storage.spending, PriceList(), world.clock)
-
-    await world.spend(agent, "4.999999")
-    await budget_guard.check(run, "builtin/inbox")
-    await world.spend(agent, "0.000001")
-
-    with pytest.raises(RunBudgetReached, match=r"reached its budget: 5\.00 of 5\.00 USD a day"):
-        await budget_guard.check(run, "builtin/inbox")
 
 
 async def test_agent_over_budget_starts_at_midnight(world: World) -> None:
@@ -173,19 +127,6 @@ async def test_run_request_over_budget_is_refused_and_not_stored(world: World) -
 
     assert await world.wakes(agent) == []
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
-
-
-async def test_run_request_over_budget_while_stopping_is_refused(world: World) -> None:
-    world.puppets_are_stubborn = True
-    agent = await world.agent(max_cost_usd_per_day=FIVE)
-    run = await world.start(agent)
-    await world.spend(agent, "5")
-    await world.ask(agent, StopRequest(), answered_within=1)
-
-    assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
-    await run.end()
-
-    assert len(await world.wakes(agent)) == 1
 
 
 async def test_queued_start_over_budget_leaves_the_queue(pool: Pool) -> None:
@@ -263,42 +204,6 @@ async def test_lower_cap_postpones_a_future_wake(world: World) -> None:
     assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
 
 
-async def test_hold_resumes_when_the_cap_is_raised(world: World) -> None:
-    agent = await agent_over_budget(world, debounce_window_seconds=60)
-    await world.sms(agent)
-    await world.go_to(20)
-
-    await world.change(agent, max_cost_usd_per_day=None)
-
-    assert await world.phase(agent) is Phase.HOLDING
-    await world.go_to(100)
-    assert await world.wakes(agent) == [(60, "notification:sms")]
-
-
-async def test_wait_for_midnight_survives_a_restart(world: World) -> None:
-    agent = await agent_over_budget(world)
-    await world.remind(agent, 10)
-    await world.restart()
-    await world.go_to(20)
-    assert await world.wakes(agent) == []
-
-    await go_to_midnight(world)
-
-    assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
-
-
-async def test_interrupted_run_over_budget_restarts_at_midnight(world: World) -> None:
-    agent = await world.agent(max_cost_usd_per_day=FIVE)
-    await world.start(agent)
-    await world.spend(agent, "5")
-    await world.restart()
-    assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
-
-    await go_to_midnight(world)
-
-    assert await world.wakes(agent) == [(0, "run_requested"), (MIDNIGHT, "restart_recovery")]
-
-
 @pytest.mark.parametrize("cap", [FIVE, Decimal(0)])
 async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decimal) -> None:
     asleep, reminded, active = (
@@ -323,48 +228,6 @@ async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decima
     assert await world.wakes(active) == [(0, "notification:api")]
 
 
-async def test_budget_renewal_ignores_agents_over_budget(world: World) -> None:
-    agent = await agent_over_budget(world)
-    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(50)))
-    before = (await world.see(agent)).recent
-
-    await BudgetRenewal(world.states, world.registry, world.clock).run_once()
-    await world.wait_until_idle()
-
-    assert (await world.see(agent)).recent == before
-
-
-async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
-    idle, waiting = await agent_over_budget(world), await agent_over_budget(world)
-    await world.notify(waiting)
-    await world.go_to(1)
-
-    assert await world.ask(idle, StopRequest()) is StopReply.NOT_RUNNING
-    assert await world.ask(waiting, StopRequest()) is StopReply.STOPPED
-    assert (await world.see(waiting)).why == (
-        f"Stopped at 2126-11-21 09:00:01 UTC: notifications from before that do not start it. {HELD}"
-    )
-    await go_to_midnight(world)
-
-    assert await world.wakes(waiting) == []
-
-
-async def test_restored_or_unpaused_agent_over_budget_waits_for_midnight(world: World) -> None:
-    archived, paused = await agent_over_budget(world), await agent_over_budget(world)
-    await world.ask(archived, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
-    await world.pause(paused.organization_id, True)
-    for agent in (archived, paused):
-        await world.notify(agent)
-    await world.ask(archived, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
-    await world.pause(paused.organization_id, False)
-    assert [await world.wakes(agent) for agent in (archived, paused)] == [[], []]
-
-    await go_to_midnight(world)
-
-    for agent in (archived, paused):
-        assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
-
-
 async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
     idle, held = await agent_over_budget(world), await agent_over_budget(world)
     for second in (1, 2):
@@ -378,48 +241,3 @@ async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
 
     assert [note.body for note in await budget_notices(world, held)] == [f"{HELD} Spent today: 5.00 USD."]
     assert await budget_notices(world, idle) == []
-
-
-async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
-    agent = await world.agent(max_cost_usd_per_day=Decimal(0))
-    await world.notify(agent)
-    seen, watch = await world.see(agent), StuckAgentWatch(world.states, world.clock)
-    assert seen.next_wake is None
-    assert seen.why == (
-        "Over its budget of 0.00 USD a day; it starts no run at all, unless the cap is raised."
-    )
-    await watch.run_once()
-    await go_to_midnight(world)
-    await watch.run_once()
-
-    assert await world.wakes(agent) == []
-    assert watch.reasons() == ()
-    await world.change(agent, max_cost_usd_per_day=Decimal("0.000001"))
-    assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
-
-
-async def test_waiting_for_budget_writes_nothing(world: World) -> None:
-    agent, watch = await agent_over_budget(world), StuckAgentWatch(world.states, world.clock)
-    await world.notify(agent)
-    before = (await world.state(agent)).version
-
-    await watch.run_once()
-    await world.go_to(1000)
-    await watch.run_once()
-
-    assert (await world.state(agent)).version == before
-    assert watch.reasons() == ()
-
-
-async def test_clock_set_back_over_midnight_restores_the_spent_day(world: World) -> None:
-    agent = await agent_over_budget(world)
-    await go_to_midnight(world)
-    assert (await world.see(agent)).why.startswith("Asleep until")
-
-    world.clock.step(-3600)
-    await world.notify(agent)
-    assert (await world.see(agent)).why == HELD
-    await world.advance(3600)
-
-    assert [reason for _, reason in await world.wakes(agent)] == ["notification:api"]
-    assert (await world.ledger(agent))[0].started_at - world.began_at == timedelta(seconds=MIDNIGHT)

@@ -1,17 +1,14 @@
 """The lifecycle of agents and runs in the log: one line for each event, with who and why."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
 
-from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome
-from supervisors.engine.lifecycle import PauseLog
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, StopReply, StopRequest
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.text import format_timestamp
@@ -58,14 +55,6 @@ async def test_run_logs_one_line_at_start_and_end(world: World, logged: Lines) -
     await run.end(Outcome.TURN_LIMIT)
     shared |= {"outcome": "turn_limit", "turns": 3, "cost_usd": 0.25, "duration_seconds": 2.0, "error": ""}
     assert take(logged) == [{"event": "run ended", **shared}]
-
-
-async def test_cost_of_another_run_is_not_counted(world: World, logged: Lines) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    world.registry.add_cost(agent.id, agent.id, Decimal(1))
-    await run.sleeps()
-    assert [line["cost_usd"] for line in logged if line["event"] == "run ended"] == [0.0]
 
 
 async def test_error_is_one_bounded_line(world: World, logged: Lines) -> None:
@@ -127,13 +116,6 @@ async def test_stop_names_caller_and_reason_once(world: World, logged: Lines) ->
     assert take(logged) == [{"event": "agent stopped", **stopped}]
 
 
-async def test_stop_of_a_sleeping_agent_has_no_line(world: World, logged: Lines) -> None:
-    agent = await world.agent()
-    logged.clear()
-    assert await world.ask(agent, StopRequest(caller=CALLER)) is StopReply.NOT_RUNNING
-    assert logged == []
-
-
 async def test_archive_and_restore_name_the_caller(world: World, logged: Lines) -> None:
     agent = await world.agent()
     logged.clear()
@@ -149,46 +131,3 @@ async def test_sleeping_agents_log_nothing(world: World, logged: Lines) -> None:
     await world.notify(agent, priority="low")
     await world.advance(600)
     assert logged == []
-
-
-def told(log: PauseLog, *changes: tuple[UUID, bool]) -> list[tuple[str, str]]:
-    """Report the changes of a caller; return the events and callers that were logged."""
-    with capture_logs() as logged:
-        for organization_id, is_paused in changes:
-            log.report(organization_id, is_paused=is_paused, caller=CALLER)
-    return [(line["event"], line["caller"]) for line in logged]
-
-
-def told_of_rest(log: PauseLog, paused: Iterable[UUID], before: Iterable[UUID]) -> list[tuple[str, str]]:
-    with capture_logs() as logged:
-        log.report_rest(frozenset(paused), frozenset(before))
-    return [(line["event"], line["caller"]) for line in logged]
-
-
-def test_change_of_a_client_is_told_at_once_and_once() -> None:
-    log, organization_id = PauseLog(), new_id()
-    assert told(log, (organization_id, True), (organization_id, True), (organization_id, False)) == [
-        ("organization paused", CALLER),
-        ("organization resumed", CALLER),
-    ]
-    assert told_of_rest(log, paused=(), before=()) == []
-
-
-def test_change_of_nobody_is_the_operators() -> None:
-    log, organization_id = PauseLog(), new_id()
-    assert told_of_rest(log, [organization_id], log.paused) == [("organization paused", "operator")]
-    assert told_of_rest(log, [organization_id], log.paused) == []
-    assert told_of_rest(log, [], log.paused) == [("organization resumed", "operator")]
-
-
-def test_pause_from_before_the_start_is_not_told() -> None:
-    log, organization_id = PauseLog(), new_id()
-    log.begin({organization_id})
-    assert told_of_rest(log, [organization_id], log.paused) == []
-
-
-def test_change_during_the_reading_of_pauses_is_not_undone() -> None:
-    log, organization_id = PauseLog(), new_id()
-    before = log.paused
-    assert told(log, (organization_id, True)) == [("organization paused", CALLER)]
-    assert told_of_rest(log, paused=(), before=before) == []

@@ -87,7 +87,7 @@ async def test_agent_without_a_supervisor_takes_no_memory(world: World, pool: Po
 
 
 @pytest.mark.usefixtures("traced")
-@pytest.mark.parametrize("count", [1000, pytest.param(4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [500, pytest.param(4000, marks=pytest.mark.long)])
 async def test_dropped_supervisors_leave_no_memory_behind(world: World, pool: Pool, count: int) -> None:
     agent_ids = await many_agents(world, pool, count)
     sizes = []

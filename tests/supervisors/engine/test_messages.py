@@ -1,27 +1,35 @@
 """The messages, as the log of a supervisor shows them."""
 
 import asyncio
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from storage.model import AgentStatus
 from supervisors.engine.messages import (
-    Mailbox,
+    CODES,
+    LITERAL,
+    MAX_BYTES,
+    MAX_MESSAGES,
+    MAX_TEXT_BYTES,
     OwnedFieldsRequest,
     PendingRequest,
-    Request,
     RunAnswer,
     RunReply,
     RunRequest,
-    Signal,
     SleepGranted,
     SleepRefused,
     SleepRequest,
     StopRequest,
+    append_message,
+    read_messages,
 )
 from supervisors.errors import MailboxFull
-from tests.storage.factories import NOW
+from tests.storage.factories import NOW, SECOND
+from tests.supervisors.agent_facts import seconds
 
 RUN_ID = UUID(int=1)
 
@@ -51,55 +59,6 @@ def test_run_reply_had_effect_if_started_or_queued() -> None:
     assert with_effect == {RunAnswer.STARTED, RunAnswer.QUEUED}
 
 
-REPLY = RunReply(RunAnswer.SLEEPING)
-
-
-async def reply_sleeping(_: Request[RunReply]) -> RunReply:
-    return REPLY
-
-
-def test_signals_are_taken_together() -> None:
-    mailbox = Mailbox()
-    for signal in (Signal.DUE, Signal.NOTIFIED, Signal.DUE):
-        mailbox.tell(signal)
-
-    assert mailbox.take() == frozenset({Signal.DUE, Signal.NOTIFIED})
-    assert mailbox.take() is None
-
-
-async def test_signals_come_before_requests_and_requests_in_order() -> None:
-    mailbox, first, second = Mailbox(), PendingRequest(RunRequest()), PendingRequest(OwnedFieldsRequest())
-    mailbox.ask(first)
-    mailbox.ask(second)
-    mailbox.tell(Signal.CLEARED)
-
-    assert [mailbox.take() for _ in range(4)] == [frozenset({Signal.CLEARED}), first, second, None]
-
-
-async def test_mailbox_is_full_at_its_limit_of_requests() -> None:
-    mailbox = Mailbox()
-    mailbox.ask(PendingRequest(RunRequest()))
-    mailbox.tell(Signal.DUE)
-
-    mailbox.require_room(2)
-    with pytest.raises(MailboxFull, match="1 requests to this agent"):
-        mailbox.require_room(1)
-
-
-async def test_reply_comes_through_the_future() -> None:
-    pending = PendingRequest(RunRequest())
-
-    assert await pending.answer(reply_sleeping) == "sleeping"
-    assert await pending.reply == REPLY
-
-
-async def test_reply_without_words_is_described_as_done() -> None:
-    async def write(_: Request[bool]) -> bool:
-        return False
-
-    assert await PendingRequest(OwnedFieldsRequest()).answer(write) == "done"
-
-
 async def test_refusal_is_raised_where_the_request_was_asked() -> None:
     pending = PendingRequest(RunRequest())
     pending.refuse(MailboxFull("full"))
@@ -108,14 +67,59 @@ async def test_refusal_is_raised_where_the_request_was_asked() -> None:
         await pending.reply
 
 
-async def test_cancelled_asker_gets_neither_reply_nor_refusal() -> None:
-    answered, refused = PendingRequest(RunRequest()), PendingRequest(RunRequest())
-    answered.reply.cancel()
-    refused.reply.cancel()
+async def test_cancelled_asker_gets_no_refusal() -> None:
+    pending = PendingRequest(RunRequest())
+    pending.reply.cancel()
 
-    await answered.answer(reply_sleeping)
-    refused.refuse(MailboxFull("full"))
+    pending.refuse(MailboxFull("full"))
 
-    for pending in (answered, refused):
-        with pytest.raises(asyncio.CancelledError):
-            await pending.reply
+    with pytest.raises(asyncio.CancelledError):
+        await pending.reply
+
+
+Line = tuple[datetime, str, str]
+known = st.sampled_from(sorted(CODES))
+arbitrary = st.text()
+lines = st.tuples(st.datetimes(timezones=st.just(UTC)), known | arbitrary, known | arbitrary)
+
+
+def write_log(*messages: Line) -> bytes:
+    log = b""
+    for at, message, outcome in messages:
+        log = append_message(log, at, message, outcome)
+    return log
+
+
+def test_every_word_has_a_one_byte_code() -> None:
+    assert len(CODES) <= LITERAL
+
+
+@given(st.lists(lines, max_size=50))
+def test_log_keeps_the_latest_messages_within_its_size(messages: list[Line]) -> None:
+    log = write_log(*messages)
+    entries = list(read_messages(log))
+
+    assert len(log) <= MAX_BYTES
+    assert len(entries) <= MAX_MESSAGES
+    assert bool(entries) == bool(messages)
+    for message, entry in zip(messages[::-1], entries[::-1], strict=False):
+        assert entry[0] == message[0]
+        assert message[1].startswith(entry[1])
+        assert message[2].startswith(entry[2])
+
+
+def test_log_keeps_thirty_two_usual_messages_whole() -> None:
+    granted = str(SleepGranted(NOW, clamped=False))
+    cycle = [("notified", "started: notification:sms"), ("sleep request", granted), ("run over", "asleep")]
+    messages = [(NOW + n * SECOND, *cycle[n % 3]) for n in range(40)]
+
+    assert list(read_messages(write_log(*messages))) == messages[-32:]
+
+
+def test_long_text_is_cut_and_displaces_older_entries() -> None:
+    long = "stop request: " + "ü" * 1000
+    entries = list(read_messages(write_log(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
+
+    assert {message for _, message, _ in entries} == {long.encode()[:MAX_TEXT_BYTES].decode()}
+    assert entries[-1][0] == NOW + seconds(31)
+    assert 5 < len(entries) < 32

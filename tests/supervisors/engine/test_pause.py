@@ -4,15 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from storage.errors import DatabaseUnavailable
 from storage.identity.organizations import Organizations
-from storage.model import Agent, Outcome, Source
+from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.engine.registry import tell_agents_of
 from supervisors.maintenance.scans import PauseSync
 from supervisors.policy.phases import Phase
-from tests.supervisors.world import RiggedStates, World, open_world
+from tests.supervisors.world import World, open_world
 
 
 class Organization:
@@ -26,9 +25,7 @@ class Organization:
     def new_pause_sync(self) -> PauseSync:
         """Create the PauseSync of a process that has just started."""
         world = self.world
-        return PauseSync(
-            world.states, Organizations(world.pool), world.registry, world.clock, world.registry.pause_log
-        )
+        return PauseSync(world.states, Organizations(world.pool), world.registry, world.clock)
 
     async def pause(self) -> None:
         """Pause or unpause it, and let the service notice."""
@@ -105,22 +102,6 @@ async def test_paused_run_returns_to_its_interrupted_sleep(world: World) -> None
     assert await world.wakes(agent) == [(0, "run_requested"), (90, "sleep_elapsed")]
 
 
-async def test_no_run_starts_during_a_pause(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
-    organization = await organization_of(agent, world)
-    await organization.pause()
-    await world.remind(agent, 20)
-    await world.sms(agent)
-    await world.notify(agent)
-    await world.go_to(300)
-
-    reply = await world.ask(agent, RunRequest())
-
-    assert (reply.status, reply.run) == (RunAnswer.PAUSED, None)
-    assert await world.phase(agent) is Phase.PAUSED
-    assert await world.wakes(agent) == []
-
-
 @pytest.mark.parametrize("window", [0, 5])
 async def test_stop_during_a_pause_cancels_the_held_start(world: World, window: int) -> None:
     agent = await world.agent(debounce_window_seconds=window)
@@ -150,97 +131,6 @@ async def test_stop_waits_for_a_run_that_a_pause_stops(world: World) -> None:
     assert (await world.state(agent)).stopped_at is not None
 
 
-async def test_stop_during_a_pause_leaves_a_plain_sleeper_alone(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(90))
-    organization = await organization_of(agent, world)
-    await organization.pause()
-
-    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
-
-    assert (await world.agent_now(agent.id)).sleep_until == world.at(90)
-
-
-async def test_scans_leave_a_paused_agent_alone(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10))
-    organization = await organization_of(agent, world)
-    await organization.pause()
-    await world.notify(agent)
-    recent = (await world.see(agent)).recent
-
-    for second in (100, 200, 300):
-        await world.go_to(second)
-        await organization.notice()
-
-    assert (await world.see(agent)).recent == recent
-
-
-async def test_wake_reason_after_pause_is_the_latest_activation(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
-    organization = await organization_of(agent, world)
-    await organization.pause()
-    await world.remind(agent, 20)
-    await world.go_to(30)
-    await world.sms(agent)
-    await world.go_to(100)
-
-    await organization.unpause()
-
-    assert await world.wakes(agent) == [(100, "notification:sms")]
-
-
-async def test_wake_reason_after_pause_is_the_latest_reminder(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10))
-    organization = await organization_of(agent, world)
-    await organization.pause()
-    await world.notify(agent, Source.PORTAL)
-    await world.remind(agent, 20)
-    await world.go_to(100)
-
-    await organization.unpause()
-
-    assert await world.wakes(agent) == [(100, "reminder")]
-
-
-async def test_sleep_that_elapsed_during_a_pause_wakes_after_it(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10))
-    organization = await organization_of(agent, world)
-    await organization.pause()
-    await world.go_to(100)
-
-    await organization.unpause()
-
-    assert await world.wakes(agent) == [(100, "sleep_elapsed")]
-
-
-async def test_hold_longer_than_the_pause_continues(world: World) -> None:
-    agent = await world.agent(debounce_window_seconds=60)
-    organization = await organization_of(agent, world)
-    await world.sms(agent)
-    await organization.pause()
-    await world.go_to(30)
-
-    await organization.unpause()
-
-    assert await world.phase(agent) is Phase.HOLDING
-    await world.go_to(100)
-    assert await world.wakes(agent) == [(60, "notification:sms")]
-
-
-async def test_reminder_after_the_pause_fires_in_time(world: World) -> None:
-    reminded, sleeper = await world.agent(), await world.agent()
-    organization = await organization_of(reminded, world)
-    await organization.pause()
-    await world.remind(reminded, 150)
-    await world.ask(sleeper, OwnedFieldsRequest(sleep_until=world.at(160)))
-    await world.go_to(100)
-
-    await organization.unpause()
-
-    await world.go_to(200)
-    assert await world.wakes(reminded) == [(150, "reminder")]
-    assert await world.wakes(sleeper) == [(160, "sleep_elapsed")]
-
-
 async def test_pause_removes_a_queued_start_from_the_queue(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, agent = await world.agent(await world.organization()), await world.agent()
@@ -254,24 +144,6 @@ async def test_pause_removes_a_queued_start_from_the_queue(pool: Pool) -> None:
 
         await organization.unpause()
         assert await world.wakes(agent) == [(0, "run_requested")]
-
-
-async def test_slow_run_in_a_pause_is_stopping(world: World) -> None:
-    world.puppets_are_stubborn = True
-    agent = await world.agent()
-    organization = await organization_of(agent, world)
-    run = await world.start(agent)
-
-    await organization.pause()
-
-    seen = await world.see(agent)
-    assert (seen.phase, seen.since) == (Phase.STOPPING, world.at(0))
-    assert seen.why == "Its organization is paused; its run was asked to stop and has not ended yet."
-    assert (await world.ask(agent, RunRequest())).status is RunAnswer.PAUSED
-    run.run.cancel()
-    await run.gone()
-    assert await world.outcomes(agent) == [Outcome.STOPPED]
-    assert await world.phase(agent) is Phase.PAUSED
 
 
 async def test_run_stopped_by_pause_is_followed_by_due_start(world: World) -> None:
@@ -290,22 +162,6 @@ async def test_run_stopped_by_pause_is_followed_by_due_start(world: World) -> No
 
     assert await world.wakes(agent) == [(0, "run_requested"), (2, "notification:api")]
     assert (await world.outcomes(agent))[0] is Outcome.STOPPED
-
-
-async def test_run_requested_while_pause_stops_a_run_follows(world: World) -> None:
-    world.puppets_are_stubborn = True
-    agent = await world.agent()
-    organization = await organization_of(agent, world)
-    run = await world.start(agent)
-    await organization.pause()
-    await organization.unpause()
-    await world.go_to(3)
-
-    assert (await world.ask(agent, RunRequest())).status is RunAnswer.QUEUED
-    run.run.cancel()
-    await run.gone()
-
-    assert await world.wakes(agent) == [(0, "run_requested"), (3, "run_requested")]
 
 
 async def test_run_interrupted_during_a_pause_is_no_failure(world: World) -> None:
@@ -341,68 +197,6 @@ async def test_pause_that_ended_while_down_is_noticed_at_start(world: World) -> 
     await world.go_to(200)
     assert await world.wakes(reminded) == [(150, "reminder")]
     assert await world.wakes(asleep) == [(160, "sleep_elapsed")]
-
-
-async def test_pause_continues_after_a_restart(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10))
-    organization = await organization_of(agent, world)
-    await organization.pause()
-    await world.restart()
-    after_restart = Organization(world, organization.id)
-    await after_restart.notice()
-    await world.go_to(100)
-    assert await world.wakes(agent) == []
-
-    await after_restart.unpause()
-
-    assert await world.wakes(agent) == [(100, "sleep_elapsed")]
-
-
-class FailingOnceStates(RiggedStates):
-    """A store whose first `list_non_idle_of_organization` fails."""
-
-    is_away = True
-
-    async def list_non_idle_of_organization(
-        self, organization_id: UUID, after: UUID | None, limit: int
-    ) -> list[UUID]:
-        if self.is_away:
-            self.is_away = False
-            raise DatabaseUnavailable("away")
-        return await super().list_non_idle_of_organization(organization_id, after, limit)
-
-
-async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:
-    agent = await world.agent()
-    organization = await organization_of(agent, world)
-    failing_once = FailingOnceStates(world.pool)
-    pause_sync = PauseSync(
-        failing_once, Organizations(world.pool), world.registry, world.clock, world.registry.pause_log
-    )
-    await pause_sync.run_once()
-    await world.start(agent)
-    await organization.write(paused=True)
-
-    with pytest.raises(DatabaseUnavailable):
-        await pause_sync.run_once()
-    assert await world.outcomes(agent) == [None]
-    await pause_sync.run_once()
-    await wait_for_stopped_runs(world)
-
-    assert await world.outcomes(agent) == [Outcome.STOPPED]
-    await failing_once.close()
-
-
-async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> None:
-    idle, waiting = await world.agent(), await world.agent()
-    await world.ask(waiting, OwnedFieldsRequest(sleep_until=world.at(600)))
-    before = (await world.see(idle)).recent
-
-    await tell_agents_of(idle.organization_id, world.states, world.registry)
-    await world.wait_until_idle()
-
-    assert (await world.see(idle)).recent == before
-    assert (await world.see(waiting)).recent[-1].message == "reload"
 
 
 async def phases(world: World) -> dict[str, int]:

@@ -8,19 +8,14 @@ import pytest
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, Signal, StopRequest
-from supervisors.maintenance.scans import BudgetRenewal
 from supervisors.policy.explanations import WHY_ASLEEP
 from supervisors.policy.phases import Phase
 from tests.supervisors.engine.situations import (
     SITUATIONS,
     Situation,
-    archived,
-    backing_off,
     holding,
     paused,
-    quarantined,
     start_ten_minutes_before_midnight,
-    stopping,
 )
 from tests.supervisors.world import World, open_world
 
@@ -76,17 +71,6 @@ async def test_record_says_the_same_as_why(pool: Pool, situation: Situation) -> 
         await require_record_equals_why(world, agent)
 
 
-async def test_record_ignores_a_pause(world: World) -> None:
-    agent = await paused(world)
-    before = (await list_events(world, agent))[-1]
-    await world.notify(agent)
-
-    assert (await world.see(agent)).phase is Phase.PAUSED
-    assert before["phase"] == "asleep"
-    await world.pause(agent.organization_id, False)
-    assert (await list_types(world, agent))[-1] == "run.started"
-
-
 async def test_cycle_writes_three_events(world: World) -> None:
     agent = await world.agent()
     message = await world.notify(agent)
@@ -132,35 +116,6 @@ async def test_reconcile_without_a_change_writes_no_event(world: World) -> None:
     assert await list_types(world, agent) == before
 
 
-async def test_never_run_agent_that_reconciles_has_no_event(world: World) -> None:
-    agent = await world.agent()
-
-    world.registry.tell(agent.id, Signal.RELOAD)
-    await world.wait_until_idle()
-
-    assert await list_types(world, agent) == []
-
-
-async def test_message_that_extends_a_hold_writes_nothing(world: World) -> None:
-    agent = await world.agent(debounce_window_seconds=60)
-    await world.sms(agent)
-    await world.go_to(20)
-    await world.sms(agent)
-
-    assert await list_changes(world, agent) == [("agent.holding", "asleep", "holding")]
-    await require_record_equals_why(world, agent)
-    assert (await world.state(agent)).next_due_at == world.at(60), "the hold is computed again then"
-
-
-async def test_reminder_set_while_asleep_is_recorded(world: World) -> None:
-    agent = await world.agent()
-    await world.remind(agent, 30)
-
-    [event] = await list_events(world, agent)
-    assert (event["type"], event["data"]["next_at"]) == ("agent.rescheduled", "2126-11-21T09:00:30.000000Z")
-    await require_record_equals_why(world, agent)
-
-
 async def test_clearing_by_a_person_during_a_backoff_is_recorded(world: World) -> None:
     agent = await world.agent()
     first = await world.notify(agent)
@@ -194,29 +149,6 @@ async def test_stop_of_a_run_is_recorded_with_its_caller(pool: Pool) -> None:
     assert (last["data"]["from"], last["data"]["outcome"], last["actor"]) == ("stopping", "stopped", "")
 
 
-async def test_stop_without_a_run_writes_one_event(world: World) -> None:
-    agent = await holding(world)
-    await world.ask(agent, StopRequest(reason="Enough.", caller="key:7"))
-
-    last = (await list_events(world, agent))[-1]
-    assert (last["type"], last["actor"], last["run_id"]) == ("agent.stopped", "key:7", None)
-    assert (last["data"]["from"], last["data"]["to"]) == ("holding", "asleep")
-    assert (await list_types(world, agent)).count("agent.asleep") == 0
-    await require_record_equals_why(world, agent)
-
-
-async def test_archive_and_restore_are_recorded(world: World) -> None:
-    agent = await archived(world)
-    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING, caller="user:7"))
-
-    assert (await list_changes(world, agent))[-2:] == [
-        ("agent.archived", "asleep", "archived"),
-        ("agent.restored", "archived", "asleep"),
-    ]
-    assert (await list_events(world, agent))[-1]["actor"] == "user:7"
-    await require_record_equals_why(world, agent)
-
-
 async def test_archive_of_a_running_agent_ends_its_run_afterwards(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
@@ -225,27 +157,6 @@ async def test_archive_of_a_running_agent_ends_its_run_afterwards(world: World) 
 
     assert await list_types(world, agent) == ["run.started", "agent.archived", "run.ended"]
     await require_record_equals_why(world, agent)
-
-
-async def test_run_stopped_by_a_pause_is_stopping(world: World) -> None:
-    world.puppets_are_stubborn = True
-    agent = await world.agent()
-    await world.start(agent)
-    await world.pause(agent.organization_id, True)
-    await world.pause(agent.organization_id, False)
-
-    assert (await list_changes(world, agent))[-1] == ("agent.stopping", "running", "stopping")
-    await require_record_equals_why(world, agent)
-
-
-async def test_restored_agent_whose_run_is_stopping_is_stopping(pool: Pool) -> None:
-    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
-        agent = await stopping(world)
-        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
-        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
-
-        assert (await list_changes(world, agent))[-1] == ("agent.restored", "archived", "stopping")
-        await require_record_equals_why(world, agent)
 
 
 async def test_queued_start_names_who_asked_for_it(pool: Pool) -> None:
@@ -270,32 +181,6 @@ async def test_queued_start_names_who_asked_for_it(pool: Pool) -> None:
         )
 
 
-async def test_failed_runs_lead_to_a_recorded_quarantine(world: World) -> None:
-    agent = await quarantined(world)
-
-    types = await list_types(world, agent)
-    failure = ["run.started", "run.ended", "agent.backing_off"]
-    assert types == [*failure * 4, "run.started", "run.ended", "agent.quarantined"]
-    ended = (await list_events(world, agent))[-2]
-    assert ended["data"] == {
-        "outcome": "failed",
-        "turns": 0,
-        "reason": "retry_after_failure",
-        "error": "The model is away.",
-    }
-
-
-async def test_long_error_is_cut_in_the_log(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    await run.fail("no model " * 100)
-
-    _, ended, asleep = await list_events(world, agent)
-    assert len(ended["data"]["error"]) == 201
-    assert len(asleep["data"]["why"]) < 400
-    await require_record_equals_why(world, agent)
-
-
 async def test_run_lost_in_a_restart_is_recorded(world: World) -> None:
     agent = await world.agent()
     await world.start(agent)
@@ -303,21 +188,6 @@ async def test_run_lost_in_a_restart_is_recorded(world: World) -> None:
 
     assert await list_types(world, agent) == ["run.started", "run.ended", "agent.backing_off"]
     assert (await list_events(world, agent))[1]["data"]["outcome"] == "interrupted"
-
-
-async def test_crash_of_a_supervisor_is_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = await backing_off(world)
-    await world.remind(agent, 5)
-
-    with monkeypatch.context() as broken:
-        broken.setattr("supervisors.engine.supervisor.decide", None)
-        world.registry.tell(agent.id, Signal.RELOAD)
-        await world.wait_until_idle()
-
-    last = (await list_events(world, agent))[-1]
-    assert (last["phase"], last["data"]["from"]) == ("backing_off", "backing_off")
-    assert "the last one: TypeError in the supervisor." in last["data"]["why"]
-    assert last["data"]["next_at"] == "2126-11-21T09:00:05.000000Z"
 
 
 async def test_writer_of_a_sleep_is_named(world: World) -> None:
@@ -342,37 +212,4 @@ async def test_budget_that_a_late_report_spends_is_recorded(world: World) -> Non
         ("agent.over_budget", "asleep", "over_budget"),
         ("agent.asleep", "over_budget", "asleep"),
     ]
-    await require_record_equals_why(world, agent)
-
-
-async def test_budget_of_the_organization_that_others_spend_is_recorded(world: World) -> None:
-    spender, idle = await world.agent(), await world.agent()
-    await world.change_organization(idle.organization_id, max_cost_usd_per_day=Decimal(2))
-    await world.spend(spender, "2")
-    renewal = BudgetRenewal(world.states, world.registry, world.clock)
-    await renewal.run_once()
-    await world.wait_until_idle()
-    await require_record_equals_why(world, idle)
-
-    await world.pool.execute("UPDATE organization SET max_cost_usd_per_day = 3")
-    await renewal.run_once()
-    await world.wait_until_idle()
-
-    assert await list_changes(world, idle) == [
-        ("agent.over_budget", "asleep", "over_budget"),
-        ("agent.asleep", "over_budget", "asleep"),
-    ]
-    await require_record_equals_why(world, idle)
-
-
-async def test_quarantine_that_ends_over_budget_is_recorded(world: World) -> None:
-    agent = await quarantined(world)
-    await world.change(agent, max_cost_usd_per_day=Decimal(5))
-    await world.spend(agent, "5")
-    await world.wait_until_idle()
-    await require_record_equals_why(world, agent)
-
-    await world.go_to(15 + 900)
-
-    assert (await list_changes(world, agent))[-1] == ("agent.over_budget", "quarantined", "over_budget")
     await require_record_equals_why(world, agent)

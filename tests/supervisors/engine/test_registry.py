@@ -10,10 +10,9 @@ from storage.agent_facts import StateUpdate
 from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
 from storage.model import Outcome
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import RunAnswer, RunRequest, Signal
+from supervisors.engine.messages import OwnedFieldsRequest, RestoreRequest, RunAnswer, RunRequest, Signal
 from supervisors.engine.registry import PAGE_SIZE, tell_agents_of, tell_agents_of_template, tell_pages
 from supervisors.errors import MailboxFull
-from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.policy.phases import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
@@ -34,6 +33,33 @@ async def test_requests_are_bounded_and_signals_are_not(pool: Pool) -> None:
         assert answered == [RunAnswer.STARTED, RunAnswer.ALREADY_RUNNING]
         assert [type(reply) for reply in replies[2:]] == [MailboxFull] * 3
         assert len(await world.ledger(agent)) == 1
+
+
+async def test_signals_are_handled_together_and_before_requests(world: World) -> None:
+    agent = await world.agent()
+    requests = (OwnedFieldsRequest(sleep_until=None), RestoreRequest())
+    replies = asyncio.gather(*(world.registry.ask(agent.id, request) for request in requests))
+    for signal in (Signal.DUE, Signal.NOTIFIED, Signal.DUE):
+        world.registry.tell(agent.id, signal)
+    await replies
+
+    recent = [(entry.message, entry.outcome) for entry in (await world.see(agent)).recent]
+    assert recent == [
+        ("due, notified", "asleep"),
+        ("write of sleep_until", "done"),
+        ("restore request", "done"),
+    ]
+
+
+async def test_request_of_a_cancelled_asker_is_carried_out(world: World) -> None:
+    agent = await world.agent()
+    asking = asyncio.ensure_future(world.registry.ask(agent.id, RunRequest()))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await world.wait_until_idle()
+
+    assert await world.phase(agent) is Phase.RUNNING
+    assert world.registry.status.numbers().supervisors.restarts == 0
 
 
 async def test_crashed_supervisor_is_retried_and_counted(world: World) -> None:
@@ -104,8 +130,9 @@ async def test_notification_during_crash_backoff_wakes_within_a_minute(world: Wo
 
 async def test_unreadable_state_backs_off(world: World) -> None:
     agent, other = await world.agent(), await world.agent()
-    await world.pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", agent.id)
-    await world.notify(agent)
+    await world.remind(agent, 1)
+    # A time that Python cannot represent; the service itself never stores one.
+    await world.pool.execute("UPDATE notification SET activated_at = '-infinity'")
     await world.go_to(100)
     failures = (await world.state(agent)).failures
     await world.go_to(200)
@@ -234,41 +261,6 @@ async def test_scan_repairs_lost_signals(world: World) -> None:
     await world.wait_until_idle()
 
     assert set(world.puppets) == {agent.id for agent in agents}
-
-
-async def test_paused_organization_starts_nothing_until_the_pause_ends(world: World) -> None:
-    paused, other = await world.agent(), await world.agent(await world.organization())
-    await world.pause(paused.organization_id, True)
-    for agent in (paused, other):
-        await world.remind(agent, 60)
-    await world.go_to(100)
-    assert (await world.ask(paused, RunRequest())).status is RunAnswer.PAUSED
-    assert await world.phase(paused) is Phase.PAUSED
-    assert await world.wakes(other) == [(60, "reminder")]
-
-    await world.pause(paused.organization_id, False)
-    assert await world.wakes(paused) == [(100, "reminder")]
-
-
-async def test_stuck_agent_is_reported_after_a_minute(world: World) -> None:
-    agent = await world.agent()
-    world.registry.allow_starts(False)  # for the rules it is due, and nobody starts it
-    await world.notify(agent)
-    stuck_agents = StuckAgentWatch(world.states, world.clock)
-    await stuck_agents.run_once()
-    await world.go_to(59)
-    await stuck_agents.run_once()
-    assert stuck_agents.reasons() == ()
-    await world.go_to(61)
-    await stuck_agents.run_once()
-    [reason] = stuck_agents.reasons()
-    assert str(agent.id) in reason
-
-    world.registry.allow_starts(True)
-    await world.scan.run_once()
-    await world.wait_until_idle()
-    await stuck_agents.run_once()
-    assert stuck_agents.reasons() == ()
 
 
 class RecordingTeller:

@@ -5,7 +5,6 @@ import pytest
 from storage.model import AgentStatus, Outcome
 from supervisors.engine.messages import (
     OwnedFieldsRequest,
-    Request,
     RunAnswer,
     RunReply,
     RunRequest,
@@ -18,18 +17,6 @@ from supervisors.errors import AgentGone, NoStarts
 from tests.supervisors.world import World
 
 ARCHIVE = OwnedFieldsRequest(status=AgentStatus.ARCHIVED)
-RESTORE = OwnedFieldsRequest(status=AgentStatus.SLEEPING)
-
-
-class UnknownRequest(Request[bool]):
-    pass
-
-
-async def test_request_without_a_handler_is_a_type_error(world: World) -> None:
-    agent = await world.agent()
-
-    with pytest.raises(TypeError, match="No handler for"):
-        await world.ask(agent, UnknownRequest())
 
 
 async def test_each_request_gets_its_own_kind_of_reply(world: World) -> None:

@@ -10,15 +10,13 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from storage.agent_facts import RunStart
 from storage.errors import SecretUnreadable
-from storage.history.journals import MAX_SEARCHED, MAX_TOOLS, JournalFacts, ToolUse
+from storage.history.runs import MAX_SEARCHED, MAX_TOOLS, JournalFacts, ToolUse
 from storage.ids import new_id
 from storage.model import Outcome
-from supervisors.clock import SystemClock
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import OTHERS, ActiveRun, Ask, DrainResult, RunError, RunLog, RunResult
-from tests.storage.factories import NOW
+from tests.supervisors.agent_facts import started_run
 from tests.supervisors.world import World
 
 
@@ -41,14 +39,13 @@ class Deaf:
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
 def test_cancelled_run_may_be_stopped_again(run_loop: Callable[[Coroutine[Any, Any, None]], None]) -> None:
     async def stop_twice() -> None:
-        start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
-        run, harness = ActiveRun(UUID(int=1), start, 0, SystemClock()), Deaf()
+        run, harness = started_run(), Deaf()
 
         carried_out = asyncio.create_task(run.carry_out(harness, nobody_answers, max_seconds=60))
         await harness.begun.wait()
         run.stop(grace_seconds=0)
-        run.stop(grace_seconds=5)
-        async with asyncio.timeout(2):
+        run.stop(grace_seconds=600)
+        async with asyncio.timeout(60):
             await carried_out
         assert run.result is not None
         assert run.result.outcome == "stopped"
@@ -82,8 +79,7 @@ async def result_of(
     during_work: Callable[[ActiveRun], None] = lambda _: None,
     max_seconds: float = 20,
 ) -> RunResult:
-    start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
-    run = ActiveRun(UUID(int=1), start, 0, SystemClock())
+    run = started_run()
 
     carried_out = asyncio.create_task(run.carry_out(Working(work), nobody_answers, max_seconds))
     await asyncio.sleep(0)
@@ -169,28 +165,49 @@ async def test_work_that_ignores_a_stop_is_cancelled_after_grace() -> None:
 
 def test_log_counts_calls_and_keeps_last_error() -> None:
     log, cleared = RunLog(), new_id()
-    log.record_call("sleep", "first")
-    log.record_call("memory")
-    log.record_call("sleep", "second")
+    log.record_call("sleep", 1, "first")
+    log.record_call("memory", 1)
+    log.record_call("sleep", 2, "second")
     log.record_cleared(cleared)
     log.record_cleared(cleared)
     assert log.facts(Decimal(1)) == JournalFacts(
-        (ToolUse("sleep", 2, 2, "second"), ToolUse("memory", 1, 0, "")), (cleared,), Decimal(1)
+        (ToolUse("sleep", 2, 2, "second", unsolved=True), ToolUse("memory", 1, 0, "")), (cleared,), Decimal(1)
     )
+
+
+@pytest.mark.parametrize(
+    ("later", "turn", "unsolved"),
+    [
+        ("book", 2, False),
+        ("memory", 2, False),
+        ("memory", 1, True),  # in the same turn: the model did not know of the failure
+        ("clear_notification", 2, True),
+        ("", 2, True),
+    ],
+)
+def test_failed_call_is_unsolved_until_a_later_turn_changes_something(
+    later: str, turn: int, unsolved: bool
+) -> None:
+    log = RunLog()
+    log.record_call("book", 1, "no")
+    if later:
+        log.record_call(later, turn)
+    [book] = [tool for tool in log.facts(Decimal(0)).tools if tool.name == "book"]
+    assert book.unsolved is unsolved
 
 
 def test_invented_tool_names_are_counted_together() -> None:
     log = RunLog()
     for number in range(1000):
-        log.record_call(f"tool {number}", "unknown")
+        log.record_call(f"tool {number}", 1, "unknown")
     tools = log.facts(Decimal(0)).tools
     assert len(tools) == MAX_TOOLS
-    assert tools[0] == ToolUse(OTHERS, 1000 - MAX_TOOLS + 1, 1000 - MAX_TOOLS + 1, "unknown")
+    assert tools[0] == ToolUse(OTHERS, 1000 - MAX_TOOLS + 1, 1000 - MAX_TOOLS + 1, "unknown", unsolved=True)
 
 
 def test_names_and_errors_are_cut() -> None:
     log = RunLog()
-    log.record_call("x" * 10_000, "y" * 10_000)
+    log.record_call("x" * 10_000, 1, "y" * 10_000)
     [tool] = log.facts(Decimal(0)).tools
     assert (len(tool.name), len(tool.last_error)) == (101, 201)
 
@@ -240,5 +257,4 @@ async def test_hurried_drain_interrupts_runs_at_once(world: World) -> None:
     await asyncio.sleep(0)
     assert not drain.done()
     hurried.set()
-    async with asyncio.timeout(5):
-        assert await drain == DrainResult(ended=0, interrupted=1)
+    assert await drain == DrainResult(ended=0, interrupted=1)

@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
-from storage.model import Agent, Outcome, Priority, Run
+from storage.channels.messages import Direction, MessageStatus
+from storage.model import Outcome, Priority
 from storage.postgres.json_values import decoded
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest, StopRequest
-from supervisors.engine.run import RunError
 from supervisors.llm.inbox_model import InboxModel
+from supervisors.llm.port import ModelResponse
+from supervisors.tools.arguments import ToolError
+from tests.storage.channels import resources
 from tests.storage.factories import new_span, usage_record
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
-    answers,
+    fails,
     notify,
     only_run,
     running,
@@ -22,7 +25,7 @@ from tests.supervisors.harness.scripted_runs import (
     start_once,
 )
 from tests.supervisors.tools.builtin.test_messages import new_contact
-from tests.supervisors.world import World, open_world
+from tests.supervisors.world import open_world
 
 NOTHING = {
     "woken_by": [],
@@ -32,17 +35,16 @@ NOTHING = {
     "uncleared_count": 0,
     "sent": [],
     "sent_count": 0,
+    "failed_count": 0,
+    "unanswered": [],
     "tools": [],
     "cost_usd": 0.0,
+    "unpriced_calls": 0,
 }
 
 
 def tool(name: str, calls: int = 1, errors: int = 0, last_error: str = "") -> dict[str, Any]:
     return {"name": name, "calls": calls, "errors": errors, "last_error": last_error}
-
-
-async def last_run(world: World, agent: Agent) -> Run:
-    return (await world.ledger(agent))[-1]
 
 
 async def test_builtin_run_tells_what_it_cleared_and_called(pool: Pool) -> None:
@@ -64,14 +66,36 @@ async def test_builtin_run_tells_whom_it_wrote_to(pool: Pool) -> None:
         arguments = f'{{"contact_id": "{contact.id}", "body": "Hello"}}'
         script.say([("send_message", arguments)], [SLEEP])
         await start(world, agent)
-        journal = decoded((await only_run(world, agent)).journal)
+        run = await only_run(world, agent)
+        assert not run.needs_person, "its message needs one"
+        journal = decoded(run.journal)
         assert journal["sent"] == [
             {"contact": str(contact.id), "name": "Ada", "channel": "sms", "status": "failed"}
         ]
-        assert journal["sent_count"] == 1
+        assert (journal["sent_count"], journal["failed_count"]) == (0, 1)
         [sent] = journal["tools"]
         assert (sent["name"], sent["errors"]) == ("send_message", 1)
         assert sent["last_error"].startswith("You have no tool that sends messages by sms.")
+
+
+@pytest.mark.parametrize(
+    ("calls", "needs_person"),
+    [
+        ([("look", "{}")], True),
+        ([("look", "{}"), ("create_notification", '{"title": "Look again"}')], False),
+        ([("send_message", "{}")], True),
+        ([("list_notifications", "{}")], False),
+    ],
+    ids=["failed", "failed before a change", "unsent without a message", "nothing failed"],
+)
+async def test_run_needs_a_person_if_nothing_solved_its_failure(
+    pool: Pool, calls: list[tuple[str, str]], needs_person: bool
+) -> None:
+    async with running(pool, *([call] for call in calls), [SLEEP]) as (world, agent, _):
+        await start_once(world, agent)
+        run = await only_run(world, agent)
+        errors = sum(entry["errors"] for entry in decoded(run.journal)["tools"])
+        assert (run.needs_person, run.failed_calls) == (needs_person, errors)
 
 
 async def test_journal_names_a_contact_without_a_name_by_its_address(pool: Pool) -> None:
@@ -83,21 +107,6 @@ async def test_journal_names_a_contact_without_a_name_by_its_address(pool: Pool)
         assert sent["name"] == contact.phone
 
 
-async def test_failed_run_tells_what_it_did_before(pool: Pool) -> None:
-    async with running(pool, [("look", "{}")]) as (world, agent, script):
-        world.toolset.rigged["look"] = answers("a bird")
-
-        async def fail_second_turn() -> None:
-            if len(script.requests) == 2:
-                raise RunError("The model is away.")
-
-        script.during_call = fail_second_turn
-        await start_once(world, agent)
-        run = await only_run(world, agent)
-        assert run.outcome is Outcome.FAILED
-        assert decoded(run.journal)["tools"] == [tool("look")]
-
-
 async def test_stopped_run_tells_of_the_tool_cut_short(pool: Pool) -> None:
     async with running(pool, [("look", "{}")]) as (world, agent, _):
 
@@ -107,8 +116,23 @@ async def test_stopped_run_tells_of_the_tool_cut_short(pool: Pool) -> None:
         world.toolset.rigged["look"] = never
         await start_once(world, agent)
         run = await only_run(world, agent)
-        assert run.outcome is Outcome.STOPPED
-        assert decoded(run.journal)["tools"] == [tool("look", 1, 1, "cut short: the run was ended")]
+        assert (run.outcome, run.needs_person) == (Outcome.STOPPED, False)
+        assert decoded(run.journal)["tools"] == [
+            tool("look", 1, 1, "cut short: the run was ended") | {"unsolved": True}
+        ]
+
+
+@pytest.mark.parametrize("is_tried_again", [True, False])
+async def test_run_that_is_tried_again_needs_no_person(pool: Pool, is_tried_again: bool) -> None:
+    async with running(pool, [("look", "{}")], *[ModelResponse("I give up.", ())] * 2) as (world, agent, _):
+        world.toolset.rigged["look"] = fails(ToolError("unavailable", "dark"))
+        world.registry.allow_starts(False)
+        if is_tried_again:
+            await notify(world, agent, "Hello")
+        world.registry.allow_starts(True)
+        await start_once(world, agent)
+        run = await only_run(world, agent)
+        assert (run.outcome, run.failed_calls, run.needs_person) == (Outcome.ENDED, 1, not is_tried_again)
 
 
 async def test_run_of_a_dead_process_is_told_from_its_rows(pool: Pool) -> None:
@@ -145,10 +169,28 @@ async def test_run_of_a_dead_process_is_told_from_its_rows(pool: Pool) -> None:
             "uncleared": [],
             "uncleared_count": 0,
             "sent": [{"contact": str(contact.id), "name": "Ada", "channel": "sms", "status": "failed"}],
-            "sent_count": 1,
+            "sent_count": 0,
+            "failed_count": 1,
+            "unanswered": [],
             "tools": [tool("look", 2, 1, "dark")],
             "cost_usd": 0.5,
+            "unpriced_calls": 0,
         }
+
+
+async def test_message_left_queued_by_a_dead_process_needs_a_person(pool: Pool) -> None:
+    async with open_world(pool) as world:
+        agent = await world.agent()
+        run = (await world.start(agent)).run
+        status = {"direction": Direction.OUTBOUND, "status": MessageStatus.QUEUED}
+        queued = resources.message(agent, **status, contact_id=None, run_id=run.id)
+        await world.storage.messages.insert(queued)
+
+        await world.restart()
+
+        left = await world.storage.messages.get(queued.id)
+        assert left is not None
+        assert left.needs_person
 
 
 async def test_interrupted_run_has_its_journal_before_the_next_starts(pool: Pool) -> None:

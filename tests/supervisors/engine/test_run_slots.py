@@ -43,12 +43,6 @@ class Recorder:
         return agent_id.int
 
 
-def test_slots_are_limited() -> None:
-    recorder = Recorder(limit=2)
-
-    assert [recorder.take(1), recorder.take(2), recorder.take(3)] == [True, True, False]
-
-
 def test_slots_go_to_organizations_in_turn() -> None:
     recorder = Recorder(limit=1)
     recorder.take(9)
@@ -94,18 +88,6 @@ def test_agent_that_waits_twice_is_called_once() -> None:
     assert recorder.slots.waiting == 2
     assert [recorder.call_next(), recorder.call_next()] == [1, 2]
     assert recorder.slots.waiting == 0
-
-
-def test_agent_that_leaves_the_queue_is_not_called() -> None:
-    recorder = Recorder(limit=1)
-    recorder.take(9)
-    recorder.wait(1, organization=1)
-    recorder.wait(2, organization=1)
-
-    recorder.leave(1)
-    recorder.release()
-
-    assert recorder.called == [UUID(int=2)]
 
 
 def test_organization_at_its_limit_is_passed_by_others() -> None:

@@ -465,7 +465,7 @@ async def test_scenario_23_reminders_and_messages_are_one_run(world: World) -> N
     assert len(await world.puppets[agent.id].lists()) == 15
 
 
-async def test_scenario_24_clock_set_back_adds_one_window_to_a_hold(world: World) -> None:
+async def test_scenario_24_clock_set_back_adds_a_window(world: World) -> None:
     """Check scenario 24: a hold waits one window more, not until the clock catches up."""
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)

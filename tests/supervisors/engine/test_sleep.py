@@ -10,12 +10,11 @@ import pytest
 from storage.agent_facts import StateUpdate
 from storage.errors import NoAnswer
 from storage.ids import new_id
-from storage.model import AgentStatus, Outcome, Priority, Source
-from storage.notifications.notifications import Notifications
-from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from storage.model import AgentStatus, Outcome, Source
+from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, SleepRequest, StopRequest
 from supervisors.engine.registry import FINISHING_SECONDS
-from supervisors.errors import AgentArchived, RunIsOver
+from supervisors.errors import RunIsOver
 from supervisors.policy.phases import Phase
 from supervisors.text import format_timestamp
 from supervisors.tools.arguments import ToolError
@@ -52,18 +51,6 @@ async def test_sleep_is_clamped_to_the_cap_of_the_run(world: World) -> None:
     assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
 
 
-async def test_sleep_ends_at_its_time(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    await run.sleeps(until=world.at(1234.5).isoformat())
-
-    await world.go_to(1234.4)
-    assert len(await world.wakes(agent)) == 1
-    await world.go_to(1234.5)
-    assert (await world.wakes(agent))[1:] == [(1234.5, "sleep_elapsed")]
-    assert (await world.agent_now(agent.id)).last_wake_interrupted_sleep_until is None
-
-
 async def test_next_run_waits_until_the_sleeping_run_has_finished(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
@@ -89,21 +76,18 @@ async def test_wait_for_end_includes_the_trace_for_a_moment(world: World) -> Non
     run = await world.start(agent)
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.call("sleep")
-    async with asyncio.timeout(20):
-        while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- no event to wait for
-            await asyncio.sleep(0)
+    while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- no event to wait for
+        await asyncio.sleep(0)
     await world.advance(FINISHING_SECONDS - 0.1)
     assert not waiting.done()
 
     await world.advance(0.1)
-    async with asyncio.timeout(20):
-        await waiting
+    await waiting
     assert not run.run.settled.is_set()
 
     last = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.end(Outcome.SLEPT)
-    async with asyncio.timeout(20):
-        await last
+    await last
 
 
 async def test_zero_sleep_starts_at_most_once_a_second(world: World) -> None:
@@ -133,19 +117,6 @@ async def test_sleep_is_refused_while_a_notification_is_active(world: World) -> 
     await run.clears(first, second)
     await run.sleeps()
     assert await world.outcomes(agent) == [Outcome.SLEPT]
-
-
-async def test_low_and_future_notifications_do_not_refuse_sleep(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    await world.notify(agent, priority=Priority.LOW)
-    await world.remind(agent, 600)
-
-    await run.sleeps()
-
-    next_wake = (await world.see(agent)).next_wake
-    assert next_wake is not None
-    assert next_wake.at == world.at(600)
 
 
 async def test_notifications_from_before_a_stop_refuse_sleep(world: World) -> None:
@@ -212,18 +183,6 @@ async def test_stopping_run_may_not_sleep(pool: Pool) -> None:
         await run.end()
 
 
-async def test_schedule_written_during_run_applies_without_sleep_call(world: World) -> None:
-    asleep, ended = await world.agent(), await world.agent()
-    runs = [await world.start(agent) for agent in (asleep, ended)]
-    for agent in (asleep, ended):
-        await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(600)))
-    await runs[0].sleeps(until=world.at(900).isoformat())
-    await runs[1].end()
-
-    assert (await world.agent_now(asleep.id)).sleep_until == world.at(900)
-    assert (await world.agent_now(ended.id)).sleep_until == world.at(600)
-
-
 async def test_schedule_written_while_asleep_replaces_the_old_one(world: World) -> None:
     agent = await world.agent(max_sleep_hours=1)
     await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
@@ -235,48 +194,6 @@ async def test_schedule_written_while_asleep_replaces_the_old_one(world: World) 
     await world.go_to(10)
     await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(5)))
     assert (await world.wakes(agent))[1:] == [(10, "sleep_elapsed")]
-
-
-async def test_archived_agent_has_no_schedule(world: World) -> None:
-    agent = await world.agent()
-    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
-
-    with pytest.raises(AgentArchived):
-        await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(600)))
-
-
-async def test_notification_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
-        queue = Notifications(elsewhere, lambda _: None, sleep=asyncio.sleep)
-
-        async def insert_notification(_: StateUpdate) -> None:
-            await queue.insert(new_notification(agent.id), {agent.organization_id})
-
-        world.states.before_next_update = insert_notification
-        with pytest.raises(ToolError, match="uncleared"):
-            await run.call("sleep")
-        await queue.close()
-
-    assert await world.phase(agent) is Phase.RUNNING
-
-
-async def test_foreign_row_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
-    """Check I4, in the sleep race."""
-    agent = await world.agent()
-    run = await world.start(agent)
-
-    async def insert_notification(_: StateUpdate) -> None:
-        psql = await asyncpg.connect(database_url)
-        await psql.execute(
-            "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Psst', 'high')", agent.id
-        )
-        await psql.close()
-
-    world.states.before_next_update = insert_notification
-    with pytest.raises(ToolError, match="uncleared"):
-        await run.call("sleep")
 
 
 async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
@@ -311,17 +228,6 @@ async def test_notification_that_nobody_told_refuses_sleep(world: World, databas
     assert await world.outcomes(agent) == [Outcome.SLEPT]
 
 
-async def test_notification_told_after_sleep_wakes_when_the_run_ends(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    await run.call("sleep")
-    await world.notify(agent)
-
-    await run.end(Outcome.SLEPT)
-
-    assert [reason for _, reason in await world.wakes(agent)] == ["run_requested", "notification:api"]
-
-
 async def test_notification_told_while_sleep_is_stored_is_not_lost(world: World) -> None:
     """The update is committed before the notification, and answered after the message about it."""
     agent = await world.agent()
@@ -348,18 +254,6 @@ async def test_agent_changed_after_sleep_is_read_again(world: World) -> None:
     assert (await world.state(agent)).phase == "over_budget"
     await world.go_to(3600)
     assert len(await world.wakes(agent)) == 1
-
-
-async def test_reminder_that_falls_due_after_sleep_starts_the_next_run(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    await world.remind(agent, 10)
-    await run.call("sleep")
-
-    await world.go_to(20)
-    await run.end(Outcome.SLEPT)
-
-    assert (await world.wakes(agent))[1:] == [(20, "reminder")]
 
 
 async def test_reminder_seen_under_the_lock_is_in_time(world: World, database_url: str) -> None:

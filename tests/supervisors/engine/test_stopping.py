@@ -8,7 +8,6 @@ import pytest
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.errors import AgentArchived
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -28,53 +27,6 @@ async def test_stop_ends_the_run_and_its_interrupted_sleep(world: World) -> None
     assert await world.outcomes(agent) == [Outcome.STOPPED]
     assert trace is not None
     assert (trace.ended_at, trace.error) == (world.at(5), "stopped")
-
-
-async def test_stop_leaves_a_plain_sleeper_alone(world: World) -> None:
-    agent = await world.agent()
-    await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
-    before = await world.state(agent)
-
-    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
-    assert await world.state(agent) == before
-
-
-async def test_second_stop_changes_nothing(world: World) -> None:
-    agent = await world.agent()
-    await world.start(agent)
-
-    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
-    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
-    assert await world.outcomes(agent) == [Outcome.STOPPED]
-
-
-async def test_slow_run_is_stopping(pool: Pool) -> None:
-    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
-        agent = await world.agent()
-        world.puppets_are_stubborn = True
-        run = await world.start(agent)
-
-        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPING
-        assert world.clock.now() == world.at(1)
-        assert await world.ask(agent, StopRequest()) is StopReply.STOPPING
-        assert await world.phase(agent) is Phase.STOPPING
-        assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
-
-        await run.end()
-        assert await world.phase(agent) is Phase.ASLEEP
-
-
-async def test_run_that_ignores_a_stop_is_cancelled_after_grace(pool: Pool) -> None:
-    async with open_world(pool, runs={"stop_grace_seconds": 5}) as world:
-        agent = await world.agent()
-        world.puppets_are_stubborn = True
-        await world.start(agent)
-
-        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPING
-        await world.go_to(4.9)
-        assert await world.phase(agent) is Phase.STOPPING
-        await world.go_to(5)
-        assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
 async def test_stop_is_answered_stopped_within_a_second(pool: Pool) -> None:
@@ -161,20 +113,6 @@ async def test_stop_cancels_whatever_was_about_to_start(
         assert await world.wakes(agent) == before
 
 
-async def test_notification_from_before_a_stop_starts_nothing(world: World) -> None:
-    agent = await world.agent()
-    await world.notify(agent)
-    await world.go_to(5)
-    await world.ask(agent, StopRequest())
-
-    await world.go_to(300)
-    await world.restart()
-    await world.go_to(600)
-
-    assert await world.wakes(agent) == [(0, "notification:api")]
-    assert len((await world.see(agent)).blockers) == 1
-
-
 @pytest.mark.parametrize("cause", ["notification", "reminder", "schedule", "request"])
 async def test_start_forgets_the_stop(world: World, cause: str) -> None:
     agent = await world.agent()
@@ -202,22 +140,6 @@ async def test_start_forgets_the_stop(world: World, cause: str) -> None:
     assert await world.phase(agent) is Phase.BACKING_OFF
 
 
-async def test_message_after_a_stop_starts_the_next_run(pool: Pool) -> None:
-    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
-        agent = await world.agent()
-        world.puppets_are_stubborn = True
-        await world.notify(agent)
-        run = world.puppets[agent.id]
-        await world.go_to(1)
-        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
-        await world.go_to(2)
-        await world.notify(agent)
-        await world.go_to(3)
-        await run.end()
-
-        assert await world.wakes(agent) == [(0, "notification:api"), (3, "notification:api")]
-
-
 async def test_archive_is_shown_at_once_and_stops_the_run(world: World) -> None:
     agent = await world.agent(max_sleep_hours=1)
     run = await world.start(agent)
@@ -231,24 +153,6 @@ async def test_archive_is_shown_at_once_and_stops_the_run(world: World) -> None:
     assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_archived_agent_is_never_started(world: World) -> None:
-    agent = await world.agent()
-    await world.ask(agent, ARCHIVE)
-    await world.notify(agent)
-    await world.remind(agent, 60)
-
-    with pytest.raises(AgentArchived):
-        await world.ask(agent, RunRequest())
-    with pytest.raises(AgentArchived):
-        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
-    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
-    await world.go_to(300)
-    await world.restart()
-
-    assert await world.wakes(agent) == []
-    assert await world.phase(agent) is Phase.ARCHIVED
-
-
 async def test_restore_wakes_at_once_for_waiting_messages(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
@@ -260,55 +164,6 @@ async def test_restore_wakes_at_once_for_waiting_messages(world: World) -> None:
     await world.ask(agent, RESTORE)
 
     assert await world.wakes(agent) == [(30, "notification:sms")]
-
-
-async def test_restore_wakes_at_once_for_messages_before_archive(world: World) -> None:
-    agent = await world.agent(debounce_window_seconds=60)
-    await world.sms(agent)
-    await world.go_to(10)
-    await world.ask(agent, ARCHIVE)
-    await world.go_to(30)
-    await world.ask(agent, RESTORE)
-
-    assert await world.wakes(agent) == [(30, "notification:sms")]
-
-
-async def test_restore_wakes_for_messages_from_before_a_stop(world: World) -> None:
-    agent = await world.agent(debounce_window_seconds=60)
-    await world.sms(agent)
-    await world.go_to(10)
-    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
-    await world.go_to(20)
-    await world.ask(agent, ARCHIVE)
-    assert await world.wakes(agent) == []
-    await world.go_to(30)
-    await world.ask(agent, RESTORE)
-
-    assert await world.wakes(agent) == [(30, "notification:sms")]
-
-
-async def test_restored_agent_sleeps_until_its_reminder(world: World) -> None:
-    agent = await world.agent()
-    await world.remind(agent, 600)
-    await world.ask(agent, ARCHIVE)
-    await world.go_to(300)
-    await world.ask(agent, RESTORE)
-    assert await world.phase(agent) is Phase.ASLEEP
-    await world.go_to(600)
-
-    assert await world.wakes(agent) == [(600, "reminder")]
-
-
-async def test_restored_quarantined_agent_is_reminded_in_time(world: World) -> None:
-    agent = await is_quarantined(world)
-    message = await world.notify(agent)
-    await world.ask(agent, ARCHIVE)
-    await world.clear(message)
-    await world.remind(agent, 30)
-    await world.ask(agent, RESTORE)
-    await world.go_to(30)
-
-    assert (await world.wakes(agent))[5:] == [(30, "reminder")]
 
 
 async def test_agent_restored_while_stopping_wakes_after_its_run(pool: Pool) -> None:
@@ -328,20 +183,6 @@ async def test_agent_restored_while_stopping_wakes_after_its_run(pool: Pool) -> 
         await run.end()
 
         assert await world.wakes(agent) == [(0, "notification:api"), (6, "notification:api")]
-
-
-async def test_stop_cancels_a_start_that_a_pause_delays(world: World) -> None:
-    agent = await world.agent(sleep_until=world.at(10))
-    await world.pause(agent.organization_id, True)
-    await world.notify(agent)
-    await world.go_to(20)
-
-    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
-    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
-    await world.pause(agent.organization_id, False)
-    await world.go_to(300)
-
-    assert await world.wakes(agent) == []
 
 
 async def test_deleted_agent_has_no_hold_queue_or_run(pool: Pool) -> None:

@@ -44,15 +44,6 @@ def test_timer_fires_once_at_its_time() -> None:
     assert len(recorder.queue) == 0
 
 
-def test_overdue_timer_fires_at_once() -> None:
-    recorder = Recorder()
-    recorder.queue.schedule(SCOUT, NOW - HOUR)
-
-    recorder.clock.advance(0)
-
-    assert recorder.fired == [(SCOUT, 0.0)]
-
-
 def test_later_setting_replaces_the_earlier() -> None:
     recorder = Recorder()
     recorder.queue.schedule(SCOUT, NOW + seconds(5))
@@ -63,16 +54,6 @@ def test_later_setting_replaces_the_earlier() -> None:
     recorder.clock.advance(60)
 
     assert recorder.fired == [(OTHER, 10.0), (SCOUT, 20.0)]
-
-
-def test_cancelled_timer_does_not_fire() -> None:
-    recorder = Recorder()
-    recorder.queue.schedule(SCOUT, NOW + seconds(5))
-    recorder.queue.cancel(SCOUT)
-
-    recorder.clock.advance(60)
-
-    assert recorder.fired == []
 
 
 def test_closed_queue_fires_nothing() -> None:

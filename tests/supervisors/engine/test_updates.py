@@ -1,22 +1,29 @@
 """What the event log says of an agent after each kind of update, and the events that the update writes."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 import orjson
 import pytest
 
-from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, RunEnd, RunStart
+from storage.agent_facts import (
+    ActivationPeriod,
+    AgentFacts,
+    AgentState,
+    Budget,
+    RunEnd,
+    RunStart,
+    StateUpdate,
+)
 from storage.events.model import NewEvent
 from storage.model import AgentStatus, Outcome, Source
 from supervisors.engine.updates import (
     Step,
-    notice_for,
+    budget_notice,
     plan_crash,
     plan_start,
     plan_update,
-    quarantine_notice,
 )
 from supervisors.policy import transitions
 from supervisors.policy.explanations import StartLimits
@@ -30,159 +37,112 @@ HELD = facts(state(phase="holding"), waiting(Source.SMS, NOW - seconds(20)), age
 RUNNING = running(phase="running", phase_since=NOW - MINUTE)
 
 
-def ended(outcome: Outcome) -> AgentState:
-    return transitions.ended(facts(RUNNING), outcome, "It broke.", NOW, counts=True, jitter=0)
+REST = Step(NOW, LIMITS)
+STOPPING = replace(RUNNING, phase="stopping", stopped_at=NOW - MINUTE)
+PAUSED_RUN = replace(RUNNING, phase="stopping", paused=True)
+BACKING_OFF = state(
+    phase="backing_off", retry_at=NOW + MINUTE, retry_reason="retry_after_failure", failures=1
+)
 
 
-def end(outcome: Outcome) -> RunEnd:
-    return RunEnd(RUN, outcome, NOW, 3, "" if outcome is Outcome.SLEPT else "It broke.")
+@dataclass(frozen=True)
+class Case:
+    """An update from what was seen to the state `after`, the events it writes, and the phase after it."""
+
+    seen: AgentFacts
+    after: AgentState
+    events: str
+    phase: str
+    step: Step = REST
+
+    def plan(self) -> StateUpdate:
+        update = plan_update(self.seen, lambda _: self.after, POLICY, self.step)
+        assert update is not None
+        return update
 
 
-def steps() -> dict[str, tuple[AgentFacts, AgentState, Step, str, str]]:
-    """Return updates with the types of their events and the phase after each."""
-    rest, stopping = Step(NOW, LIMITS), replace(RUNNING, phase="stopping", stopped_at=NOW - MINUTE)
-    backing_off = state(retry_at=NOW + MINUTE, retry_reason="retry_after_failure", failures=1)
-    return {
-        "nothing": (facts(), state(), rest, "", "asleep"),
-        "a message": (replace(HELD, state=state()), state(), rest, "agent.holding", "holding"),
-        "a reminder": (facts(state(), reminder(NOW + HOUR)), state(), rest, "agent.rescheduled", "asleep"),
-        "a stop while holding": (
-            HELD,
-            transitions.stopped(HELD, NOW, "Enough."),
-            rest,
-            "agent.stopped",
-            "asleep",
-        ),
-        "a stop of a run": (
-            facts(RUNNING),
-            transitions.stopped(facts(RUNNING), NOW),
-            rest,
-            "agent.stopping",
-            "stopping",
-        ),
-        "a pause that stops a run": (
-            facts(RUNNING, organization_paused=True),
-            RUNNING,
-            replace(rest, stopping_run=RUN),
-            "agent.stopping",
-            "stopping",
-        ),
-        "a queued start": (
-            facts(),
-            state(queued_at=NOW, run_requested_at=NOW),
-            rest,
-            "agent.queued",
-            "queued",
-        ),
-        "sleep": (
-            facts(RUNNING),
-            transitions.slept(facts(RUNNING), NOW + HOUR, NOW),
-            replace(rest, end=end(Outcome.SLEPT)),
-            "run.ended agent.asleep",
-            "asleep",
-        ),
-        "a failure": (
-            facts(RUNNING),
-            ended(Outcome.FAILED),
-            replace(rest, end=end(Outcome.FAILED)),
-            "run.ended agent.backing_off",
-            "backing_off",
-        ),
-        "the end of a stop": (
-            facts(stopping),
-            transitions.ended(facts(stopping), Outcome.STOPPED, "", NOW, counts=True, jitter=0),
-            replace(rest, end=end(Outcome.STOPPED)),
-            "run.ended agent.asleep",
-            "asleep",
-        ),
-        "a fifth failure": (
-            facts(replace(RUNNING, failures=4)),
-            replace(ended(Outcome.FAILED), failures=5),
-            replace(rest, end=end(Outcome.FAILED)),
-            "run.ended agent.quarantined",
-            "quarantined",
-        ),
-        "a spent budget": (facts(budgets=(SPENT,)), state(), rest, "agent.over_budget", "over_budget"),
-        "a spent budget in a backoff": (
-            facts(replace(backing_off, phase="backing_off"), budgets=(SPENT,)),
-            replace(backing_off, phase="backing_off"),
-            rest,
-            "agent.over_budget",
-            "over_budget",
-        ),
-        "an archive": (facts(), transitions.archived(facts(), NOW), rest, "agent.archived", "archived"),
-        "a restore": (
-            facts(ARCHIVED),
-            transitions.restored(facts(ARCHIVED), NOW),
-            rest,
-            "agent.restored",
-            "asleep",
-        ),
-        "a pause of the agent": (facts(), state(paused=True), rest, "agent.paused", "paused"),
-        "a pause of a running agent": (
-            facts(RUNNING),
-            replace(RUNNING, paused=True),
-            rest,
-            "agent.stopping",
-            "stopping",
-        ),
-        "a pause of an archived agent": (
-            facts(ARCHIVED),
-            replace(ARCHIVED, paused=True),
-            rest,
-            "agent.paused",
-            "archived",
-        ),
-        "the end of a run in a pause": (
-            facts(replace(RUNNING, phase="stopping", paused=True)),
-            replace(ended(Outcome.STOPPED), phase="stopping", paused=True),
-            replace(rest, end=end(Outcome.STOPPED)),
-            "run.ended agent.paused",
-            "paused",
-        ),
-        "the end of a pause": (
-            facts(state(paused=True, phase="paused")),
-            state(phase="paused"),
-            rest,
-            "agent.unpaused",
-            "asleep",
-        ),
-        "a pause": (facts(organization_paused=True), state(), rest, "", "asleep"),
-        "a message in a pause": (
-            replace(HELD, state=state(), organization_paused=True),
-            state(),
-            rest,
-            "agent.holding",
-            "holding",
-        ),
-    }
+def end_of(before: AgentState, outcome: Outcome, events: str, phase: str) -> Case:
+    """Return the end of a run in this state."""
+    seen, error = facts(before), "" if outcome is Outcome.SLEPT else "It broke."
+    after = transitions.ended(seen, outcome, error, NOW, counts=True, jitter=0)
+    if outcome is Outcome.SLEPT:
+        after = transitions.slept(seen, NOW + HOUR, NOW)
+    return Case(seen, after, events, phase, replace(REST, end=RunEnd(RUN, outcome, NOW, 3, error)))
 
 
-@pytest.mark.parametrize("name", steps())
+STOPPED_RUN = transitions.stopped(facts(RUNNING), NOW)
+STOPPED_HOLD = transitions.stopped(HELD, NOW, "Enough.")
+ARCHIVE, RESTORE = transitions.archived(facts(), NOW), transitions.restored(facts(ARCHIVED), NOW)
+QUEUED = state(queued_at=NOW, run_requested_at=NOW)
+NEW_MESSAGE = replace(HELD, state=state())
+CASES = {
+    "nothing": Case(facts(), state(), "", "asleep"),
+    "a message": Case(NEW_MESSAGE, state(), "agent.holding", "holding"),
+    "a reminder": Case(facts(state(), reminder(NOW + HOUR)), state(), "agent.rescheduled", "asleep"),
+    "a stop while holding": Case(HELD, STOPPED_HOLD, "agent.stopped", "asleep"),
+    "a stop of a run": Case(facts(RUNNING), STOPPED_RUN, "agent.stopping", "stopping"),
+    "a queued start": Case(facts(), QUEUED, "agent.queued", "queued"),
+    "sleep": end_of(RUNNING, Outcome.SLEPT, "run.ended agent.asleep", "asleep"),
+    "a failure": end_of(RUNNING, Outcome.FAILED, "run.ended agent.backing_off", "backing_off"),
+    "the end of a stop": end_of(STOPPING, Outcome.STOPPED, "run.ended agent.asleep", "asleep"),
+    "a fifth failure": end_of(
+        replace(RUNNING, failures=4), Outcome.FAILED, "run.ended agent.quarantined", "quarantined"
+    ),
+    "a spent budget": Case(facts(budgets=(SPENT,)), state(), "agent.over_budget", "over_budget"),
+    "a spent budget in a backoff": Case(
+        facts(BACKING_OFF, budgets=(SPENT,)), BACKING_OFF, "agent.over_budget", "over_budget"
+    ),
+    "an archive": Case(facts(), ARCHIVE, "agent.archived", "archived"),
+    "a restore": Case(facts(ARCHIVED), RESTORE, "agent.restored", "asleep"),
+    "a pause of the agent": Case(facts(), state(paused=True), "agent.paused", "paused"),
+    "a pause of a running agent": Case(
+        facts(RUNNING), replace(RUNNING, paused=True), "agent.stopping", "stopping"
+    ),
+    "a pause of an archived agent": Case(
+        facts(ARCHIVED), replace(ARCHIVED, paused=True), "agent.paused", "archived"
+    ),
+    "the end of a run in a pause": end_of(PAUSED_RUN, Outcome.STOPPED, "run.ended agent.paused", "paused"),
+    "the end of a pause": Case(
+        facts(state(paused=True, phase="paused")), state(phase="paused"), "agent.unpaused", "asleep"
+    ),
+    "a pause of the organization": Case(facts(organization_paused=True), state(), "", "asleep"),
+    "a pause of it that stops a run": Case(
+        facts(RUNNING, organization_paused=True),
+        RUNNING,
+        "agent.stopping",
+        "stopping",
+        replace(REST, stopping_run=RUN),
+    ),
+    "a message in such a pause": Case(
+        replace(NEW_MESSAGE, organization_paused=True), state(), "agent.holding", "holding"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_update_writes_the_events_of_its_change(name: str) -> None:
-    seen, after, step, types, phase = steps()[name]
+    case = CASES[name]
+    before, update = case.seen.state, case.plan()
 
-    update = plan_update(seen, after, POLICY, step)
-
-    assert " ".join(event.type for event in update.events) == types
-    assert update.after.phase == phase
+    assert " ".join(event.type for event in update.events) == case.events
+    assert update.after.phase == case.phase
     for event in update.events:
         data = orjson.loads(event.data)
-        assert event.agent_id == seen.state.agent_id
+        assert event.agent_id == before.agent_id
         assert (event.phase is None) == (event.type == "run.ended")
         if event.phase:
-            assert (data["from"], data["to"], event.phase) == (seen.state.phase, phase, phase)
+            assert (data["from"], data["to"], event.phase) == (before.phase, case.phase, case.phase)
 
 
-@pytest.mark.parametrize("name", steps())
+@pytest.mark.parametrize("name", CASES)
 def test_same_update_again_writes_no_event(name: str) -> None:
-    seen, after, step, _, _ = steps()[name]
-    first = plan_update(seen, after, POLICY, step)
-    facts_after = replace(transitions.facts_after(seen, after), state=first.after)
+    case = CASES[name]
+    first = case.plan().after
+    facts_after = replace(transitions.facts_after(case.seen, case.after), state=first)
 
-    again = plan_update(facts_after, first.after, POLICY, replace(step, end=None))
+    again = replace(case, seen=facts_after, after=first, step=replace(case.step, end=None)).plan()
 
-    assert (again.events, again.after) == ((), first.after)
+    assert (again.events, again.after) == ((), first)
 
 
 def test_start_writes_one_event_for_the_run_and_its_agent() -> None:
@@ -224,9 +184,8 @@ def test_change_of_the_schedule_names_its_moment_and_actor(
     seen = facts(state(sleep_until=NOW + 2 * HOUR, stopped_at=NOW if queue else None), *queue)
     after = replace(seen.state, sleep_until=moment)
 
-    update = plan_update(seen, after, POLICY, Step(NOW, LIMITS, actor=actor))
+    [event] = Case(seen, after, "", "", Step(NOW, LIMITS, actor=actor)).plan().events
 
-    [event] = update.events
     assert isinstance(event, NewEvent)
     assert event.actor == actor
     assert orjson.loads(event.data)["next_at"] == moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -242,20 +201,20 @@ def with_elapsed_sleep(budget: Budget) -> AgentFacts:
 def test_fifth_failure_is_noticed_and_the_sixth_is_not() -> None:
     fourth, fifth, sixth = (state(failures=count, retry_at=NOW + HOUR) for count in (4, 5, 6))
 
-    notice = quarantine_notice(fourth, fifth, NOW)
+    notice = Case(facts(fourth), fifth, "", "").plan().notice
 
     assert notice is not None
     assert notice.title == "Quarantined after too many failures in a row"
     assert "after 5 failures in a row" in notice.body
-    assert quarantine_notice(fifth, sixth, NOW) is None
+    assert Case(facts(fifth), sixth, "", "").plan().notice is None
 
 
 def test_postponed_run_is_noticed_once_a_day() -> None:
     seen = with_elapsed_sleep(SPENT)
 
-    first = notice_for(seen.state, seen, None, NOW, POLICY)
-    later = notice_for(seen.state, seen, None, NOW + HOUR, POLICY)
-    next_day = notice_for(seen.state, seen, None, NOW + timedelta(days=1), POLICY)
+    first = budget_notice(seen, None, NOW, POLICY)
+    later = budget_notice(seen, None, NOW + HOUR, POLICY)
+    next_day = budget_notice(seen, None, NOW + timedelta(days=1), POLICY)
 
     assert first is not None
     assert later is not None
@@ -267,17 +226,10 @@ def test_postponed_run_is_noticed_once_a_day() -> None:
 def test_run_ended_by_its_budget_is_noticed() -> None:
     seen = facts(state(), budgets=(SPENT,))
 
-    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
-    assert notice_for(seen.state, seen, RunEnd(RUN, Outcome.BUDGET, NOW, 1, ""), NOW, POLICY) is not None
+    assert budget_notice(seen, None, NOW, POLICY) is None
+    assert budget_notice(seen, RunEnd(RUN, Outcome.BUDGET, NOW, 1, ""), NOW, POLICY) is not None
 
 
-def test_budget_that_is_not_spent_is_not_noticed() -> None:
-    seen = with_elapsed_sleep(UNSPENT)
-
-    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
-
-
-def test_cap_of_zero_is_not_noticed_every_day() -> None:
-    seen = with_elapsed_sleep(Budget(of_organization=False, cap_usd=Decimal(0), spent_usd=Decimal(0)))
-
-    assert notice_for(seen.state, seen, None, NOW, POLICY) is None
+@pytest.mark.parametrize("budget", [UNSPENT, Budget(False, Decimal(0), Decimal(0))])
+def test_unspent_budget_and_cap_of_zero_are_not_noticed(budget: Budget) -> None:
+    assert budget_notice(with_elapsed_sleep(budget), None, NOW, POLICY) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 from storage.history.trace_model import Span
 from storage.model import Agent, AgentStatus, Run
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
 from storage.postgres.json_values import decoded
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest

@@ -3,12 +3,12 @@
 import pytest
 
 from storage.ids import new_id
-from storage.model import ReasoningEffort
+from storage.model import ReasoningEffort, ToolChoice
 from storage.postgres.pool import Pool
-from supervisors.harness.conversation import effective_max_turns, effective_reasoning_effort
-from supervisors.llm.port import ChatRole
+from supervisors.harness.conversation import effective_max_turns, effective_options
+from supervisors.llm.port import ModelOptions, ModelResponse
 from tests.storage.factories import agent, template
-from tests.supervisors.harness.scripted_runs import start
+from tests.supervisors.harness.scripted_runs import metadata, running, spans, start
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import open_world
 
@@ -32,26 +32,26 @@ async def test_reasoning_effort_of_agent_overrides_template(
         await start(world, agent)
 
         [request] = script.requests
-        assert (request.reasoning_effort, request.thinking_max_tokens) == (sent, 2000)
+        assert request.options == ModelOptions(sent, 2000)
 
 
-async def test_first_messages_hold_instruction_prompt_and_wake(pool: Pool) -> None:
+async def test_options_of_the_template_are_sent_to_the_model(pool: Pool) -> None:
     script = Script([])
     async with open_world(pool, model=script) as world:
-        shared = await world.template(system_prompt="Be kind, {{agent.name}}.")
-        agent = await world.agent(
-            template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8, max_turns=1
-        )
-        sent = await world.notify(agent, body="Come here.")
+        shared = await world.template(temperature=0.2, max_output_tokens=900, tool_choice=ToolChoice.REQUIRED)
+        await start(world, await world.agent(template_id=shared.id))
 
-        system, user = script.conversation
-        assert (system.role, user.role) == (ChatRole.SYSTEM, ChatRole.USER)
-        assert system.text.endswith("\n\nBe kind, Scout.")
-        assert "It is Thursday, 2126-11-21 10:00:00 in Europe/Berlin" in user.text
-        assert "You were woken by a high-priority notification from api. This is your first run." in user.text
-        assert "After this run you may sleep until Thursday, 2126-11-21 18:00 at the latest." in user.text
-        assert f'{{"id":"{sent.id}","priority":"high","source":"api"' in user.text
-        assert '"title":"Look here","body":"Come here."}' in user.text
+        [request] = script.requests
+        assert request.options == ModelOptions("", 0, 0.2, 900, ToolChoice.REQUIRED)
+
+
+async def test_option_that_the_model_refuses_is_named_in_its_span(pool: Pool) -> None:
+    answer = ModelResponse("Done.", (), left_out=("temperature",))
+    async with running(pool, answer) as (world, agent, _):
+        await start(world, agent)
+        [span] = await spans(world, agent, "llm")
+        said = (await metadata(world, span))["hostsvc.request.left_out"]
+    assert said == ["Left out of the request, because builtin refused it for inbox: temperature."]
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_agent_without_template_uses_its_own_settings() -> None:
     alone = agent(new_id(), max_turns=0, reasoning_effort="low")
 
     assert effective_max_turns(alone, None, 50) == 50
-    assert effective_reasoning_effort(alone, None) == "low"
+    assert effective_options(alone, None) == ModelOptions("low")

@@ -13,12 +13,13 @@ from storage.channels.contacts import Contact
 from storage.channels.messages import Direction, Message, MessageFilters, MessageStatus
 from storage.ids import new_id
 from storage.model import Agent, Notification, Outcome, Priority, Reply
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
+from storage.postgres.json_values import decoded
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest, StopRequest
-from supervisors.harness.inbox import MAX_FETCHED, MAX_OUTPUT
-from supervisors.llm.port import ChatRole, ModelResponse, ToolCall
+from supervisors.harness.inbox import MAX_FETCHED, MAX_NAMED, MAX_OUTPUT
+from supervisors.llm.port import ChatRole, FinishReason, ModelResponse, ToolCall
 from supervisors.policy.phases import Phase
 from tests.receiver import Receiver, answering, receiving
 from tests.storage.factories import adapter, new_notification, tool
@@ -68,39 +69,6 @@ async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> 
         assert '"title":"A fire"' in script.conversation[-1].text
 
 
-async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
-
-        async def wait() -> None:
-            for number in range(MAX_FETCHED + 1):
-                await notify(world, agent, f"Fire {number}")
-
-        world.toolset.rigged = {"wait": wait}
-        await start_once(world, agent)
-
-        assert "] and at least 90 more. list_notifications" in script.conversation[-1].text
-
-
-async def test_notification_of_another_program_is_shown_after_its_signal(pool: Pool) -> None:
-    async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
-
-        async def wait() -> None:
-            await world.pool.execute(
-                "INSERT INTO notification "
-                "(id, organization_id, agent_id, title, priority, created_at, activated_at) "
-                "VALUES (gen_random_uuid(), $1, $2, 'By psql', 'high', $3, $3)",
-                agent.organization_id,
-                agent.id,
-                world.clock.now(),
-            )
-            world._tell([agent.id])
-
-        world.toolset.rigged = {"wait": wait}
-        await start_once(world, agent)
-
-        assert "By psql" in script.conversation[-1].text
-
-
 async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -> None:
     async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
         low = await world.notify(agent, priority=Priority.LOW, title="Smoke")
@@ -116,19 +84,23 @@ async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -
         assert "Smoke" in script.conversation[-1].text
 
 
-async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [(MAX_NAMED + 2, "2 more"), (MAX_FETCHED + 1, f"at least {MAX_FETCHED - MAX_NAMED} more")],
+)
+async def test_ten_of_many_arrivals_are_named(pool: Pool, count: int, more: str) -> None:
     async with running(pool, [("wait", "")], [], agent={"max_turns": 2}) as (world, agent, script):
 
         async def wait() -> None:
-            for number in range(12):
+            for number in range(count):
                 await notify(world, agent, f"Fire {number}")
 
         world.toolset.rigged = {"wait": wait}
         await start_once(world, agent)
 
-        assert "Fire 9" in script.conversation[-1].text
-        assert "Fire 10" not in script.conversation[-1].text
-        assert "] and 2 more." in script.conversation[-1].text
+        told = script.conversation[-1].text
+        assert told.count("Fire") == MAX_NAMED
+        assert f"] and {more}. list_notifications" in told
 
 
 async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> None:
@@ -176,6 +148,10 @@ def says(text: str, *calls: tuple[str, str]) -> ModelResponse:
 
 def clears(notification: Notification | NewNotification) -> tuple[str, str]:
     return "clear_notification", f'{{"notification_id": "{notification.id}"}}'
+
+
+def writes(contact: Contact, body: str) -> tuple[str, str]:
+    return "send_message", f'{{"contact_id": "{contact.id}", "body": "{body}"}}'
 
 
 def last_question(script: Script) -> str:
@@ -229,16 +205,6 @@ async def test_last_turn_of_the_limit_is_followed_by_no_question(pool: Pool) -> 
 
         run = (await world.ledger(agent))[0]
         assert (run.outcome, run.turns, run.output) == (Outcome.ENDED, 1, "Hello!")
-
-
-async def test_talking_model_ends_in_quarantine(pool: Pool) -> None:
-    async with talking(pool, *[says("I am on it.")] * 10) as (world, agent, _):
-        await notify(world, agent, "Call Ann")
-        await start(world, agent)
-        await world.go_to(60)
-
-        assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 15]
-        assert await world.phase(agent) is Phase.QUARANTINED
 
 
 async def test_many_open_notifications_are_counted(pool: Pool) -> None:
@@ -350,6 +316,111 @@ async def test_text_beside_other_calls_is_not_sent(pool: Pool, gateway: Receiver
         assert [message.body for message in await sent(world, agent)] == ["Hello Ann!"]
 
 
+async def test_text_beside_clearing_is_sent_to_the_writer(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann, bob = await new_contact(world, agent, "Ann"), await new_contact(world, agent, "Bob")
+        asked = [await text_from(world, agent, contact, "When do you open?") for contact in (ann, bob)]
+        script.say(says("At nine, Ann.", clears(asked[0])), says("At nine, Bob.", clears(asked[1])))
+        script.say([SLEEP])
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns, run.output) == (Outcome.SLEPT, 3, "At nine, Bob.")
+        bodies = {message.contact_id: message.body for message in await sent(world, agent)}
+        assert bodies == {ann.id: "At nine, Ann.", bob.id: "At nine, Bob."}
+        assert len(gateway.requests) == 2
+
+
+async def test_remark_after_a_text_beside_clearing_is_not_sent(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        asked = await text_from(world, agent, await new_contact(world, agent, "Ann"), "When do you open?")
+        script.say(says("We open at nine.", clears(asked)), says("I have answered Ann.", SLEEP))
+        await start(world, agent)
+
+        assert [message.body for message in await sent(world, agent)] == ["We open at nine."]
+
+
+@pytest.mark.parametrize("last", [[SLEEP], says("")], ids=["sleep", "nothing"])
+async def test_text_beside_a_look_is_sent_unless_another_follows(
+    pool: Pool, gateway: Receiver, last: Turn
+) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        asked = await text_from(world, agent, await new_contact(world, agent, "Ann"), "When do you open?")
+        script.say(says("We open at nine.", ("get_time", "{}")), [clears(asked)], last)
+        await start(world, agent)
+
+        assert (await only_run(world, agent)).output == "We open at nine."
+        assert [message.body for message in await sent(world, agent)] == ["We open at nine."]
+
+
+async def test_text_of_the_last_turn_is_sent(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        await world.change(agent, max_turns=1)
+        await text_from(world, agent, await new_contact(world, agent, "Ann"), "When do you open?")
+        script.say(says("We open at nine.", ("get_time", "{}")))
+        await start(world, agent)
+
+        assert (await only_run(world, agent)).outcome is Outcome.TURN_LIMIT
+        assert [message.body for message in await sent(world, agent)] == ["We open at nine."]
+
+
+async def test_text_beside_a_message_goes_to_nobody(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        script.say(says("I tell Ann.", writes(ann, "At nine."), clears(asked), SLEEP))
+        await start(world, agent)
+
+        assert [message.body for message in await sent(world, agent)] == ["At nine."]
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+
+
+async def test_text_beside_a_failed_message_goes_to_nobody(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        script.say(says("I tell Ann.", ("send_message", "{}"), clears(asked), SLEEP))
+        script.say([writes(ann, "At nine."), SLEEP])
+        await start(world, agent)
+
+        assert [message.body for message in await sent(world, agent)] == ["At nine."]
+
+
+async def test_text_without_a_message_is_said_to_reach_nobody(pool: Pool) -> None:
+    async with talking(pool) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        script.say([clears(asked)], says("We open at nine."), says("As I said, at nine."))
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert last_question(script).startswith("Your text was sent to nobody, although you cleared messages")
+        assert (run.outcome, run.error) == (Outcome.ENDED, "the model wrote a text and sent no message")
+        assert (decoded(run.journal)["unanswered"], run.needs_person) == ([str(ann.id)], True)
+
+
+async def test_text_after_a_message_leaves_nobody_unanswered(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        await world.change(agent, template_id=None)
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        script.say([clears(asked)], says("We open at nine."), [writes(ann, "At nine.")], says("Done."))
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.error, run.turns) == (Outcome.ENDED, "", 4)
+        assert (decoded(run.journal)["unanswered"], run.needs_person) == ([], False)
+
+
+async def test_talking_model_that_clears_nothing_is_said_to_send_nothing(pool: Pool) -> None:
+    async with talking(pool, says("At nine."), says("Really.")) as (world, agent, _):
+        await text_from(world, agent, await new_contact(world, agent, "Ann"), "When do you open?")
+        await start(world, agent)
+
+        run = (await world.ledger(agent))[0]
+        assert (run.error, run.needs_person) == ("the model wrote a text and sent no message", False)
+
+
 async def test_each_waiting_contact_gets_a_text_of_its_own(pool: Pool, gateway: Receiver) -> None:
     async with answering_by_text(pool, gateway, says("Hello Bob!"), says("Hello Ann!")) as (
         world,
@@ -370,6 +441,91 @@ async def test_each_waiting_contact_gets_a_text_of_its_own(pool: Pool, gateway: 
         assert question.endswith(f"next answer without a tool call is sent to the contact {ann.id}.")
         run = await only_run(world, agent)
         assert (run.outcome, run.output) == (Outcome.ENDED, "Hello Ann!")
+
+
+@pytest.mark.parametrize("sleeps", [False, True], ids=["without sleep", "beside sleep"])
+async def test_text_after_clearing_is_sent_to_the_writer(pool: Pool, gateway: Receiver, sleeps: bool) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = [await text_from(world, agent, ann, text) for text in ("Hello?", "When do you open?")]
+        script.say([clears(one) for one in asked], says("We open at nine.", *([SLEEP] if sleeps else [])))
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        outcome = Outcome.SLEPT if sleeps else Outcome.ENDED
+        assert (run.outcome, run.turns, run.output) == (outcome, 2, "We open at nine.")
+        [message] = await sent(world, agent)
+        assert (message.contact_id, message.body, message.status) == (ann.id, run.output, MessageStatus.SENT)
+
+
+async def test_text_after_clearing_and_writing_is_sent_to_nobody(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        script.say([writes(ann, "At nine."), clears(asked)], says("I have told Ann."))
+        await start(world, agent)
+
+        assert [message.body for message in await sent(world, agent)] == ["At nine."]
+        assert (await only_run(world, agent)).outcome is Outcome.ENDED
+
+
+async def test_text_answers_what_came_after_the_message_of_the_model(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+
+        async def ann_writes_again() -> None:
+            script.during_call = None
+            world.clock.advance(1)
+            script.say([clears(await text_from(world, agent, ann, "And on Sunday?"))], says("Never."))
+
+        script.say([writes(ann, "At nine."), clears(asked)])
+        script.during_call = ann_writes_again
+        await start(world, agent)
+
+        assert [message.body for message in await sent(world, agent)] == ["At nine.", "Never."]
+
+
+async def test_text_after_clearing_messages_of_several_is_sent_to_nobody(
+    pool: Pool, gateway: Receiver
+) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        contacts = [await new_contact(world, agent, name) for name in ("Ann", "Bob")]
+        asked = [await text_from(world, agent, contact, "When do you open?") for contact in contacts]
+        script.say([clears(one) for one in asked], says("At nine."), says("I said so."))
+        await start(world, agent)
+
+        assert await sent(world, agent) == []
+        assert last_question(script).startswith("Your text was sent to nobody, although you cleared messages")
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns) == (Outcome.ENDED, 3)
+        assert set(decoded(run.journal)["unanswered"]) == {str(contact.id) for contact in contacts}
+
+
+async def test_model_that_is_told_of_several_can_write_to_them(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann, bob = await new_contact(world, agent, "Ann"), await new_contact(world, agent, "Bob")
+        asked = [await text_from(world, agent, contact, "When do you open?") for contact in (ann, bob)]
+        script.say([clears(one) for one in asked], says("At nine.", SLEEP))
+        script.say([writes(ann, "At nine.")], says("Ann knows, and Bob only said hello.", SLEEP))
+        await start(world, agent)
+
+        assert [message.contact_id for message in await sent(world, agent)] == [ann.id]
+        run = await only_run(world, agent)
+        assert (run.outcome, decoded(run.journal)["unanswered"]) == (Outcome.SLEPT, [])
+
+
+async def test_text_after_clearing_that_cannot_be_sent_fails_the_run(pool: Pool, gateway: Receiver) -> None:
+    gateway.answer = answering(500)
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        bob = await new_contact(world, agent, "Bob")
+        asked = await text_from(world, agent, bob, "When do you open?")
+        script.say([clears(asked)], says("At nine."))
+        await start(world, agent)
+
+        assert (await world.ledger(agent))[0].outcome is Outcome.FAILED
+        [message] = await sent(world, agent)
+        assert (message.body, message.status) == ("At nine.", MessageStatus.FAILED)
 
 
 async def test_message_during_the_answer_is_not_cleared_by_it(pool: Pool, gateway: Receiver) -> None:
@@ -492,3 +648,91 @@ async def test_stop_ends_the_sending_of_a_text(pool: Pool, gateway: Receiver) ->
 
         assert (await only_run(world, agent)).outcome is Outcome.STOPPED
         assert [message.status for message in await sent(world, agent)] == [MessageStatus.QUEUED]
+
+
+async def test_sleep_after_hearing_of_silence_needs_nobody(pool: Pool) -> None:
+    async with talking(pool) as (world, agent, script):
+        asked = await text_from(world, agent, await new_contact(world, agent, "Spam"), "You have won!")
+        script.say([clears(asked)], says("That was spam."), [SLEEP])
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert last_question(script).startswith("Your text was sent to nobody")
+        assert (run.outcome, run.needs_person) == (Outcome.SLEPT, False)
+        assert decoded(run.journal)["unanswered"] == []
+
+
+async def test_failed_message_after_silence_stands_for_its_run(pool: Pool, gateway: Receiver) -> None:
+    gateway.answer = answering(500)
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        await world.change(agent, template_id=None)
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        script.say([clears(asked)], says("At nine."), [writes(ann, "At nine.")], says("Done."))
+        await start(world, agent)
+
+        [message] = await sent(world, agent)
+        assert (message.status, message.needs_person) == (MessageStatus.FAILED, True)
+        assert not (await only_run(world, agent)).needs_person
+
+
+async def test_text_mode_run_failing_after_clearing_needs_a_person(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        cut_off = ModelResponse("", (), finish_reason=FinishReason.LENGTH)
+        script.say([clears(asked)], cut_off, says("At nine."))
+        await start(world, agent)
+        await world.go_to(100)
+
+        broken_off = (await world.ledger(agent))[0]
+        assert (broken_off.outcome, broken_off.needs_person) == (Outcome.FAILED, True)
+        assert decoded(broken_off.journal)["unanswered"] == [str(ann.id)]
+
+
+async def test_failed_message_stands_for_a_run_that_broke_off(pool: Pool, gateway: Receiver) -> None:
+    gateway.answer = answering(500)
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann = await new_contact(world, agent, "Ann")
+        asked = await text_from(world, agent, ann, "When do you open?")
+        cut_off = ModelResponse("", (), finish_reason=FinishReason.LENGTH)
+        script.say([clears(asked), writes(ann, "At nine.")], cut_off)
+        await start(world, agent)
+
+        assert [message.needs_person for message in await sent(world, agent)] == [True]
+        run = (await world.ledger(agent))[0]
+        assert (run.outcome, run.needs_person) == (Outcome.FAILED, False)
+
+
+async def test_text_beside_a_failed_call_gives_way_to_the_next(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        ann, bob = await new_contact(world, agent, "Ann"), await new_contact(world, agent, "Bob")
+        asked = await text_from(world, agent, ann, "Book a table, please.")
+        await text_from(world, agent, bob, "Hello")
+        script.say(says("It is booked.", ("book", "{}"), clears(asked), SLEEP))
+        script.say(says("We are full.", SLEEP), says("Hello Bob!", SLEEP))
+        await start(world, agent)
+
+        answers = {(message.contact_id, message.body) for message in await sent(world, agent)}
+        assert answers == {(ann.id, "We are full."), (bob.id, "Hello Bob!")}
+
+
+async def test_text_mode_run_drained_after_clearing_needs_a_person(pool: Pool, gateway: Receiver) -> None:
+    async with answering_by_text(pool, gateway) as (world, agent, script):
+        asked = await text_from(world, agent, await new_contact(world, agent, "Ann"), "When do you open?")
+        called = asyncio.Event()
+
+        async def hang() -> None:
+            if await is_cleared(world, asked):
+                called.set()
+                await asyncio.Event().wait()
+
+        script.during_call = hang
+        script.say([clears(asked)], says("At nine."))
+        world.registry.allow_starts(True)
+        await world.registry.ask(agent.id, RunRequest())
+        await called.wait()
+        await world.registry.__aexit__(None, None, None)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.needs_person) == (Outcome.INTERRUPTED, True)

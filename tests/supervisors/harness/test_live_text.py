@@ -3,21 +3,18 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-
-import pytest
 
 from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
-from storage.agent_facts import RunStart
 from storage.ids import new_id
 from storage.model import CarryOver, Content
 from storage.postgres.pool import Pool
 from supervisors.engine.run import ActiveRun
 from supervisors.harness.live_text import INTERVAL_SECONDS, MAX_CHARACTERS, LiveText
 from supervisors.llm.port import ModelResponse, ToolCall
-from tests.openai_endpoint import BreaksOff, Says, open_endpoint
+from tests.openai_endpoint import BreaksOff, open_endpoint
 from tests.storage.factories import agent
+from tests.supervisors.agent_facts import started_run
 from tests.supervisors.harness.scripted_runs import SLEEP, only_run, running, start, start_once
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.live_log import LiveLog
@@ -40,12 +37,11 @@ class Writing:
 def writing(*, followed: bool = True) -> Iterator[Writing]:
     """Open the first answer of a run, which ends with the block."""
     clock, live, ada = HeldClock(), LiveLog(followed), agent(new_id())
-    start = RunStart(new_id(), "run_requested", datetime.now(UTC), None, clock.now(), "invoke_agent")
-    run = ActiveRun(ada.id, start, active_at_start=0, clock=clock)
+    run = started_run(ada.id, clock)
     run.turns = 1
     live_text = LiveText(run, ada, live, clock)
-    with live_text.of_answer():
-        yield Writing(live_text.add, run, clock, live)
+    yield Writing(live_text.add, run, clock, live)
+    live_text.finish()
 
 
 def test_first_piece_is_shown_at_once() -> None:
@@ -129,18 +125,6 @@ async def test_summary_of_the_transcript_is_not_shown(pool: Pool) -> None:
         await start(world, ada)
         assert len(script.requests) == 3
         assert world.live_output.text() == "Hello."
-
-
-@pytest.mark.parametrize("stream", [True, False])
-async def test_streamed_answer_of_a_provider_is_shown(pool: Pool, stream: bool) -> None:
-    says = (Says("Let me see."), Says(calls=[SLEEP]))
-    async with (
-        open_endpoint(*says) as endpoint,
-        connect({"acme": ProviderSettings(endpoint.url, stream=stream)}, {}) as models,
-        open_world(pool, model=models["acme"], provider="acme") as world,
-    ):
-        await start(world, await world.agent(model="acme/some-model"))
-        assert world.live_output.text() == ("Letmesee." if stream else "")
 
 
 async def test_answer_that_breaks_off_is_shown_in_part(pool: Pool) -> None:

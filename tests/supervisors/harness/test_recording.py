@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hostsvc.llm.chat_models import connect
 from hostsvc.llm.providers import ProviderSettings
@@ -80,18 +81,6 @@ async def test_each_call_records_what_the_model_was_told_and_said(pool: Pool) ->
     assert not SHARED & second.keys()
 
 
-async def test_shared_parts_of_many_runs_are_stored_once(pool: Pool) -> None:
-    async with open_world(pool, model=InboxModel()) as world:
-        agents = [await world.agent(system_prompt="Be kind.") for _ in range(3)]
-        for agent in agents:
-            await world.notify(agent)
-
-        assert await pool.fetchval("SELECT count(*) FROM shared_content") == 2
-        for agent in agents:
-            first, *_ = await recorded(world, agent, "llm")
-            assert first.keys() >= SHARED
-
-
 @pytest.mark.parametrize("of_template", [None, "none"])
 async def test_content_is_not_recorded_if_turned_off(pool: Pool, of_template: str | None) -> None:
     settings = TracingSettings("full" if of_template else "none")
@@ -107,6 +96,27 @@ async def test_content_is_not_recorded_if_turned_off(pool: Pool, of_template: st
         assert await pool.fetchval("SELECT count(*) FROM shared_content") == 0
 
 
+@pytest.mark.parametrize("of_template", [None, "none"])
+async def test_error_of_the_provider_is_not_quoted_if_turned_off(pool: Pool, of_template: str | None) -> None:
+    settings = TracingSettings("full" if of_template else "none")
+    async with open_endpoint(Refuses(400, "I do not like: Dear Ada, your parcel")) as endpoint:
+        provider = ProviderSettings(endpoint.url, max_retries=0)
+        async with (
+            connect({"acme": provider}, {}) as models,
+            open_world(pool, model=models["acme"], tracing=settings) as world,
+        ):
+            shared = await world.template(content=of_template or "")
+            agent = await world.agent(template_id=shared.id)
+            with capture_logs() as logged:
+                await start_once(world, agent)
+            run = await only_run(world, agent)
+
+    assert run.error == "The model provider acme refused the call with 400 Bad Request."
+    tables = ("run", "trace", "span", "span_metadata", "agent_state", "notification", "event")
+    rows = [await pool.fetchval(f"SELECT string_agg(t::text, '') FROM {table} t") for table in tables]  # noqa: S608
+    assert "Dear Ada" not in f"{rows} {logged}"
+
+
 async def test_broken_off_answer_is_recorded(pool: Pool) -> None:
     async with open_world(pool, model=Failing()) as world:
         agent = await world.agent()
@@ -116,22 +126,6 @@ async def test_broken_off_answer_is_recorded(pool: Pool) -> None:
     assert parts(call[INPUT]) == [("user", "text")]
     [answer] = call[OUTPUT]
     assert [part["content"] for part in answer["parts"]] == ["Hm.", "I would"]
-
-
-async def test_cut_off_answer_is_recorded_although_the_run_fails(pool: Pool) -> None:
-    cut_off = ModelResponse("I would", (), 5, 5, finish_reason="length")
-    async with running(pool, cut_off) as (world, agent, _):
-        await start_once(world, agent)
-        [call] = await recorded(world, agent, "llm")
-
-        assert (await only_run(world, agent)).outcome is Outcome.FAILED
-    assert call[OUTPUT] == [
-        {
-            "role": "assistant",
-            "parts": [{"type": "text", "content": "I would"}],
-            "finish_reason": "length",
-        }
-    ]
 
 
 async def test_key_of_the_provider_is_in_nothing_that_is_stored(pool: Pool) -> None:
@@ -152,17 +146,6 @@ async def test_key_of_the_provider_is_in_nothing_that_is_stored(pool: Pool) -> N
     for table in ("run", "trace", "span", "span_metadata", "shared_content", "agent_state"):
         stored = await pool.fetchval(f"SELECT string_agg(t::text, '') FROM {table} t")  # noqa: S608
         assert key not in (stored or "")
-
-
-async def test_stopped_call_has_recorded_what_the_model_was_told(pool: Pool) -> None:
-    async with running(pool) as (world, agent, script):
-        await world.registry.ask(agent.id, RunRequest())
-        await script.is_thinking.wait()
-        await world.ask(agent, StopRequest())
-        [call] = await recorded(world, agent, "llm")
-
-    assert parts(call[INPUT]) == [("user", "text")]
-    assert OUTPUT not in call
 
 
 async def test_waiting_run_says_for_what_and_shows_its_span(pool: Pool) -> None:

@@ -10,11 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from hostsvc.llm.price_list import PriceList
-from storage.agent_facts import Budget, RunStart
+from storage.agent_facts import Budget
 from storage.errors import DatabaseUnavailable
-from storage.history.spending import Spending
-from storage.history.usage import ModelUsage, Usage, UsageRecord
-from storage.ids import new_id
+from storage.history.usage import ModelUsage, Spending, Usage, UsageRecord
 from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from storage.storage import Storage
@@ -27,11 +25,11 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolCall
 from supervisors.outbound import OutboundAnswer, OutboundCall
-from supervisors.ports import UsageStore
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolset import Toolset
-from supervisors.wake.context import WakeContexts
+from supervisors.wake_context import WakeContexts
 from tests.storage.factories import HOUR, NOW, stored_agent
+from tests.supervisors.agent_facts import started_run
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.live_log import LiveLog
 
@@ -55,63 +53,62 @@ def guard(spending: FixedSpending) -> BudgetGuard:
 
 
 def capped_run() -> ActiveRun:
-    start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
-    run = ActiveRun(new_id(), start, active_at_start=0, clock=HeldClock())
+    run = started_run(clock=HeldClock())
     run.is_capped = True
     return run
 
 
-@pytest.mark.parametrize(
-    ("of_organization", "name"), [(False, "its budget"), (True, "its organization's budget")]
-)
-async def test_spent_budget_ends_the_run(of_organization: bool, name: str) -> None:
-    spending = FixedSpending(Budget(of_organization, Decimal(5), Decimal("5.25")))
+def budget(spent: str, *, of_organization: bool = False, allows_unpriced: bool = False) -> Budget:
+    return Budget(of_organization, Decimal(5), Decimal(spent), allows_unpriced=allows_unpriced)
 
-    with pytest.raises(RunBudgetReached, match=rf"^reached {name}: 5\.25 of 5\.00 USD a day$"):
-        await guard(spending).check(capped_run(), PRICED)
+
+UNKNOWN_PRICE = "refuses the model lab/llama, because its price is not known"
+
+
+@pytest.mark.parametrize(
+    ("budgets", "model", "kind", "reason"),
+    [
+        ([budget("5.25")], PRICED, RunBudgetReached, r"reached its budget: 5\.25 of 5\.00 USD a day"),
+        (
+            [budget("5.25", of_organization=True)],
+            PRICED,
+            RunBudgetReached,
+            r"reached its organization's budget: 5\.25 of 5\.00 USD a day",
+        ),
+        ([budget("0")], UNPRICED, RunModelUnpriced, f"its budget {UNKNOWN_PRICE}"),
+        (
+            [budget("0", allows_unpriced=True), budget("0", of_organization=True)],
+            UNPRICED,
+            RunModelUnpriced,
+            f"its organization's budget {UNKNOWN_PRICE}",
+        ),
+        ([budget("5")], UNPRICED, RunBudgetReached, r"reached its budget: .*"),
+    ],
+)
+async def test_budget_ends_the_run(
+    budgets: list[Budget], model: str, kind: type[RunBudgetReached], reason: str
+) -> None:
+    with pytest.raises(RunBudgetReached, match=f"^{reason}$") as ended:
+        await guard(FixedSpending(*budgets)).check(capped_run(), model)
+    assert type(ended.value) is kind
 
 
 async def test_budget_with_money_left_lets_the_run_go_on() -> None:
-    spending = FixedSpending(Budget(False, Decimal(5), Decimal("4.99")))
-
-    await guard(spending).check(capped_run(), PRICED)
-
-    assert spending.queries == 1
+    for left, model in (
+        (budget("4.99"), PRICED),
+        (budget("0"), "builtin/inbox"),
+        (budget("0", allows_unpriced=True), UNPRICED),
+    ):
+        await guard(FixedSpending(left)).check(capped_run(), model)
 
 
 async def test_run_without_a_cap_costs_no_query() -> None:
-    spending, run = FixedSpending(Budget(False, Decimal(5), Decimal(5))), capped_run()
+    spending, run = FixedSpending(budget("5")), capped_run()
     run.is_capped = False
 
     await guard(spending).check(run, PRICED)
 
     assert spending.queries == 0
-
-
-@pytest.mark.parametrize(
-    ("of_organization", "name"), [(False, "its budget"), (True, "its organization's budget")]
-)
-async def test_cap_refuses_a_model_without_a_price(of_organization: bool, name: str) -> None:
-    allowing = Budget(not of_organization, Decimal(5), Decimal(0), allows_unpriced=True)
-    spending = FixedSpending(allowing, Budget(of_organization, Decimal(5), Decimal(0)))
-
-    with pytest.raises(
-        RunModelUnpriced, match=f"^{name} refuses the model lab/llama, because its price is not known$"
-    ):
-        await guard(spending).check(capped_run(), UNPRICED)
-    await guard(spending).check(capped_run(), PRICED)
-    await guard(spending).check(capped_run(), "builtin/inbox")
-
-
-async def test_caps_that_allow_it_let_an_unpriced_model_go_on() -> None:
-    spending = FixedSpending(Budget(False, Decimal(5), Decimal(0), allows_unpriced=True))
-
-    await guard(spending).check(capped_run(), UNPRICED)
-
-
-async def test_spent_budget_comes_before_an_unknown_price() -> None:
-    with pytest.raises(RunBudgetReached, match=r"^reached its budget"):
-        await guard(FixedSpending(Budget(False, Decimal(5), Decimal(5)))).check(capped_run(), UNPRICED)
 
 
 LIST = (ToolCall("call_1", "list_notifications", "{}"),)
@@ -129,7 +126,7 @@ class Parrot:
         return ModelResponse("", self._tools, input_tokens=1000, output_tokens=10, cached_tokens=400)
 
 
-class UnavailableStore:
+class UnavailableStore(Usage):
     """Usage storage whose database is unavailable for the first few writes."""
 
     def __init__(self, inner: Usage, failures: int) -> None:
@@ -143,7 +140,7 @@ class UnavailableStore:
         await self._inner.insert_all(records)
 
 
-class CancellingStore:
+class CancellingStore(Usage):
     """Usage storage that cancels the run at each write."""
 
     def __init__(self, inner: Usage, cancel: Callable[[], None]) -> None:
@@ -167,26 +164,18 @@ async def no_requests(agent_id: UUID, request: Request[Reply]) -> Reply:
     raise AssertionError(f"{request} was asked of {agent_id}")
 
 
-def new_run(agent: Agent) -> ActiveRun:
-    start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
-    return ActiveRun(agent.id, start, active_at_start=0, clock=HeldClock())
-
-
-async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
+async def execute(pool: Pool, run: ActiveRun, model: Model, usage: Usage) -> None:
     clock, storage = HeldClock(), Storage(pool, lambda _: None, sleep=SystemClock().sleep)
+    storage.usage = usage
     harness = BuiltinHarness(
-        wakes=WakeContexts(storage.wakes, clock, 4000),
-        notifications=storage.notifications,
-        recent_notifications=storage.recent_notifications,
-        spans=storage.traces,
-        transcripts=storage.transcripts,
-        shared_contents=storage.shared_contents,
-        usage=usage,
+        stores=storage,
+        wakes=WakeContexts(storage, clock, RunSettings(), {}),
         budget_guard=BudgetGuard(Spending(pool), PriceList(), clock),
         prices=PriceList(),
-        toolset=Toolset(storage, clock, NoOutbound(), SchemaChecker(clock)),
+        toolset=Toolset(storage, clock, NoOutbound(), SchemaChecker(clock), None),
+        schema_checker=SchemaChecker(clock),
         providers={"openai": model, "builtin": InboxModel()},
-        live_output=LiveLog(),
+        feed=LiveLog(),
         clock=clock,
         settings=RunSettings(default_provider="openai"),
         tracing=TracingSettings(),
@@ -203,7 +192,8 @@ async def recorded(usage: Usage, agent: Agent) -> tuple[ModelUsage, ...]:
 
 
 async def test_cost_is_known_before_the_run_ends(pool: Pool) -> None:
-    run = new_run(await stored_agent(pool, model="gpt-4o", max_turns=3))
+    agent = await stored_agent(pool, model="gpt-4o", max_turns=3)
+    run = started_run(agent.id, HeldClock())
     costs: list[Decimal] = []
 
     await execute(pool, run, Parrot(LIST, lambda: costs.append(run.cost_usd)), Usage(pool))
@@ -214,7 +204,7 @@ async def test_cost_is_known_before_the_run_ends(pool: Pool) -> None:
 
 async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
-    run = new_run(agent)
+    run = started_run(agent.id, HeldClock())
 
     await execute(pool, run, Parrot(LIST), usage)
 
@@ -226,6 +216,15 @@ async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None
     assert run.cost_usd == total.cost_usd > 0
     rows = await pool.fetch("SELECT trace_id, priced FROM usage_record")
     assert {tuple(row) for row in rows} == {(run.id, True)}
+
+
+async def test_calls_of_unknown_cost_are_counted_in_the_journal(pool: Pool) -> None:
+    agent = await stored_agent(pool, model="openai/unheard-of", max_turns=3)
+    run = started_run(agent.id, HeldClock())
+
+    await execute(pool, run, Parrot(LIST), Usage(pool))
+
+    assert (run.cost_usd, run.unpriced_calls) == (Decimal(0), 3)
 
 
 async def test_calls_without_tokens_are_stored_in_batches(pool: Pool) -> None:
@@ -241,7 +240,7 @@ async def test_calls_without_tokens_are_stored_in_batches(pool: Pool) -> None:
         async def complete(self, request: ModelRequest) -> ModelResponse:
             return ModelResponse("", LIST)
 
-    await execute(pool, new_run(agent), FreeParrot(LIST), CountingStore(pool))
+    await execute(pool, started_run(agent.id, HeldClock()), FreeParrot(LIST), CountingStore(pool))
 
     assert batch_sizes == [16, 4]
 
@@ -249,7 +248,7 @@ async def test_calls_without_tokens_are_stored_in_batches(pool: Pool) -> None:
 @pytest.mark.parametrize("ending", ["stopped", "cancelled"])
 async def test_run_ended_during_an_answer_is_billed_for_it(pool: Pool, ending: str) -> None:
     agent, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
-    run, parrot = new_run(agent), Parrot(LIST)
+    run, parrot = started_run(agent.id, HeldClock()), Parrot(LIST)
     parrot.on_request = run.cancel if ending == "cancelled" else lambda: run.stop(60)
 
     await execute(pool, run, parrot, usage)
@@ -263,7 +262,7 @@ async def test_run_ended_during_an_answer_is_billed_for_it(pool: Pool, ending: s
 async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="builtin/inbox", max_turns=1), Usage(pool)
 
-    await execute(pool, new_run(agent), Parrot(()), usage)
+    await execute(pool, started_run(agent.id, HeldClock()), Parrot(()), usage)
 
     assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1, priced=True),)
     assert await pool.fetchval("SELECT priced FROM usage_record") is True
@@ -272,7 +271,7 @@ async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
 async def test_a_model_without_a_price_is_recorded_as_unpriced(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="openai/nobody-knows-it"), Usage(pool)
 
-    await execute(pool, new_run(agent), Parrot(()), usage)
+    await execute(pool, started_run(agent.id, HeldClock()), Parrot(()), usage)
 
     assert tuple(await pool.fetchrow("SELECT cost_usd, priced FROM usage_record") or ()) == (0, False)
 
@@ -280,7 +279,7 @@ async def test_a_model_without_a_price_is_recorded_as_unpriced(pool: Pool) -> No
 async def test_record_that_failed_is_stored_later_and_once(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
 
-    await execute(pool, new_run(agent), Parrot(LIST), UnavailableStore(usage, failures=2))
+    await execute(pool, started_run(agent.id, HeldClock()), Parrot(LIST), UnavailableStore(usage, failures=2))
 
     (total,) = await recorded(usage, agent)
     assert total.calls == 3
@@ -288,7 +287,7 @@ async def test_record_that_failed_is_stored_later_and_once(pool: Pool) -> None:
 
 async def test_unbilled_answer_has_no_effect_and_is_logged(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="gpt-4o"), Usage(pool)
-    run = new_run(agent)
+    run = started_run(agent.id, HeldClock())
     create = ToolCall("call_1", "create_notification", '{"title": "Acted on"}')
 
     with capture_logs() as logged:
@@ -307,7 +306,7 @@ async def test_unbilled_answer_has_no_effect_and_is_logged(pool: Pool) -> None:
 
 async def test_run_cancelled_while_storing_usage_stores_all_of_it(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
-    run, parrot = new_run(agent), Parrot(LIST)
+    run, parrot = started_run(agent.id, HeldClock()), Parrot(LIST)
     store = CancellingStore(usage, run.cancel)
 
     parrot.on_request = lambda: run.stop(60)

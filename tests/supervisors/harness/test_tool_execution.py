@@ -10,7 +10,9 @@ from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
-from supervisors.harness.tool_execution import MAX_CONVERSATION_CHARACTERS, MAX_RESULT_BYTES
+from supervisors.harness.conversation import MAX_CONVERSATION_CHARACTERS, MAX_RESULT_BYTES
+from supervisors.llm.port import ModelResponse
+from supervisors.tools.arguments import ToolError
 from supervisors.tools.tool import PartialResult
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
@@ -24,6 +26,8 @@ from tests.supervisors.harness.scripted_runs import (
 )
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import open_world
+
+BROKEN = ("broken", "")
 
 
 async def test_tool_calls_of_a_turn_run_concurrently(pool: Pool) -> None:
@@ -96,6 +100,60 @@ async def test_crashed_tool_ends_neither_other_calls_nor_the_run(pool: Pool) -> 
         errors = {span.name: span.error for span in await spans(world, agent, "tool")}
         assert errors["execute_tool broken"] == broken["error"]["message"]
         assert errors["execute_tool sound"] == ""
+
+
+FAILED = {
+    "code": "other_call_failed",
+    "message": "You do not sleep yet, because other calls of this turn failed: broken. Read their errors, do "
+    "what is still to be done, then call sleep again.",
+    "calls": ["broken"],
+}
+
+
+@pytest.mark.parametrize("turn", [[BROKEN, SLEEP], [SLEEP, BROKEN]], ids=["before sleep", "after sleep"])
+async def test_failed_call_refuses_the_sleep_of_its_turn(pool: Pool, turn: list[tuple[str, str]]) -> None:
+    async with running(pool, turn, [SLEEP]) as (world, agent, script):
+        world.toolset.rigged = {"broken": fails(ToolError("tool_failed", "The tool answered 500."))}
+        await start(world, agent)
+
+        broken, asleep = script.outcomes()
+        assert broken["error"]["message"] == "The tool answered 500."
+        assert asleep == {"error": FAILED}
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns) == (Outcome.SLEPT, 2)
+        assert "refused: broken failed" in [entry.outcome for entry in (await world.see(agent)).recent]
+
+
+async def test_call_that_always_fails_refuses_sleep_twice(pool: Pool) -> None:
+    async with running(pool, *[[BROKEN, SLEEP]] * 3) as (world, agent, _):
+        world.toolset.rigged = {"broken": fails(ToolError("tool_failed", "The tool answered 500."))}
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns) == (Outcome.SLEPT, 3)
+
+
+async def test_last_turn_sleeps_although_a_call_failed(pool: Pool) -> None:
+    async with running(pool, [BROKEN, ("sleep", '{"hours": 2}')], agent={"max_turns": 1}) as (
+        world,
+        agent,
+        _,
+    ):
+        world.toolset.rigged = {"broken": fails(ToolError("tool_failed", "The tool answered 500."))}
+        await start(world, agent)
+
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+        assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
+
+
+async def test_run_that_ends_after_a_refused_sleep_keeps_its_time(pool: Pool) -> None:
+    text = ModelResponse("The gateway is down.", ())
+    async with running(pool, [BROKEN, ("sleep", '{"hours": 2}')], text, [SLEEP]) as (world, agent, _):
+        world.toolset.rigged = {"broken": fails(ToolError("tool_failed", "The tool answered 500."))}
+        await start(world, agent)
+
+        assert (await only_run(world, agent)).outcome is Outcome.ENDED
+        assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
 
 
 async def test_tool_without_database_lets_the_model_try_again(pool: Pool) -> None:
@@ -177,17 +235,6 @@ async def test_full_conversation_takes_no_further_results(pool: Pool) -> None:
         assert sum(map(len, answers_given)) < MAX_CONVERSATION_CHARACTERS + 1000
         assert len(answers_given) == calls
         assert script.outcomes()[-1]["error"]["code"] == "conversation_full"
-
-
-async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:
-    async with running(pool, [("count", "")], []) as (world, agent, script):
-        world.toolset.rigged = {"count": answers(list(range(100_000)))}
-        await start(world, agent)
-
-        [outcome] = script.outcomes()
-        assert outcome["result"].startswith("[0,1,2,")
-        assert len(outcome["result"]) == MAX_RESULT_BYTES
-        assert outcome["left_out"].endswith(f"the beginning of its JSON, {MAX_RESULT_BYTES} of 588891 bytes.")
 
 
 async def test_other_tool_calls_of_a_turn_precede_sleep(pool: Pool) -> None:

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import orjson
 import pytest
 
 from storage.errors import DatabaseUnavailable, NoAnswer
-from storage.history.span_content import SharedContents
+from storage.history.spans import SharedContents
 from storage.history.trace_model import NewSpan
 from storage.history.traces import Traces
 from storage.ids import new_id
@@ -23,9 +23,7 @@ from supervisors.harness.trace_recorder import (
     OpenSpan,
     SpanRecorder,
     content_policy,
-    definitions_json,
     input_messages,
-    instructions_json,
     output_messages,
 )
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
@@ -35,27 +33,23 @@ from tests.storage.factories import NOW, agent, stored_spans, template
 from tests.supervisors.held_clock import HeldClock
 
 
-async def stored(traces: Traces, trace_id: UUID) -> list[str]:
-    return [span.name for span in await traces.list_spans(trace_id)]
-
-
 class ObservedStore:
     """A store of spans that signals and counts each write, and loses the answers on demand."""
 
     def __init__(self, traces: Traces) -> None:
-        self._traces = traces
+        self.traces = traces
         self._wrote = asyncio.Event()
         self.loses_answers = False
         self.writes: list[int] = []  # the number of spans of each
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         try:
-            await self._traces.insert_spans(spans)
+            await self.traces.insert_spans(spans)
         finally:
             self._note(spans)
 
     async def end_spans(self, spans: Sequence[NewSpan]) -> None:
-        await self._traces.end_spans(spans)
+        await self.traces.end_spans(spans)
         self._note(spans)
 
     def _note(self, spans: Sequence[NewSpan]) -> None:
@@ -65,86 +59,94 @@ class ObservedStore:
             raise NoAnswer("the connection was lost")
 
     async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
-        return await self._traces.list_known_span_ids(span_ids)
+        return await self.traces.list_known_span_ids(span_ids)
 
     async def insert_note(self, note: NewSpan) -> None:
-        await self._traces.insert_note(note)
+        await self.traces.insert_note(note)
 
     async def wait_for_write(self) -> None:
-        async with asyncio.timeout(10):
-            await self._wrote.wait()
+        await self._wrote.wait()
         self._wrote.clear()
 
 
-async def test_spans_are_stored_during_the_run_once_a_second(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
+@pytest.fixture
+def store(pool: Pool) -> ObservedStore:
+    return ObservedStore(Traces(pool, max_spans=3))
 
+
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock()
+
+
+@pytest.fixture
+def recorder(store: ObservedStore, clock: HeldClock) -> SpanRecorder:
+    return SpanRecorder(new_id(), cast(Traces, store), clock)
+
+
+async def stored(store: ObservedStore, recorder: SpanRecorder) -> list[str]:
+    return [span.name for span in await store.traces.list_spans(recorder.trace_id)]
+
+
+async def test_spans_are_stored_during_the_run_once_a_second(
+    clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     with recorder.span("first", "tool"):
         pass
     clock.advance(0.9)
-    assert await stored(traces, trace_id) == []
+    assert await stored(store, recorder) == []
     clock.advance(0.1)
     await store.wait_for_write()
-    assert await stored(traces, trace_id) == ["first"]
+    assert await stored(store, recorder) == ["first"]
 
     with recorder.span("second", "tool"):
         pass
     clock.advance(0.9)
-    assert await stored(traces, trace_id) == ["first"]
+    assert await stored(store, recorder) == ["first"]
 
     await recorder.flush()
-    assert sorted(await stored(traces, trace_id)) == ["first", "second"]
+    assert sorted(await stored(store, recorder)) == ["first", "second"]
     assert clock.timers() == []
-    await traces.close()
 
 
-async def test_recording_stops_with_one_note_when_the_trace_is_full(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool, max_spans=3), HeldClock(), new_id()
-    recorder = SpanRecorder(trace_id, traces, clock)
-
+async def test_recording_stops_with_one_note_when_the_trace_is_full(
+    pool: Pool, recorder: SpanRecorder
+) -> None:
     for _ in range(2):
         for number in range(5):
             with recorder.span(f"step {number}", "tool"):
                 pass
         await recorder.flush()
 
-    spans = await stored_spans(pool, trace_id)
+    spans = await stored_spans(pool, recorder.trace_id)
     assert sorted(span.name for span in spans) == ["recording stopped", "step 0", "step 1", "step 2"]
     assert [span.error for span in spans if span.error] == [
         "recording stopped: a trace may have at most 3 spans (limits.spans_per_trace)"
     ]
-    await traces.close()
 
 
-async def test_step_is_stored_open_after_a_second_and_ended(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
-
+async def test_step_is_stored_open_after_a_second_and_ended(
+    pool: Pool, clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     with recorder.span("invoke", "agent") as root, recorder.span("chat", "llm", root) as chat:
         chat.metadata["asked"] = True
         clock.advance(1.0)
         await store.wait_for_write()
-        waiting = await stored_spans(pool, trace_id)
+        waiting = await stored_spans(pool, recorder.trace_id)
         chat.metadata["answered"] = True
         clock.advance(30.0)
     await recorder.flush()
 
     assert sorted((span.name, span.ended_at) for span in waiting) == [("chat", None), ("invoke", None)]
-    ended = await stored_spans(pool, trace_id)
+    ended = await stored_spans(pool, recorder.trace_id)
     assert {span.id: span.ended_at for span in ended} == {root.id: clock.now(), chat.id: clock.now()}
     metadata = await pool.fetchval("SELECT metadata FROM span_metadata")
     assert metadata == {"asked": True, "answered": True}
-    await traces.close()
 
 
-async def test_quick_steps_are_stored_once_at_the_end(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
-
+async def test_quick_steps_are_stored_once_at_the_end(
+    clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     for _ in range(3):
         with recorder.span("step", "tool"):
             clock.advance(0.3)
@@ -152,32 +154,26 @@ async def test_quick_steps_are_stored_once_at_the_end(pool: Pool) -> None:
 
     assert store.writes == [3]
     assert clock.timers() == []
-    await traces.close()
 
 
-async def test_step_that_began_just_now_is_not_stored_open(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
-
+async def test_step_that_began_just_now_is_not_stored_open(
+    clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     with recorder.span("first", "tool"):
         clock.advance(0.5)
     with recorder.span("second", "tool"):
         clock.advance(0.5)
         await store.wait_for_write()
-        assert await stored(traces, trace_id) == ["first"]
+        assert await stored(store, recorder) == ["first"]
         clock.advance(1.0)
         await store.wait_for_write()
-        assert await stored(traces, trace_id) == ["first", "second"]
+        assert await stored(store, recorder) == ["first", "second"]
     await recorder.flush()
-    await traces.close()
 
 
-async def test_spans_of_an_insert_without_answer_are_stored_once(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
-
+async def test_spans_of_an_insert_without_answer_are_stored_once(
+    pool: Pool, clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     with recorder.span("invoke", "agent"):
         store.loses_answers = True
         with recorder.span("first", "tool"):
@@ -190,31 +186,25 @@ async def test_spans_of_an_insert_without_answer_are_stored_once(pool: Pool) -> 
             pass
     assert await recorder.flush()
 
-    spans = await stored_spans(pool, trace_id)
+    spans = await stored_spans(pool, recorder.trace_id)
     assert sorted(span.name for span in spans) == ["first", "invoke", "second"]
     assert all(span.ended_at for span in spans)
-    await traces.close()
 
 
-async def test_flush_tells_that_the_end_of_a_span_is_missing(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
-
+async def test_flush_tells_that_the_end_of_a_span_is_missing(
+    clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     with recorder.span("chat", "llm"):
         clock.advance(1.0)
         await store.wait_for_write()
         store.loses_answers = True
 
     assert not await recorder.flush()
-    await traces.close()
 
 
-async def test_open_step_of_a_full_trace_is_still_ended(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool, max_spans=2), HeldClock(), new_id()
-    store = ObservedStore(traces)
-    recorder = SpanRecorder(trace_id, store, clock)
-
+async def test_open_step_of_a_full_trace_is_still_ended(
+    pool: Pool, clock: HeldClock, store: ObservedStore, recorder: SpanRecorder
+) -> None:
     with recorder.span("chat", "llm"):
         clock.advance(1.0)
         await store.wait_for_write()
@@ -225,15 +215,12 @@ async def test_open_step_of_a_full_trace_is_still_ended(pool: Pool) -> None:
         await store.wait_for_write()
     assert await recorder.flush()
 
-    spans = await stored_spans(pool, trace_id)
-    assert sorted(span.name for span in spans) == ["chat", "recording stopped", "step 0"]
+    spans = await stored_spans(pool, recorder.trace_id)
+    assert sorted(span.name for span in spans) == ["chat", "recording stopped", "step 0", "step 1"]
     assert all(span.ended_at for span in spans)
-    await traces.close()
 
 
-async def test_content_is_recorded_by_its_policy_only(pool: Pool) -> None:
-    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    recorder = SpanRecorder(trace_id, traces, clock)
+async def test_content_is_recorded_by_its_policy_only(pool: Pool, recorder: SpanRecorder) -> None:
     for policy in (None, ContentPolicy(None, 2**20)):
         recorder.content_policy = policy
         with recorder.span("chat", "llm") as chat:
@@ -242,7 +229,6 @@ async def test_content_is_recorded_by_its_policy_only(pool: Pool) -> None:
 
     rows = await pool.fetch("SELECT span_id, content FROM span_metadata")
     assert [(row["span_id"], row["content"]) for row in rows] == [(chat.id, {"told": "Hello!"})]
-    await traces.close()
 
 
 PROMPT = ChatMessage(ChatRole.SYSTEM, "Be kind.")
@@ -265,8 +251,8 @@ class Texts(SharedContents):
         return b"digest of " + text[:30]
 
 
-def call_content(texts: Texts) -> CallContent:
-    return CallContent(agent(new_id()), texts, HeldClock(), 2**20)
+def call_content(texts: Texts, max_bytes: int = 2**20) -> CallContent:
+    return CallContent(agent(new_id()), texts, HeldClock(), max_bytes)
 
 
 async def told(
@@ -366,7 +352,6 @@ def test_messages_have_the_form_of_the_conventions() -> None:
             {"role": "tool", "parts": [response]},
         ]
     }
-    assert orjson.loads(instructions_json(CONVERSATION, KIB)) == [{"type": "text", "content": "Be kind."}]
 
 
 def test_answer_has_reasoning_text_calls_and_finish_reason() -> None:
@@ -386,18 +371,14 @@ def test_answer_has_reasoning_text_calls_and_finish_reason() -> None:
     }
 
 
-def test_tool_message_that_is_not_json_is_recorded_as_text() -> None:
-    told = ChatMessage(ChatRole.TOOL, '{"result": ["a dr', tool_call_id="call_1")
+async def test_shared_parts_have_the_form_of_the_conventions() -> None:
+    texts, tool = Texts(), ToolDefinition("look_up", "Look up a word.", {"type": "object"}, new_id())
 
-    [message] = recorded({"input": input_messages([told])})["input"]
+    await told(call_content(texts), *CONVERSATION, tools=(tool,))
+    [instructions, tools] = map(orjson.loads, texts.stored)
 
-    assert message["parts"][0]["response"] == '{"result": ["a dr'
-
-
-def test_tools_are_described_with_their_parameters() -> None:
-    tool = ToolDefinition("look_up", "Look up a word.", {"type": "object"}, new_id())
-
-    assert orjson.loads(definitions_json([tool], KIB)) == [
+    assert instructions == [{"type": "text", "content": "Be kind."}]
+    assert tools == [
         {
             "type": "function",
             "name": "look_up",
@@ -405,7 +386,13 @@ def test_tools_are_described_with_their_parameters() -> None:
             "parameters": {"type": "object"},
         }
     ]
-    assert definitions_json([], KIB) == instructions_json(CONVERSATION[1:], KIB) == b""
+
+
+async def test_nothing_is_stored_without_instructions_and_tools() -> None:
+    texts = Texts()
+    span = await told(call_content(texts), *CONVERSATION[1:], tools=())
+
+    assert (texts.stored, span.instructions, span.tools) == ([], None, None)
 
 
 def test_long_texts_are_cut_with_a_note() -> None:
@@ -426,12 +413,13 @@ def test_content_that_cannot_be_cut_is_replaced_by_a_note() -> None:
     }
 
 
-def test_long_shared_parts_are_cut() -> None:
-    prompt = [ChatMessage(ChatRole.SYSTEM, "x" * 30_000)]
+async def test_long_shared_parts_are_cut() -> None:
+    texts, prompt = Texts(), ChatMessage(ChatRole.SYSTEM, "x" * 30_000)
     tool = ToolDefinition("look_up", "x" * 30_000, {"type": "object"})
 
-    assert len(instructions_json(prompt, 10 * KIB)) <= 10 * KIB
-    assert len(definitions_json([tool], 10 * KIB)) <= 10 * KIB
+    await told(call_content(texts, 10 * KIB), prompt, tools=(tool,))
+
+    assert [len(text) <= 10 * KIB for text in texts.stored] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from supervisors.llm.catalog import MAX_KEPT, ModelCall, ModelCatalog, UnknownModel
+from supervisors.errors import UnusableModel
+from supervisors.llm.catalog import MAX_KEPT, ModelCall, ModelCatalog
 from tests.storage.factories import NOW
 
 
@@ -37,7 +38,7 @@ def test_model_of_a_known_provider_is_accepted(model: str) -> None:
     ],
 )
 def test_model_of_an_unknown_provider_is_refused(model: str, message: str) -> None:
-    with pytest.raises(UnknownModel, match=message):
+    with pytest.raises(UnusableModel, match=message):
         catalog().require_known(model)
 
 

@@ -3,9 +3,7 @@
 from typing import Any
 
 import orjson
-import pytest
 
-from supervisors.engine.run import RunError
 from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse
 
@@ -23,7 +21,7 @@ class Conversation:
     async def turn(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the names and arguments of the tool calls that the model makes next."""
         self.answer = await InboxModel().complete(ModelRequest("inbox", tuple(self.messages)))
-        self.messages.append(self.answer.as_message())
+        self.messages.append(ChatMessage(ChatRole.ASSISTANT, self.answer.text, self.answer.tool_calls))
         return [(call.name, orjson.loads(call.arguments)) for call in self.answer.tool_calls]
 
     def reply(self, *outcomes: dict[str, Any]) -> None:
@@ -93,8 +91,3 @@ async def test_tool_calls_of_inbox_model_have_unique_ids() -> None:
     await conversation.turn()
 
     assert len({listing, *(call.id for call in conversation.answer.tool_calls)}) == 3
-
-
-async def test_other_builtin_model_is_an_error() -> None:
-    with pytest.raises(RunError, match="There is no model builtin/outbox"):
-        await InboxModel().complete(ModelRequest("outbox", ()))

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.errors import DatabaseFull, DatabaseUnavailable, RowLocked
+from storage.identity.instance import Instance
 from supervisors.maintenance import database_watch
 from supervisors.maintenance.database_watch import (
     FRESH_SECONDS,
@@ -154,11 +155,9 @@ async def test_watch_waits_without_timers_while_nothing_fails() -> None:
 
 
 async def test_failure_of_probe_and_requests_reaches_the_watch(night: Night) -> None:
-    class Away:
-        async def probe_write(self) -> None:
-            raise DatabaseUnavailable(REFUSED)
-
-    probe = WriteProbe(Away(), night.clock, night.watch)
+    away = Store()
+    away.error = DatabaseUnavailable(REFUSED)
+    probe = WriteProbe(away, night.clock, night.watch)
     probe.count_refusal(DatabaseUnavailable("the server closed the connection"))
     await probe.run_once()
     await night.passes(SETTLE_SECONDS)
@@ -167,7 +166,7 @@ async def test_failure_of_probe_and_requests_reaches_the_watch(night: Night) -> 
     ]
 
 
-class Store:
+class Store(Instance):
     """A store that fails as long as `error` is set, and never answers while `is_silent`."""
 
     def __init__(self) -> None:
@@ -184,9 +183,9 @@ class Store:
             raise self.error
 
 
-def probe_of(store: Store) -> WriteProbe:
-    clock = HeldClock()
-    return WriteProbe(store, clock, DatabaseWatch(clock))
+def probe_of() -> tuple[Store, HeldClock, WriteProbe]:
+    store, clock = Store(), HeldClock()
+    return store, clock, WriteProbe(store, clock, DatabaseWatch(clock))
 
 
 async def advance(clock: HeldClock, seconds: float) -> None:
@@ -198,8 +197,7 @@ async def advance(clock: HeldClock, seconds: float) -> None:
 
 
 async def test_failed_write_is_named_until_one_succeeds() -> None:
-    store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock, DatabaseWatch(clock))
+    store, clock, probe = probe_of()
     store.error = DatabaseUnavailable("too many connections")
     await probe.check()
     assert probe.failing_since == NOW
@@ -214,8 +212,7 @@ async def test_failed_write_is_named_until_one_succeeds() -> None:
 
 
 async def test_callers_share_a_fresh_result() -> None:
-    store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock, DatabaseWatch(clock))
+    store, clock, probe = probe_of()
     await asyncio.gather(*(probe.check() for _ in range(10)))
     clock.advance(FRESH_SECONDS)
     await probe.check()
@@ -227,9 +224,8 @@ async def test_callers_share_a_fresh_result() -> None:
 
 async def test_caller_takes_the_result_of_a_slow_probe_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_watch, "PROBE_SECONDS", 0.02)
-    store, clock = Store(), HeldClock()
+    store, clock, probe = probe_of()
     store.is_silent = True
-    probe = WriteProbe(store, clock, DatabaseWatch(clock))
     first, second = asyncio.create_task(probe.check()), asyncio.create_task(probe.check())
     await asyncio.sleep(0)
     clock.advance(2 * FRESH_SECONDS)
@@ -239,16 +235,14 @@ async def test_caller_takes_the_result_of_a_slow_probe_in_progress(monkeypatch: 
 
 async def test_silent_database_fails_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_watch, "PROBE_SECONDS", 0.02)
-    store = Store()
+    store, _, probe = probe_of()
     store.is_silent = True
-    probe = probe_of(store)
     await probe.check()
     assert probe.reason == "the server does not answer: a write has taken longer than 0.02 s"
 
 
 async def test_failed_statement_is_followed_by_a_probe_at_once() -> None:
-    store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock, DatabaseWatch(clock))
+    store, _, probe = probe_of()
     await probe.check()
     running = asyncio.create_task(probe.run_once())
     await asyncio.sleep(0)
@@ -260,8 +254,7 @@ async def test_failed_statement_is_followed_by_a_probe_at_once() -> None:
 
 
 async def test_idle_database_is_probed_seldom() -> None:
-    store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock, DatabaseWatch(clock))
+    store, clock, probe = probe_of()
     running = asyncio.create_task(probe.run_once())
     await advance(clock, IDLE_SECONDS - 0.1)
     assert store.probes == 0
@@ -271,8 +264,7 @@ async def test_idle_database_is_probed_seldom() -> None:
 
 
 async def test_full_disk_is_believed_while_writes_report_it() -> None:
-    store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock, DatabaseWatch(clock))
+    _, clock, probe = probe_of()
     probe.suspect(DatabaseFull("the disk of the database is full"))
     await probe.check()  # this small write has found room
     assert probe.reason == "the disk of the database is full"
@@ -286,13 +278,13 @@ async def test_used_up_descriptors_are_a_failure(monkeypatch: pytest.MonkeyPatch
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(database_watch, "socket", refuse)
-    probe = probe_of(Store())
+    _, _, probe = probe_of()
     await probe.check()
     assert probe.reason == "no connection can be accepted, and no file opened: Too many open files"
 
 
 async def test_refusals_for_locked_rows_are_counted_in_one_line() -> None:
-    probe = probe_of(Store())
+    _, _, probe = probe_of()
     for _ in range(50):
         probe.count_refusal(RowLocked("canceling statement due to lock timeout"))
     probe._suspected.set()

@@ -10,8 +10,8 @@ import pytest
 from storage.agents.agents import Agents
 from storage.agents.templates import Templates
 from storage.delivery.receipts import Receipts
-from storage.history.span_content import SharedContents
-from storage.history.trace_model import SpanContent, Trace
+from storage.history.spans import SharedContents
+from storage.history.trace_model import SpanContent
 from storage.history.traces import Traces
 from storage.history.usage import Usage
 from storage.ids import new_id
@@ -129,39 +129,6 @@ def database(pool: Pool) -> Database:
     return Database(pool)
 
 
-async def test_expired_trace_is_deleted_with_spans_and_run(database: Database) -> None:
-    agent, other = await stored_agent(database.pool), await stored_agent(database.pool)
-    old = [
-        await database.insert_run(owner, NOW - 90 * DAY - SECOND, spans=3) for owner in (agent, other, agent)
-    ]
-    kept = await database.insert_run(agent, NOW - 90 * DAY)
-
-    deleted = await database.clean(traces=90)
-
-    assert deleted["traces and spans"] == 3 + 9
-    assert [await database.traces.get(trace_id) for trace_id in old] == [None] * 3
-    assert isinstance(await database.traces.get(kept), Trace)
-    assert await database.count("run", "trace", "span", "span_metadata") == [1, 1, 1, 1]
-
-
-async def test_trace_of_a_running_run_is_kept(database: Database) -> None:
-    agent = await stored_agent(database.pool)
-    live = await database.insert_run(agent, NOW - 3 * DAY, ended=False)
-    await database.insert_run(agent, NOW - 2 * DAY)
-
-    await database.clean(traces=1)
-
-    assert await database.traces.get(live) is not None
-    assert await database.count("run", "trace", "span") == [1, 1, 1]
-
-
-async def test_trace_with_many_spans_is_deleted_in_batches(database: Database) -> None:
-    agent = await stored_agent(database.pool)
-    await database.insert_run(agent, NOW - 2 * DAY, spans=25)
-    retention = Retention(database.pool)
-    assert [await retention.delete_traces(NOW - DAY, 10) for _ in range(4)] == [10, 10, 6, 0]
-
-
 async def test_cleared_notifications_expire_and_uncleared_ones_stay(database: Database) -> None:
     agent = await stored_agent(database.pool)
     await database.insert_cleared(agent, NOW - 90 * DAY - SECOND)
@@ -225,18 +192,6 @@ async def test_events_expire_after_their_days(database: Database) -> None:
     assert await database.count("event") == [1]
 
 
-async def test_daily_spending_sums_are_deleted_after_two_days(database: Database) -> None:
-    agent = await stored_agent(database.pool)
-    for days in (0, 2, 3):
-        await database.usage.insert(usage_record(agent, occurred_at=NOW - days * DAY))
-
-    await database.clean()
-
-    rows = await database.pool.fetch("SELECT DISTINCT day FROM spending ORDER BY day")
-    assert [row["day"] for row in rows] == [(NOW - 2 * DAY).date(), NOW.date()]
-    assert await database.count("usage_record") == [3]
-
-
 async def test_traces_and_usage_of_a_deleted_agent_expire_later(database: Database) -> None:
     gone, kept = await stored_agent(database.pool), await stored_agent(database.pool)
     for agent in (gone, kept):
@@ -255,19 +210,6 @@ async def test_traces_and_usage_of_a_deleted_agent_expire_later(database: Databa
     assert await database.count(*TABLES) == [2, 1, 1, 2, 6, 6, 2]
     await database.clean(deleted_at + 30 * DAY + SECOND, deleted_agents=30)
     assert await database.count(*TABLES) == [1, 1, 1, 1, 3, 3, 1]
-
-
-async def test_rows_written_during_a_deletion_are_deleted(database: Database) -> None:
-    gone = await stored_agent(database.pool)
-    await Agents(database.pool).delete(gone.id, NOW)
-    await database.clean(NOW)
-    await database.pool.execute(
-        "INSERT INTO notification (agent_id, organization_id, title) VALUES ($1, $2, 'late')",
-        gone.id,
-        gone.organization_id,
-    )
-    assert (await database.clean(NOW + LATE_WRITES / 2))["rows left by deleted agents"] == 1
-    assert await database.count("notification") == [0]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The scans: what they find, and whom they signal."""
 
+import asyncio
 from datetime import datetime
 from random import Random
 from typing import cast
@@ -9,7 +10,6 @@ import pytest
 
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
-from supervisors.engine.lifecycle import PauseLog
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.timer_queue import HORIZON
@@ -153,10 +153,12 @@ class RecoveryCounter:
 
 async def test_regained_leadership_allows_starts_and_recovers_once() -> None:
     registry, scan, answers = RecordingRegistry(), RecoveryCounter(), iter([True, True, False, False, True])
-    gate = LeadershipGate(lambda: next(answers), cast(Registry, registry), cast(DueScan, scan))
+    changed = asyncio.Event()
+    gate = LeadershipGate(lambda: next(answers), changed, cast(Registry, registry), cast(DueScan, scan))
 
     history = []
     for _ in range(5):
+        changed.set()
         await gate.run_once()
         history.append((registry.may_start, scan.recoveries))
 
@@ -175,9 +177,7 @@ class Agents:
     async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         return [UNARMED]
 
-    async def list_non_idle_of_organization(
-        self, organization_id: UUID, after: UUID | None, limit: int
-    ) -> list[UUID]:
+    async def list_non_idle(self, after: UUID | None, limit: int, *, organization_id: UUID) -> list[UUID]:
         if not self.is_available:
             raise DatabaseUnavailable("no answer in time")
         return [organization_id]
@@ -196,14 +196,14 @@ class Organizations:
 async def test_first_sync_signals_agents_without_next_due_at() -> None:
     registry = RecordingRegistry()
 
-    await PauseSync(cast(StateStore, Agents()), Organizations(), registry, HeldClock(), PauseLog()).run_once()
+    await PauseSync(cast(StateStore, Agents()), Organizations(), registry, HeldClock()).run_once()
 
     assert registry.signals == [(UNARMED, Signal.RELOAD)]
 
 
 async def test_begin_and_end_of_a_pause_signal_the_organization_once() -> None:
     registry, organizations, organization_id = RecordingRegistry(), Organizations(), new_id()
-    sync = PauseSync(cast(StateStore, Agents()), organizations, registry, HeldClock(), PauseLog())
+    sync = PauseSync(cast(StateStore, Agents()), organizations, registry, HeldClock())
     await sync.run_once()
     registry.signals.clear()
 
@@ -220,7 +220,7 @@ async def test_begin_and_end_of_a_pause_signal_the_organization_once() -> None:
 
 async def test_failed_sync_is_repeated_by_the_next_one() -> None:
     registry, organizations, agents = RecordingRegistry(), Organizations(), Agents()
-    sync = PauseSync(cast(StateStore, agents), organizations, registry, HeldClock(), PauseLog())
+    sync = PauseSync(cast(StateStore, agents), organizations, registry, HeldClock())
     await sync.run_once()
     organizations.paused, agents.is_available = [new_id()], False
     with pytest.raises(DatabaseUnavailable):

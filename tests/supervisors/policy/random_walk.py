@@ -66,7 +66,7 @@ class RandomAgent:
         if wake is not None and self.state.run_id is None:
             self.start(wake.reason)
         else:
-            rested = transitions.dequeued(self.state)
+            rested = replace(self.state, queued_at=None)
             self.state = self.armed(replace(seen, state=rested))
 
     def start(self, reason: str) -> None:
@@ -162,7 +162,7 @@ class RandomAgent:
     def its_supervisor_fails(self) -> None:
         if self.state.status is AgentStatus.SLEEPING and not self.is_paused:
             self.state = transitions.failed(
-                transitions.dequeued(self.state), Outcome.FAILED, "it crashed", self.now, jitter=0
+                replace(self.state, queued_at=None), Outcome.FAILED, "it crashed", self.now, jitter=0
             )
 
     def its_run_sleeps(self) -> None:

@@ -1,7 +1,7 @@
 """The wake rules, by example and by property."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -18,11 +18,14 @@ from supervisors.policy.decisions import (
     WakeCause,
     WakeReason,
     active_count,
+    calls_that_refuse_sleep,
     decide,
-    effective_window,
     hold_for,
+    hold_of,
     max_hold_seconds,
     pending_retry_at,
+    reached_budget,
+    renewed_at,
 )
 from supervisors.policy.phases import Phase
 from tests.storage.factories import HOUR, MINUTE, NOW
@@ -65,8 +68,130 @@ def quarantined(**fields: Any) -> AgentFacts:
     return facts(replace(failing, **fields))
 
 
-def test_agent_without_plans_is_asleep() -> None:
-    assert decided(facts()) == Decision(Phase.ASLEEP)
+AFTER_RUN = state(last_started_at=NOW - MINUTE, last_ended_at=NOW)
+OWN_RETRY = replace(AFTER_RUN, retry_at=NOW + seconds(1), retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS)
+FAILED = state(
+    failures=1,
+    retry_at=NOW + MINUTE,
+    retry_reason=WakeReason.RETRY_AFTER_FAILURE,
+    last_started_at=NOW - MINUTE,
+    last_ended_at=NOW - seconds(30),
+)
+INTERRUPTED = replace(FAILED, retry_reason=WakeReason.RESTART_RECOVERY)
+RESTED = quarantined(last_started_at=NOW - HOUR, last_ended_at=NOW - HOUR)
+TEXT = waiting(Source.SMS, NOW - seconds(15))
+BEFORE, DURING, SINCE = ActivationPeriod.BEFORE, ActivationPeriod.DURING, ActivationPeriod.SINCE
+QUEUED_AT = NOW - seconds(10)
+
+# What is known of an agent, and the reason for which it starts now.
+DUE = {
+    "a notification of a machine": (facts(None, waiting(Source.BROWSER)), "notification:browser"),
+    "a text without a window": (facts(None, TEXT, agent_window_seconds=0), "notification:sms"),
+    "a notification in a hold": (facts(None, TEXT, waiting()), "notification:api"),
+    "a reminder in a hold": (facts(None, TEXT, reminder(NOW, SINCE, Source.SMS)), "reminder"),
+    "the latest of several": (
+        facts(
+            None,
+            waiting(Source.API, NOW - seconds(9)),
+            waiting(Source.BROWSER, NOW - seconds(30), NOW - seconds(2)),
+            waiting(Source.SYSTEM, NOW - seconds(5)),
+        ),
+        "notification:browser",
+    ),
+    "a reminder after an elapsed sleep": (
+        facts(state(sleep_until=NOW - HOUR), reminder(NOW - MINUTE, period=SINCE)),
+        "reminder",
+    ),
+    "an elapsed sleep": (facts(state(sleep_until=NOW)), "sleep_elapsed"),
+    "a sleep that goes on": (facts(state(sleep_until=NOW + seconds(1))), None),
+    "a run request": (facts(state(run_requested_at=NOW)), "run_requested"),
+    "a run request before a notification": (
+        facts(state(run_requested_at=NOW - HOUR), waiting(first_at=NOW - MINUTE)),
+        "run_requested",
+    ),
+    "its own reminder during the run": (
+        facts(AFTER_RUN, reminder(NOW - seconds(20), DURING, Source.AGENT)),
+        "reminder",
+    ),
+    "something left over without a retry": (
+        facts(AFTER_RUN, waiting(period=BEFORE, first_at=NOW - 2 * HOUR)),
+        "uncleared_notifications",
+    ),
+    "a notification in a backoff": (facts(FAILED, waiting()), "notification:api"),
+    "a notification in a long quarantine": (replace(RESTED, pending=(waiting(),)), "notification:api"),
+    "a run request in a quarantine": (quarantined(run_requested_at=NOW), "run_requested"),
+    "an elapsed sleep in a quarantine": (quarantined(sleep_until=NOW - seconds(1)), None),
+    "a queued start after a hold": (
+        facts(state(queued_at=NOW - seconds(1)), waiting(Source.SMS, NOW - 2 * MINUTE, NOW)),
+        "notification:sms",
+    ),
+    "a queued start after the clock was set back": (
+        facts(state(queued_at=NOW + HOUR), waiting(Source.SMS, NOW + HOUR)),
+        "notification:sms",
+    ),
+    "a queued retry in a hold": (
+        facts(replace(INTERRUPTED, queued_at=QUEUED_AT, retry_at=QUEUED_AT), TEXT),
+        "restart_recovery",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DUE)
+def test_agent_starts_for_the_right_reason(name: str) -> None:
+    seen, reason = DUE[name]
+
+    assert due(replace(seen, template_window_seconds=60)) == reason
+
+
+# What is known of an agent, its phase, and its wake that lies ahead: in how many seconds, why and by what.
+AHEAD = {
+    "no plans": (facts(), Phase.ASLEEP, None),
+    "a paused run": (facts(running(), organization_paused=True), Phase.STOPPING, None),
+    "a hold": (facts(None, TEXT), Phase.HOLDING, (45, "notification:sms", WakeCause.HOLD)),
+    "a hold since the run": (
+        facts(AFTER_RUN, waiting(Source.SMS, NOW - seconds(20), period=DURING)),
+        Phase.HOLDING,
+        (40, "notification:sms", WakeCause.HOLD),
+    ),
+    "a hold beside another queued start": (
+        facts(state(queued_at=QUEUED_AT), TEXT),
+        Phase.HOLDING,
+        (45, "notification:sms", WakeCause.HOLD),
+    ),
+    "a reminder within a hold": (
+        facts(None, TEXT, reminder(NOW + seconds(20))),
+        Phase.HOLDING,
+        (20, "reminder", WakeCause.REMINDER),
+    ),
+    "a notification of its own from the run": (
+        facts(OWN_RETRY, waiting(Source.AGENT, NOW - seconds(20), period=DURING)),
+        Phase.BACKING_OFF,
+        (1, "uncleared_notifications", WakeCause.RETRY),
+    ),
+    "a failure": (facts(FAILED), Phase.BACKING_OFF, (60, "retry_after_failure", WakeCause.RETRY)),
+    "an interruption": (facts(INTERRUPTED), Phase.BACKING_OFF, (60, "restart_recovery", WakeCause.RETRY)),
+    "a fifth failure": (quarantined(), Phase.QUARANTINED, (900, "retry_after_failure", WakeCause.RETRY)),
+    "a notification in a quarantine": (
+        replace(quarantined(), pending=(waiting(),)),
+        Phase.QUARANTINED,
+        (20, "notification:api", WakeCause.NOTIFICATION),
+    ),
+    "a sleep of no length": (
+        facts(state(sleep_until=NOW - HOUR, last_started_at=NOW - seconds(0.2))),
+        Phase.ASLEEP,
+        (0.8, "sleep_elapsed", WakeCause.SLEEP_UNTIL),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_agent_rests_until_its_next_wake(name: str) -> None:
+    seen, phase, wake = AHEAD[name]
+
+    decision = decided(replace(seen, template_window_seconds=60))
+
+    assert decision.phase is phase
+    assert decision.wake == (wake and Wake(NOW + seconds(wake[0]), wake[1], wake[2]))
 
 
 @given(some_facts(AgentStatus.RUNNING))
@@ -145,25 +270,7 @@ def test_wake_reason_fits_its_column(seen: AgentFacts) -> None:
     assert wake is None or 0 < len(wake.reason) <= 64
 
 
-@pytest.mark.parametrize("source", [Source.API, Source.SYSTEM, Source.BROWSER, Source.SUBAGENT])
-def test_machine_notification_wakes_at_once(source: Source) -> None:
-    seen = facts(None, waiting(source), agent_window_seconds=60)
-
-    assert due(seen) == f"notification:{source}"
-
-
-def test_conversation_wakes_at_once_without_a_window() -> None:
-    assert due(facts(None, waiting(Source.SMS))) == "notification:sms"
-
-
-def test_conversation_is_held_for_the_template_window() -> None:
-    decision = decided(facts(None, waiting(Source.SMS), template_window_seconds=60))
-
-    assert decision.phase is Phase.HOLDING
-    assert decision.wake == Wake(NOW + MINUTE, "notification:sms", WakeCause.HOLD)
-
-
-def test_hold_lasts_one_window_more_after_the_clock_was_set_back() -> None:
+def test_clock_set_back_adds_at_most_one_window() -> None:
     held = waiting(Source.SMS, NOW + HOUR)
     decision = decided(facts(None, held, agent_window_seconds=60))
     assert decision.wake == Wake(NOW + MINUTE, "notification:sms", WakeCause.HOLD)
@@ -173,58 +280,6 @@ def test_hold_lasts_one_window_more_after_the_clock_was_set_back() -> None:
         assert decide(later, now, POLICY).wake == decision.wake, "the end that was decided first counts"
 
 
-def test_queued_start_needs_no_second_hold_after_the_clock_was_set_back() -> None:
-    queued = state(queued_at=NOW + HOUR)
-
-    wake = decided(facts(queued, waiting(Source.SMS, NOW + HOUR), agent_window_seconds=60)).due_wake(NOW)
-
-    assert wake == Wake(NOW, "notification:sms", WakeCause.HOLD)
-
-
-def test_last_activated_notification_is_the_reason_of_several_due() -> None:
-    elapsed = state(sleep_until=NOW - HOUR)
-    seen = facts(
-        elapsed,
-        waiting(Source.API, NOW - 2 * MINUTE),
-        reminder(NOW - MINUTE, period=ActivationPeriod.SINCE),
-    )
-
-    assert due(seen) == WakeReason.REMINDER
-    assert due(replace(seen, pending=())) == WakeReason.SLEEP_ELAPSED
-
-
-def test_earliest_run_request_is_the_reason_of_several_due() -> None:
-    seen = facts(state(run_requested_at=NOW - HOUR), waiting(Source.API, NOW - MINUTE))
-
-    assert due(seen) == WakeReason.RUN_REQUESTED
-
-
-def test_run_of_a_paused_organization_is_stopping() -> None:
-    assert decided(facts(running(), organization_paused=True)) == Decision(Phase.STOPPING)
-
-
-def test_machine_notification_ends_the_hold() -> None:
-    seen = facts(
-        None,
-        waiting(Source.SMS, NOW - seconds(10)),
-        waiting(Source.API, NOW - seconds(1)),
-        agent_window_seconds=60,
-    )
-
-    assert due(seen) == "notification:api"
-
-
-def test_due_reminder_ends_the_hold() -> None:
-    seen = facts(
-        None,
-        waiting(Source.SMS, NOW - seconds(10)),
-        reminder(NOW, ActivationPeriod.SINCE, Source.SMS),
-        agent_window_seconds=60,
-    )
-
-    assert due(seen) == "reminder"
-
-
 def test_future_reminder_wakes_at_its_moment() -> None:
     seen = facts(None, reminder(NOW + MINUTE, source=Source.SMS), agent_window_seconds=600)
 
@@ -232,155 +287,11 @@ def test_future_reminder_wakes_at_its_moment() -> None:
     assert decide(seen, NOW + MINUTE, POLICY).due_wake(NOW + MINUTE) is not None
 
 
-def test_reminder_within_a_hold_wakes_first() -> None:
-    seen = facts(None, waiting(Source.SMS), reminder(NOW + seconds(20)), agent_window_seconds=60)
-
-    wake = decided(seen).wake
-    assert wake is not None
-    assert (wake.at, wake.reason) == (NOW + seconds(20), "reminder")
-
-
-def test_latest_activation_is_the_recorded_reason() -> None:
-    seen = facts(
-        None,
-        waiting(Source.API, NOW - seconds(9)),
-        waiting(Source.BROWSER, NOW - seconds(30), NOW - seconds(2)),
-        waiting(Source.SYSTEM, NOW - seconds(5)),
-    )
-
-    assert due(seen) == "notification:browser"
-
-
-def test_message_during_the_run_is_held_like_a_new_one() -> None:
-    seen = facts(
-        state(last_started_at=NOW - seconds(60), last_ended_at=NOW),
-        waiting(Source.SMS, NOW - seconds(20), period=ActivationPeriod.DURING),
-        agent_window_seconds=60,
-    )
-
-    assert decided(seen) == replace(
-        decided(seen),
-        phase=Phase.HOLDING,
-        wake=Wake(NOW + seconds(40), "notification:sms", WakeCause.HOLD),
-    )
-
-
-def test_own_notification_from_the_run_waits_for_the_backoff() -> None:
-    seen = facts(
-        state(
-            last_started_at=NOW - seconds(60),
-            last_ended_at=NOW,
-            retry_at=NOW + seconds(1),
-            retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS,
-        ),
-        waiting(Source.AGENT, NOW - seconds(20), period=ActivationPeriod.DURING),
-    )
-
-    assert decided(seen).phase is Phase.BACKING_OFF
-    assert decided(seen).wake == Wake(NOW + seconds(1), "uncleared_notifications", WakeCause.RETRY)
-
-
-def test_own_reminder_due_during_the_run_wakes_at_once() -> None:
-    seen = facts(
-        state(last_started_at=NOW - seconds(60), last_ended_at=NOW),
-        reminder(NOW - seconds(20), ActivationPeriod.DURING, Source.AGENT),
-    )
-
-    assert due(seen) == "reminder"
-
-
-def test_left_over_notification_wakes_without_a_stored_retry() -> None:
-    seen = facts(
-        state(last_started_at=NOW - HOUR), waiting(period=ActivationPeriod.BEFORE, first_at=NOW - 2 * HOUR)
-    )
-
-    assert due(seen) == "uncleared_notifications"
-
-
 def test_retry_for_left_overs_is_dropped_once_they_are_cleared() -> None:
     backing_off = state(retry_at=NOW, retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS)
 
     assert decided(facts(backing_off)) == Decision(Phase.ASLEEP)
     assert pending_retry_at(facts(backing_off, waiting(period=ActivationPeriod.BEFORE))) == NOW
-
-
-@pytest.mark.parametrize("reason", [WakeReason.RETRY_AFTER_FAILURE, WakeReason.RESTART_RECOVERY])
-def test_retry_after_a_failure_needs_no_active_notification(reason: WakeReason) -> None:
-    seen = facts(state(failures=1, retries=1, retry_at=NOW + seconds(1), retry_reason=reason))
-
-    assert decided(seen) == Decision(Phase.BACKING_OFF, Wake(NOW + seconds(1), reason, WakeCause.RETRY))
-
-
-def test_new_notification_does_not_wait_for_the_backoff() -> None:
-    backing_off = state(
-        failures=1,
-        retry_at=NOW + MINUTE,
-        retry_reason=WakeReason.RETRY_AFTER_FAILURE,
-        last_started_at=NOW - MINUTE,
-        last_ended_at=NOW - seconds(30),
-    )
-
-    assert due(facts(backing_off, waiting())) == "notification:api"
-
-
-def test_fifth_failure_is_quarantine() -> None:
-    decision = decided(quarantined())
-
-    assert decision.phase is Phase.QUARANTINED
-    assert decision.wake == Wake(NOW + 15 * MINUTE, "retry_after_failure", WakeCause.RETRY)
-
-
-def test_notification_wakes_quarantined_agent_a_minute_after_last_start() -> None:
-    decision = decided(replace(quarantined(), pending=(waiting(),)))
-
-    assert decision.phase is Phase.QUARANTINED
-    assert decision.wake == Wake(NOW + seconds(20), "notification:api", WakeCause.NOTIFICATION)
-
-
-def test_notification_wakes_long_quarantined_agent_at_once() -> None:
-    seen = quarantined(last_started_at=NOW - HOUR, last_ended_at=NOW - HOUR)
-
-    assert due(replace(seen, pending=(waiting(),))) == "notification:api"
-
-
-def test_run_request_starts_a_quarantined_agent_at_once() -> None:
-    assert due(quarantined(run_requested_at=NOW)) == "run_requested"
-
-
-def test_elapsed_sleep_does_not_end_a_quarantine() -> None:
-    assert due(quarantined(sleep_until=NOW - seconds(1))) is None
-
-
-def test_elapsed_sleep_wakes() -> None:
-    assert due(facts(state(sleep_until=NOW))) == "sleep_elapsed"
-    assert due(facts(state(sleep_until=NOW + seconds(1)))) is None
-
-
-def test_sleep_of_no_length_waits_for_the_minimum_interval() -> None:
-    just_ran = state(sleep_until=NOW - HOUR, last_started_at=NOW - seconds(0.2))
-
-    assert decided(facts(just_ran)).wake == Wake(NOW + seconds(0.8), "sleep_elapsed", WakeCause.SLEEP_UNTIL)
-
-
-def test_kept_run_request_starts() -> None:
-    assert due(facts(state(run_requested_at=NOW))) == "run_requested"
-
-
-def test_queued_start_is_not_held_again() -> None:
-    message = waiting(Source.SMS, NOW - seconds(30), NOW)
-    seen = facts(state(queued_at=NOW - seconds(1)), message, agent_window_seconds=20)
-
-    assert due(seen) == "notification:sms"
-
-
-def test_queued_start_does_not_end_an_unrelated_hold() -> None:
-    queued_at = NOW - seconds(10)
-    retrying = state(queued_at=queued_at, retry_at=queued_at, retry_reason=WakeReason.RESTART_RECOVERY)
-    message = waiting(Source.SMS, NOW - seconds(15))
-
-    assert due(facts(retrying, message, agent_window_seconds=20)) == "restart_recovery"
-    unrelated = facts(state(queued_at=queued_at), message, agent_window_seconds=20)
-    assert decided(unrelated).wake == Wake(NOW + seconds(5), "notification:sms", WakeCause.HOLD)
 
 
 def test_active_count_includes_stopped_but_not_future_notifications() -> None:
@@ -408,7 +319,13 @@ messages = st.lists(past, min_size=1, max_size=6).map(
 def test_window_of_agent_overrides_template(
     of_agent: int | None, of_template: int | None, expected: int
 ) -> None:
-    assert effective_window(of_agent, of_template) == expected
+    seen = facts(
+        state(), waiting(Source.SMS), agent_window_seconds=of_agent, template_window_seconds=of_template
+    )
+
+    hold = hold_of(seen, NOW, POLICY)
+
+    assert (hold.window_seconds if hold else 0) == expected
 
 
 @pytest.mark.parametrize(
@@ -472,3 +389,41 @@ def test_single_message_is_held_for_exactly_the_window(
 
     assert hold is not None
     assert hold.due_at - held[0].last_at == timedelta(seconds=window)
+
+
+OWN = Budget(False, Decimal(5), Decimal(5))
+SHARED = Budget(True, Decimal(9), Decimal(9))
+
+
+def test_reached_budget_with_the_lowest_cap_is_returned() -> None:
+    assert reached_budget((SHARED, OWN)) == OWN
+
+
+def test_no_budget_is_reached_while_money_is_left() -> None:
+    assert reached_budget(()) is None
+    assert reached_budget((Budget(False, Decimal(5), Decimal("4.999999")),)) is None
+
+
+@pytest.mark.parametrize("now", [NOW, NOW + 15 * HOUR, NOW + 15 * HOUR - seconds(0.000001)])
+def test_budgets_are_renewed_at_the_next_utc_midnight(now: datetime) -> None:
+    until = renewed_at(now)
+
+    assert now < until <= now + 24 * HOUR
+    assert (until.hour, until.minute, until.second, until.microsecond) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("failed", "refusals", "has_turn_left", "refusing"),
+    [
+        ([], 0, True, ()),
+        (["send_sms", "memory", "send_sms"], 0, True, ("send_sms", "memory")),
+        (["send_sms"], 1, True, ("send_sms",)),
+        (["send_sms"], 2, True, ()),
+        (["send_sms"], 0, False, ()),
+    ],
+    ids=["none failed", "each is named once", "second time", "third time", "last turn"],
+)
+def test_failed_calls_refuse_sleep_twice_in_a_run(
+    failed: list[str], refusals: int, has_turn_left: bool, refusing: tuple[str, ...]
+) -> None:
+    assert calls_that_refuse_sleep(failed, refusals, has_turn_left=has_turn_left) == refusing

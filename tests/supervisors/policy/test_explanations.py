@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -234,3 +235,10 @@ def test_since_is_the_moment_at_which_the_phase_began(seen: AgentFacts, expected
     decision = decide(seen, NOW, POLICY)
 
     assert explanations.since(seen, decision, explanations.phase_of(seen, decision, NOW)) == expected
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"), [("5", "5.00"), ("5.1", "5.10"), ("0.000001", "0.000001"), ("1E+3", "1000.00")]
+)
+def test_dollars_writes_an_amount_in_full(amount: str, expected: str) -> None:
+    assert explanations.dollars(Decimal(amount)) == expected

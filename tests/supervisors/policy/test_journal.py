@@ -5,7 +5,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from storage.history.journals import JournalFacts, PastRun, ToolUse
+import pytest
+
+from storage.history.runs import JournalFacts, PastRun, ToolUse
 from storage.model import Outcome
 from storage.postgres.json_values import to_json
 from supervisors.policy.journal import MAX_TITLES, describe_run, entries_of
@@ -46,9 +48,37 @@ def test_entries_keep_first_ids_and_count_all() -> None:
     assert entries_of(facts) == {
         "cleared": [str(id_) for id_ in cleared[:MAX_TITLES]],
         "cleared_count": MAX_TITLES + 5,
+        "unanswered": [],
         "tools": [{"name": "sleep", "calls": 1, "errors": 0, "last_error": ""}],
+        "failed_calls": 0,
+        "trouble": "",
         "cost_usd": 0.25,
+        "unpriced_calls": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("tools", "unanswered", "trouble"),
+    [
+        ([ToolUse("sleep", 2, 2, "no", unsolved=True)], (), ""),
+        ([ToolUse("book", 1, 1, "no", unsolved=True)], (), "unsolved"),
+        ([ToolUse("send_sms", 1, 1, "no", unsolved=True)], (), "unsent"),
+        ([ToolUse("send_sms", 2, 1, "no")], (), ""),
+        ([], (UUID(int=1),), "unsolved"),
+    ],
+)
+def test_entries_say_whether_a_run_needs_a_person(
+    tools: list[ToolUse], unanswered: tuple[UUID, ...], trouble: str
+) -> None:
+    assert entries_of(JournalFacts(tuple(tools), unanswered=unanswered))["trouble"] == trouble
+
+
+def test_refused_sleep_is_not_named_as_unsolved() -> None:
+    tools = (ToolUse("sleep", 2, 2, "no", unsolved=True), ToolUse("book", 1, 1, "no", unsolved=True))
+
+    entries = entries_of(JournalFacts(tools))["tools"]
+
+    assert [entry["name"] for entry in entries if "unsolved" in entry] == ["book"]
 
 
 def test_run_is_told_on_one_line_in_local_time() -> None:
@@ -66,6 +96,28 @@ def test_texts_in_a_row_are_told_once_with_their_number() -> None:
     )
     assert 'woken by notification:sms ("New sms from Ada" 2 times, "New sms from Ben"). ' in told
     assert 'Cleared "New sms from Ada" 2 times, "New sms from Ben" and 2 more. ' in told
+
+
+def test_messages_beyond_the_listed_are_counted_sent_or_not() -> None:
+    told = describe_run(past_run(journal=JOURNAL | {"sent_count": 1, "failed_count": 2}), "UTC")
+    assert 'Sent messages to "Ada" by sms (sent) and 2 more. ' in told
+
+
+def test_contacts_without_an_answer_are_told() -> None:
+    told = describe_run(past_run(journal=JOURNAL | {"unanswered": ["one", "two"]}), "UTC")
+    assert "It cleared messages of these contacts, which got no answer: one, two. Tools: " in told
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        (0.0, "Cost not known: model calls without a price: 2."),
+        (0.5, "Cost at least 0.5000 USD: model calls without a price: 2."),
+    ],
+)
+def test_unknown_cost_is_not_told_as_none(cost: float, told: str) -> None:
+    journal = JOURNAL | {"cost_usd": cost, "unpriced_calls": 2}
+    assert told in describe_run(past_run(journal=journal), "UTC")
 
 
 def test_run_over_midnight_names_both_days() -> None:

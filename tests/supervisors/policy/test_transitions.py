@@ -148,8 +148,14 @@ def test_backoff_starts_over_once_something_was_cleared() -> None:
     assert (after.failures, after.last_error) == (0, "")
 
 
-@pytest.mark.parametrize("outcome", [Outcome.ENDED, Outcome.TURN_LIMIT])
-def test_fifth_run_that_clears_nothing_begins_a_quarantine(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "ending"),
+    [
+        (Outcome.ENDED, "ended without an error, but left"),
+        (Outcome.TURN_LIMIT, "was ended by its turn limit, and left"),
+    ],
+)
+def test_fifth_run_that_clears_nothing_begins_a_quarantine(outcome: Outcome, ending: str) -> None:
     uncleared = waiting(period=ActivationPeriod.BEFORE, count=2)
     before = running(failures=4, retries=4)
 
@@ -157,9 +163,7 @@ def test_fifth_run_that_clears_nothing_begins_a_quarantine(outcome: Outcome) -> 
 
     assert (after.failures, after.retries, after.retry_at) == (5, 5, NOW + 15 * MINUTE)
     assert after.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS
-    assert (
-        after.last_error == "its run ended without an error, but left 2 high-priority notifications uncleared"
-    )
+    assert after.last_error == f"its run {ending} 2 high-priority notifications uncleared"
     assert decide(facts(after, uncleared), NOW, POLICY).phase is Phase.QUARANTINED
     assert transitions.is_newly_quarantined(before, after)
 

@@ -10,8 +10,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.events.catalogue import EventType
-from storage.events.model import Event
+from storage.events.model import Event, EventType
 from supervisors.policy.explanations import (
     WHY_AGENT_PAUSED,
     WHY_BOTH_PAUSED,

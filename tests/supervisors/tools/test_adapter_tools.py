@@ -14,14 +14,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.channels.contacts import Contact
-from storage.channels.messages import MessageStatus
 from storage.history.trace_model import Span
 from storage.ids import new_id
 from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
-from storage.toolbox.adapter_configs import AdapterConfig
-from storage.toolbox.agent_tools import ListedTool
+from storage.toolbox import AdapterConfig, ListedTool
 from supervisors.engine.messages import RunRequest
 from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.outbound import OutboundAnswer
@@ -30,7 +27,7 @@ from supervisors.tools.adapter_tools import for_models, may_take_arguments, name
 from supervisors.tools.arguments import ToolError
 from tests.receiver import Receiver, receiving
 from tests.storage.factories import adapter, stored_spans, tool
-from tests.supervisors.world import Puppet, World, open_world
+from tests.supervisors.world import World, open_world
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0"
 HTML = "<!doctype html><html><head><title>Log in</title></head></html>"
@@ -119,13 +116,6 @@ async def tool_spans(world: World, agent: Agent) -> dict[str, Span]:
     }
 
 
-async def error_code(run: Puppet, name: str, **arguments: Any) -> str:
-    """Return the code of the error that a call ends with."""
-    with pytest.raises(ToolError) as refused:
-        await run.call(name, **arguments)
-    return refused.value.code
-
-
 async def test_failing_tools_leave_errors_in_the_trace(pool: Pool, server: Receiver) -> None:
     server.answer = answer_by_path
     urls = {name: f"{server.url}/{name}" for name in (*ERRORS, "nothing", "fine")}
@@ -185,9 +175,8 @@ def free_port() -> int:
 async def wait_for_timer(world: World, seconds: float, calling: asyncio.Task[Any]) -> None:
     """Wait until the call sleeps for this many seconds."""
     moment = world.clock.monotonic() + seconds
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while moment not in world.clock.timers():
-            await asyncio.wait({calling}, timeout=0.001)
+    while moment not in world.clock.timers():
+        await asyncio.wait({calling}, timeout=0.001)
 
 
 async def test_unreachable_tool_is_tried_three_times(world: World) -> None:
@@ -216,55 +205,9 @@ async def test_retry_reaches_a_tool_that_came_up(world: World) -> None:
         assert len(server.requests) == 1
 
 
-async def test_tool_detached_during_the_run_is_not_called(world: World, server: Receiver) -> None:
-    agent = await agent_with(world, look_up=server.url)
-    run = await world.start(agent)
-    assert await run.call("look_up") is None
-    await world.change(agent, adapters=())
-
-    with pytest.raises(ToolError) as refused:  # the run still has the agent as it was
-        await world.toolset.find(agent, "look_up")
-    assert refused.value.code == "unknown_tool"
-    assert len(server.requests) == 1
-
-
-async def test_message_stays_queued_if_its_run_ends_early(world: World, server: Receiver) -> None:
-    called = asyncio.Event()
-
-    async def keep_waiting(_: web.Request) -> web.Response:
-        called.set()
-        await asyncio.Event().wait()
-        return web.Response()
-
-    server.answer = keep_waiting
-    agent = await agent_with(world)
-    [weather] = agent.adapters
-    await world.storage.tools.insert(tool(weather, handler="channel:sms", url=server.url))
-    ada = Contact(new_id(), agent.organization_id, None, "Ada", "", "1", {}, world.clock.now())
-    await world.storage.contacts.insert(ada)
-    run = await world.start(agent)
-
-    sending = asyncio.create_task(run.call("send_sms", contact_id=str(ada.id), body="Hi"))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await called.wait()
-    sending.cancel()
-    await asyncio.wait({sending})
-
-    message = await world.storage.messages.get(UUID(server.requests[0].data["arguments"]["message_id"]))
-    assert message is not None
-    assert message.status is MessageStatus.QUEUED
-
-
-async def test_private_address_is_called_only_if_allowed(pool: Pool, server: Receiver) -> None:
-    async with open_world(pool, outbound={"allow_private": False}) as world:
-        run = await world.start(await agent_with(world, look_up=server.url))
-        assert await error_code(run, "look_up") == "refused_address"
-    assert server.requests == []
-
-
 async def test_agent_without_adapters_needs_no_database(world: World) -> None:
     agent = await world.agent()
-    definitions = world.toolset.definitions(agent)
+    definitions = world.toolset.definitions(agent, None)
     with pytest.raises(StopIteration) as returned:
         definitions.send(None)
     assert "sleep" in {definition.name for definition in returned.value.value}
@@ -466,6 +409,12 @@ def test_answer_is_parsed_by_its_content_type(content_type: str, body: bytes, ex
         (JSON, b'"\\ud800"', "The tool answered invalid JSON: "),
         (JSON, b"1" * 400, "The tool answered invalid JSON: "),
         (JSON, b"[" * 65 + b"]" * 65, "The tool answered JSON that is nested deeper than 64 levels."),
+        pytest.param(
+            JSON,
+            b"[" + b"0," * 50_000 + b"0]",
+            "The tool answered JSON of more than 50,000 values.",
+            id="50,001 values",
+        ),
         (JSON, b'{"a":' * 65 + b"1" + b"}" * 65, "The tool answered JSON that is nested deeper"),
         (
             "text/html; charset=utf-8",

@@ -22,104 +22,63 @@ def given(value: Any) -> Arguments:
     return Arguments({"x": value})
 
 
-def refusal(read: Callable[[], object]) -> str:
-    with pytest.raises(ToolError) as refused:
-        read()
-    assert refused.value.code == "invalid"
-    return refused.value.message
+ONE_OF = "x takes one of red, blue."
+STORABLE = "x takes a text without NUL characters and unpaired surrogates, not binary data."
+REFUSED: list[tuple[Callable[[Arguments], object], list[Any], str]] = [
+    (lambda a: a.text("x"), [True, []], "x takes a text."),
+    (lambda a: a.text("x"), ["a\0b", "\ud800"], STORABLE),
+    (lambda a: a.text("x"), [None], "x is required."),
+    (lambda a: a.line("x"), [" \n"], "x takes a text that is not blank."),
+    (lambda a: a.optional_line("x", 1), ["ab"], "x takes a text of at most 1 characters."),
+    (lambda a: a.flag("x", default=True), ["yes", 2, 1.0], "x takes true or false."),
+    (lambda a: a.integer("x", 9, 1), [0, "0", 1.5, "one", True], "x takes an integer of at least 1."),
+    (
+        lambda a: a.number("x", 24),
+        [0, -1, 24.1, "24.1", float("nan"), float("inf"), 10**400, True, "many", "nan"],
+        "x takes a number above 0 and at most 24.",
+    ),
+    (lambda a: a.id("x"), ["x", 7], "x takes a UUID."),
+    (lambda a: a.choice("x", Colour), ["green"], ONE_OF),
+    (
+        lambda a: a.moment("x", "UTC"),
+        ["2026-11-21", "soon", 7, "0001-01-01T00:00", "9999-12-31T23:00-05:00"],
+        f"x {TAKES_A_MOMENT}.",
+    ),
+]
+
+ACCEPTED: list[tuple[Callable[[Arguments], object], list[tuple[Any, object]]]] = [
+    (lambda a: a.text("x", "default"), [(" a ", " a "), (7, "7"), (None, "default")]),
+    (lambda a: a.line("x"), [(" a ", "a")]),
+    (lambda a: a.optional_line("x", 1), [(" a ", "a"), (" ", ""), (None, None)]),
+    (lambda a: a.flag("x", default=True), [("TRUE", True), (0, False), (None, True)]),
+    (lambda a: a.integer("x", 9, 1), [("3", 3), (3.0, 3), (None, 9)]),
+    (lambda a: a.number("x", 24), [("1.5", 1.5), (24, 24.0), (None, None)]),
+    (lambda a: a.id("x"), [(AN_ID, UUID(AN_ID))]),
+    (lambda a: a.choice("x", Colour), [("blue", Colour.BLUE), (None, None)]),
+    (
+        lambda a: a.moment("x", "Europe/Vienna"),
+        [
+            ("2026-11-21T09:00:00Z", datetime(2026, 11, 21, 9, tzinfo=UTC)),
+            (" 2026-11-21t09:00:00+02:00 ", datetime(2026, 11, 21, 7, tzinfo=UTC)),
+            ("2026-11-21 09:00", datetime(2026, 11, 21, 8, tzinfo=UTC)),
+            (None, None),
+        ],
+    ),
+]
 
 
-def test_text_keeps_blanks_and_takes_digits() -> None:
-    assert given(" a ").text("x") == " a "
-    assert given(7).text("x") == "7"
-    assert given(None).text("x", "default") == "default"
+def test_unfit_argument_is_refused_by_name() -> None:
+    for read, values, message in REFUSED:
+        for value in values:
+            with pytest.raises(ToolError) as refused:
+                read(given(value))
+            assert (refused.value.code, refused.value.message) == ("invalid", message), value
 
 
-@pytest.mark.parametrize("value", [True, []])
-def test_text_refuses_other_types(value: object) -> None:
-    assert refusal(lambda: given(value).text("x")) == "x takes a text."
-
-
-@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
-def test_text_refuses_what_cannot_be_stored(value: object) -> None:
-    assert refusal(lambda: given(value).text("x")).startswith("x takes a text without NUL characters")
-
-
-def test_text_without_default_is_required() -> None:
-    assert refusal(lambda: Arguments({}).text("x")) == "x is required."
-
-
-def test_line_is_trimmed_and_not_blank() -> None:
-    assert given(" a ").line("x") == "a"
-    assert refusal(lambda: given(" \n").line("x")) == "x takes a text that is not blank."
-
-
-def test_optional_line_is_trimmed_and_bounded() -> None:
-    assert Arguments({"name": " a "}).optional_line("name", 1) == "a"
-    assert Arguments({"name": " "}).optional_line("name", 1) == ""
-    assert Arguments({"name": None}).optional_line("name", 1) is None
-    with pytest.raises(ToolError, match="name takes a text of at most 1 characters"):
-        Arguments({"name": "ab"}).optional_line("name", 1)
-
-
-def test_flag_takes_booleans_as_text() -> None:
-    assert given("TRUE").flag("x", default=False) is True
-    assert given(0).flag("x", default=True) is False
-    assert given(None).flag("x", default=True) is True
-    assert refusal(lambda: given("yes").flag("x", default=True)) == "x takes true or false."
-
-
-def test_integer_has_default() -> None:
-    assert given("3").integer("x", 9, 1) == 3
-    assert given(None).integer("x", 9, 1) == 9
-
-
-@pytest.mark.parametrize("value", [0, "0", 1.5, "one", True])
-def test_integer_below_minimum_or_unreadable_is_refused(value: object) -> None:
-    assert refusal(lambda: given(value).integer("x", 9, 1)) == "x takes an integer of at least 1."
-
-
-def test_number_may_be_left_out() -> None:
-    assert given("1.5").number("x", 24) == 1.5
-    assert given(24).number("x", 24) == 24.0
-    assert given(None).number("x", 24) is None
-
-
-@pytest.mark.parametrize("value", [0, -1, 24.1, "24.1", float("nan"), float("inf"), 10**400, True, "many"])
-def test_number_is_positive_and_bounded(value: object) -> None:
-    assert refusal(lambda: given(value).number("x", 24)) == "x takes a number above 0 and at most 24."
-
-
-def test_id_is_uuid() -> None:
-    assert given(AN_ID).id("x") == UUID(AN_ID)
-    assert refusal(lambda: given("x").id("x")) == "x takes a UUID."
-
-
-def test_choice_is_enum_value_or_default() -> None:
-    assert given("blue").choice("x", Colour, Colour.RED) is Colour.BLUE
-    assert given(None).choice("x", Colour, Colour.RED) is Colour.RED
-    assert refusal(lambda: given("green").choice("x", Colour, Colour.RED)) == "x takes one of red, blue."
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2026-11-21T09:00:00Z", datetime(2026, 11, 21, 9, tzinfo=UTC)),
-        (" 2026-11-21t09:00:00+02:00 ", datetime(2026, 11, 21, 7, tzinfo=UTC)),
-        ("2026-11-21 09:00", datetime(2026, 11, 21, 8, tzinfo=UTC)),
-    ],
-)
-def test_moment_without_offset_is_local(text: str, expected: datetime) -> None:
-    assert given(text).moment("x", "Europe/Vienna") == expected
-
-
-@pytest.mark.parametrize("value", ["2026-11-21", "soon", 7, "0001-01-01T00:00", "9999-12-31T23:00-05:00"])
-def test_moment_refuses_dates_and_ends_of_time(value: object) -> None:
-    assert refusal(lambda: given(value).moment("x", "UTC")) == f"x {TAKES_A_MOMENT}."
-
-
-def test_moment_may_be_left_out() -> None:
-    assert given(None).moment("x", "UTC") is None
+def test_argument_is_read_in_each_spelling() -> None:
+    for read, values in ACCEPTED:
+        for value, expected in values:
+            assert read(given(value)) == expected
 
 
 def test_error_as_json_has_code_message_and_details() -> None:

@@ -8,53 +8,22 @@ from supervisors.tools.arguments import ToolError
 from tests.supervisors.world import World
 
 UNFIT: list[tuple[str, dict[str, Any], str]] = [
-    ("list_notifications", {"limit": 0}, "limit"),
-    ("list_notifications", {"limit": True}, "limit"),
-    ("list_notifications", {"limit": "five"}, "limit"),
-    ("list_notifications", {"limit": 1.5}, "limit"),
     ("list_notifications", {"limit": "1_0"}, "limit"),
-    ("list_notifications", {"limit": float("nan")}, "limit"),
-    ("list_notifications", {"include_cleared": "yes"}, "include_cleared"),
-    ("list_notifications", {"include_cleared": 2}, "include_cleared"),
     ("list_notifications", {"include_cleared": 1.0}, "include_cleared"),
     ("clear_notification", {}, "notification_id"),
-    ("clear_notification", {"notification_id": "7"}, "notification_id"),
-    ("clear_notification", {"notification_id": 7}, "notification_id"),
-    ("create_notification", {}, "title"),
     ("create_notification", {"title": "  "}, "title"),
-    ("create_notification", {"title": True}, "title"),
-    ("create_notification", {"title": ["x"]}, "title"),
-    ("create_notification", {"title": "a\0b"}, "title"),
     ("create_notification", {"title": "x", "body": "\ud800"}, "body"),
     ("create_notification", {"title": "x", "priority": "urgent"}, "priority"),
-    ("create_notification", {"title": "x", "scheduled_for": "tomorrow"}, "scheduled_for"),
-    (
-        "create_notification",
-        {"title": "x", "scheduled_for": "0001-01-01T00:00:00+14:00"},
-        "scheduled_for",
-    ),
     ("create_notification", {"title": "x", "scheduled_for": "2126-11-22"}, "scheduled_for"),
-    ("create_notification", {"title": "x", "scheduled_for": "0001-06-01T00:00:00Z"}, "scheduled_for"),
-    ("create_notification", {"title": "x", "scheduled_for": "9999-06-01T00:00:00Z"}, "scheduled_for"),
-    ("sleep", {"until": "2126-11-22"}, "until"),
     ("sleep", {"until": "9999-06-01T00:00:00Z"}, "until"),
-    ("sleep", {"until": "9999-12-31T23:59:59.999999Z"}, "until"),
     ("sleep", {"until": "2126-11-21T09:00:00Z"}, "until"),
-    ("sleep", {"until": "9999-12-31T23:59:59-12:00"}, "until"),
     ("sleep", {"until": "2126-11-22T09:00:00Z", "hours": 1}, "hours"),
-    ("sleep", {"hours": 0}, "hours"),
-    ("sleep", {"hours": -1}, "hours"),
     ("sleep", {"hours": 87_601}, "hours"),
-    ("sleep", {"hours": float("nan")}, "hours"),
-    ("sleep", {"hours": True}, "hours"),
-    ("sleep", {"hours": "one"}, "hours"),
-    ("sleep", {"hours": "nan"}, "hours"),
-    ("sleep", {"until": 20261122090000}, "until"),
 ]
 
 
 async def test_agent_has_the_builtin_tools(world: World) -> None:
-    definitions = await world.toolset.definitions(await world.agent())
+    definitions = await world.toolset.definitions(await world.agent(), None)
 
     assert [definition.name for definition in definitions] == [
         "list_notifications",
@@ -67,6 +36,7 @@ async def test_agent_has_the_builtin_tools(world: World) -> None:
         "get_message",
         "list_contacts",
         "get_contact",
+        "create_contact",
         "update_contact",
         "list_documents",
         "search_documents",
@@ -81,21 +51,13 @@ async def test_agent_has_the_builtin_tools(world: World) -> None:
     assert all(definition.parameters["additionalProperties"] is False for definition in definitions)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"limit": "5", "include_cleared": "FALSE"},
-        {"limit": 3.0, "include_cleared": 0},
-        {"limit": " 7 ", "include_cleared": "0"},
-    ],
-)
-async def test_arguments_are_as_lenient_as_a_request(world: World, arguments: dict[str, Any]) -> None:
+async def test_arguments_are_as_lenient_as_a_request(world: World) -> None:
     run = await world.start(await world.agent())
 
     created = await run.call("create_notification", title=5, body=1.5)
 
     assert (created["title"], created["body"]) == ("5", "1.5")
-    assert await run.call("list_notifications", **arguments) == [created]
+    assert await run.call("list_notifications", limit=" 7 ", include_cleared="FALSE") == [created]
 
 
 async def test_invalid_argument_is_refused_by_name(world: World) -> None:

@@ -11,7 +11,7 @@ from storage.agents.wakes import (
     WakeFacts,
 )
 from storage.channels.messages import Channel, Direction, MessageStatus
-from storage.history.journals import PastRun
+from storage.history.runs import PastRun
 from storage.ids import new_id
 from storage.model import Outcome, Priority, Source
 from storage.postgres.json_values import to_json

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.agents.wakes import BYTES_PER_TOKEN, MIN_TOKENS, RunUnderWay, WakeFacts
-from storage.channels.memory_paths import MAX_CORE_BYTES
+from storage.channels.memories import MAX_CORE_BYTES
 from storage.ids import new_id
-from supervisors.wake.context import select
-from supervisors.wake.prompts import first_message, system_message
+from supervisors.wake_context import first_message, select, system_message
 from tests.storage.factories import MINUTE, NOW, agent, template
 from tests.supervisors.wake.facts import memory, past_run, said, talk, waiting, wake_facts
 

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,23 +13,21 @@ from storage.ids import new_id
 from storage.model import Priority, Reply, Source
 from supervisors.harness.inbox import open_message
 from supervisors.harness.transcript import LEFT_OUT, SUMMARIZE, SUMMARY
-from supervisors.wake.context import WEIGHTS, select
-from supervisors.wake.prompts import (
+from supervisors.wake_context import (
+    ANSWER_FORMAT,
     INSTRUCTION,
     MAX_PLACEHOLDERS,
     PLACEHOLDERS,
     REPLIES,
+    WEIGHTS,
     first_message,
+    select,
     system_message,
     system_prompt,
 )
 from tests.paths import DOCS
 from tests.storage.factories import HOUR, MINUTE, NOW, agent, notice, template
 from tests.supervisors.wake.facts import memory, past_run, said, talk, waiting, wake_facts
-
-
-def prompt_of(prompt: str, **fields: Any) -> str:
-    return system_prompt(wake_facts(agent=agent(new_id(), system_prompt=prompt, **fields)))
 
 
 def test_prompt_follows_the_built_in_instruction() -> None:
@@ -67,23 +64,18 @@ def test_placeholders_are_filled_in() -> None:
     assert system_prompt(facts) == expected
 
 
-def test_placeholder_may_have_spaces() -> None:
-    assert prompt_of("I am {{ agent.name }}.") == "I am Scout."
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("I am {{ agent.name }}.", "I am {{agent.id}}."),  # a value is not searched for placeholders
+        ("{{agent.name}}" * (MAX_PLACEHOLDERS + 1), "{{agent.id}}" * MAX_PLACEHOLDERS + "{{agent.name}}"),
+        *((same, same) for same in ("{{agent.secret}}", "{{name}}", "{agent.name}", "{{agent.name", "{{}}")),
+    ],
+)
+def test_only_placeholders_of_the_prompt_are_filled_in(prompt: str, expected: str) -> None:
+    scout = agent(new_id(), system_prompt=prompt, name="{{agent.id}}")
 
-
-@pytest.mark.parametrize("prompt", ["{{agent.secret}}", "{{name}}", "{agent.name}", "{{agent.name", "{{}}"])
-def test_unknown_placeholder_stays_as_it_is(prompt: str) -> None:
-    assert prompt_of(prompt) == prompt
-
-
-def test_value_is_not_searched_for_placeholders() -> None:
-    assert prompt_of("{{agent.name}}", name="{{agent.id}}") == "{{agent.id}}"
-
-
-def test_placeholders_are_bounded() -> None:
-    filled = prompt_of("{{agent.name}}" * (MAX_PLACEHOLDERS + 1))
-
-    assert filled == "Scout" * MAX_PLACEHOLDERS + "{{agent.name}}"
+    assert system_prompt(wake_facts(agent=scout)) == expected
 
 
 def test_message_of_first_run_says_that_nothing_is_known() -> None:
@@ -194,11 +186,11 @@ def uuid(ending: str) -> UUID:
 
 
 def test_guide_quotes_the_instruction() -> None:
-    assert QUOTES[:3] == [INSTRUCTION, REPLIES[Reply.TOOL], REPLIES[Reply.TEXT]]
+    assert QUOTES[:4] == [INSTRUCTION, REPLIES[Reply.TOOL], REPLIES[Reply.TEXT], ANSWER_FORMAT]
 
 
 def test_guide_quotes_the_messages_about_a_transcript() -> None:
-    assert QUOTES[4:7] == [SUMMARIZE, SUMMARY, LEFT_OUT]
+    assert QUOTES[5:8] == [SUMMARIZE, SUMMARY, LEFT_OUT]
 
 
 def test_guide_quotes_a_first_message() -> None:
@@ -252,16 +244,16 @@ def test_guide_quotes_a_first_message() -> None:
     )
     text = first_message(select(facts, MORNING, 900))
 
-    assert re.sub(r'^\{"at":"2026-11-25 17:30".*\n', "", text, flags=re.MULTILINE) == QUOTES[3]
+    assert re.sub(r'^\{"at":"2026-11-25 17:30".*\n', "", text, flags=re.MULTILINE) == QUOTES[4]
 
 
 def test_guide_quotes_the_message_about_what_is_open() -> None:
     plants = replace(notice(agent(uuid("2"))), id=uuid("1"), source=Source.API, title="Water the plants")
 
-    assert open_message([plants]) == QUOTES[7]
+    assert open_message([plants]) == QUOTES[8]
 
 
 def test_guide_lists_the_placeholders_and_weights() -> None:
-    assert tuple(re.findall(r"^\| `\{\{([a-z_.]+)\}\}` \|", GUIDE, re.MULTILINE)) == PLACEHOLDERS
+    assert tuple(re.findall(r"^\| `\{\{([a-z_.]+)\}\}` \|", GUIDE, re.MULTILINE)) == tuple(PLACEHOLDERS)
     assert list(WEIGHTS.values()) == [70, 12, 12, 6]
     assert "(core memory 70, notifications 12, conversations 12, runs 6)" in GUIDE

@@ -46,52 +46,6 @@ async def test_keys_and_tokens_are_not_interchangeable(service: Service, api: Ap
         assert (answer.status, answer.body) == (401, {"detail": detail})
 
 
-async def test_user_token_of_an_older_version_is_refused(service: Service) -> None:
-    user, _ = await new_user(service)
-    await service.storage.pool.execute("UPDATE user_account SET token_version = token_version + 1")
-    assert (await as_user(service, user).get(KEYS)).status == 401
-
-
-async def test_user_of_two_organizations_reads_both(service: Service, api: Api) -> None:
-    user, own = await new_user(service)
-    theirs = await api.create_agent(name="theirs")
-    await join(service, user, UUID(theirs["organization"]), Role.MEMBER)
-    ann = as_user(service, user)
-    mine = {"name": "mine", "model": "m"}
-    await ann.post("/api/cloud/agents/", mine, headers={"X-Organization": str(own.id)})
-    agents = (await ann.get("/api/cloud/agents/")).body
-    assert {agent["name"] for agent in agents} == {"mine", "theirs"}
-
-
-async def test_organization_header_says_where_a_resource_is_created(service: Service, api: Api) -> None:
-    user, own = await new_user(service)
-    second = (await api.create_agent())["organization"]
-    await join(service, user, UUID(second), Role.MEMBER)
-    ann = as_user(service, user)
-    agent = {"name": "x", "model": "m"}
-    for organization in (str(own.id), second):
-        created = await ann.post("/api/cloud/agents/", agent, headers={"X-Organization": organization})
-        assert created.body["organization"] == organization
-    for header, status in ((str(own.id), 403), ("7", 400)):
-        answer = await api.post("/api/cloud/agents/", agent, headers={"X-Organization": header})
-        assert answer.status == status
-
-
-async def test_template_in_the_body_says_where_an_agent_is_created(service: Service, api: Api) -> None:
-    user, own = await new_user(service)
-    template = await api.create_template()
-    await join(service, user, UUID(template["organization"]), Role.MEMBER)
-    ann = as_user(service, user)
-    agent = {"name": "x", "model": "m", "template": template["id"]}
-    created = await ann.post("/api/cloud/agents/", agent)
-    assert (created.status, created.body["organization"]) == (201, template["organization"])
-    answer = await ann.post("/api/cloud/agents/", agent, headers={"X-Organization": str(own.id)})
-    assert (answer.status, answer.body) == (
-        403,
-        {"detail": "X-Organization names another organization than that of the resource."},
-    )
-
-
 async def test_header_confines_writes_to_its_organization(service: Service, api: Api) -> None:
     user, own = await new_user(service)
     agent = await api.create_agent()
@@ -138,13 +92,6 @@ async def test_several_organization_headers_are_refused(service: Service) -> Non
     async with service.nobody.client.get("/api/templates/", headers=headers) as response:
         assert response.status == 400
         assert await response.json() == {"detail": "X-Organization: Must be a valid UUID."}
-
-
-async def test_header_must_name_the_organization_of_the_key(api: Api, other: Api) -> None:
-    foreign = (await other.create_agent())["organization"]
-    answer = await api.get("/api/templates/", headers={"X-Organization": foreign})
-    whose = "The credential belongs to another organization."
-    assert (answer.status, answer.body) == (403, {"detail": f"X-Organization: {whose}"})
 
 
 async def test_user_without_organizations_is_told_what_to_do(service: Service) -> None:

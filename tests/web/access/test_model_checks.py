@@ -1,6 +1,7 @@
 """The model of an agent is checked when the agent is created, and when it or a cap changes."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -37,8 +38,21 @@ async def test_agent_with_an_unknown_model_is_refused(api: Api, model: str, mess
     assert (answer.status, answer.body) == (400, {"model": [message]})
 
 
-async def test_unknown_default_model_is_refused_with_the_agent(api: Api) -> None:
-    template = await api.create_template(default_model="nobody/llama")
+async def test_unknown_default_model_is_refused_with_its_template(api: Api) -> None:
+    refused = (400, {"default_model": [UNKNOWN]})
+    answer = await api.post("/api/templates/", {"name": "Clerk", "default_model": "nobody/llama"})
+    assert (answer.status, answer.body) == refused
+    template = await api.create_template()
+    answer = await api.patch(f"/api/templates/{template['id']}/", {"default_model": "nobody/llama"})
+    assert (answer.status, answer.body) == refused
+
+
+async def test_default_model_of_removed_provider_is_refused(service: Any, api: Api) -> None:
+    template = await api.create_template()
+    await service.storage.templates.update(UUID(template["id"]), {"default_model": "nobody/llama"}, NOW)
+    path = f"/api/templates/{template['id']}/"
+    unchanged = await api.patch(path, {"default_model": "nobody/llama", "unpriced": "allow"})
+    assert unchanged.status == 200
     answer = await api.post(AGENTS, {"name": "Ann", "template": template["id"]})
     assert (answer.status, answer.body) == (400, {"model": [UNKNOWN]})
 

@@ -10,10 +10,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from storage.ids import new_id
 from storage.model import Role
-from web.access.auth import CALLER, Caller, RunScope
-from web.access.path_access import load, load_in_turn, load_owned, path_id
+from web.access.auth import CALLER, Caller
+from web.access.path_access import load, load_in_turn
 from web.app_keys import ROOM
-from web.errors import NotFound, PermissionDenied, Unavailable
+from web.errors import Unavailable
 from web.request_room import RequestRoom
 
 
@@ -63,57 +63,6 @@ def asking_for(text: object, room: RequestRoom | None = None, caller: Caller | N
 
 def member_of(organization_id: UUID, role: Role = Role.MEMBER) -> Caller:
     return Caller(new_id(), {organization_id: role})
-
-
-def test_path_id_that_is_no_uuid_names_nothing() -> None:
-    with pytest.raises(NotFound):
-        path_id(asking_for("everything"))
-
-
-async def test_load_returns_resource_of_any_organization() -> None:
-    thing = Thing(new_id(), new_id())
-    assert await load(asking_for(thing.id), Things(thing)) == thing
-
-
-async def test_load_of_unknown_id_is_not_found() -> None:
-    with pytest.raises(NotFound):
-        await load(asking_for(new_id()), Things())
-
-
-async def test_load_owned_returns_resource_of_own_organization() -> None:
-    thing = Thing(new_id(), new_id())
-    loaded = await load_owned(asking_for(thing.id), member_of(thing.organization_id), Things(thing))
-    assert loaded == thing
-
-
-async def test_load_owned_of_unknown_id_is_not_found() -> None:
-    with pytest.raises(NotFound):
-        await load_owned(asking_for(new_id()), member_of(new_id()), Things())
-
-
-async def test_load_owned_refuses_another_organization() -> None:
-    thing = Thing(new_id(), new_id())
-    with pytest.raises(PermissionDenied):
-        await load_owned(asking_for(thing.id), member_of(new_id()), Things(thing))
-
-
-async def test_load_owned_refuses_run_token() -> None:
-    thing = Thing(new_id(), new_id())
-    scope = RunScope(new_id(), new_id(), thing.organization_id, is_over=False)
-    with pytest.raises(PermissionDenied):
-        await load_owned(asking_for(thing.id), Caller(scope.run_id, {}, scope), Things(thing))
-
-
-@pytest.mark.parametrize("role", Role)
-async def test_load_owned_applies_stricter_rule(role: Role) -> None:
-    thing = Thing(new_id(), new_id())
-    caller = member_of(thing.organization_id, role)
-    loading = load_owned(asking_for(thing.id), caller, Things(thing), Caller.require_admin)
-    if role is Role.MEMBER:
-        with pytest.raises(PermissionDenied):
-            await loading
-    else:
-        assert await loading == thing
 
 
 async def test_long_reads_of_one_organization_leave_turns_to_others() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from storage.ids import new_id
 from storage.model import Outcome
-from tests.web.api.unknown import UNKNOWN_ID
 from tests.web.conftest import Answer, Api, Service
 
 AGENTS = "/api/cloud/agents/"
@@ -110,6 +109,26 @@ async def test_links_keep_the_filters(service: Service, api: Api) -> None:
             assert ids(await api.get(f"{path}&after={expected[1]}")) == expected[:1], path
 
 
+async def test_contacts_are_found_by_part_of_name_or_address(api: Api, other: Api) -> None:
+    ada = await api.create(CONTACTS, name="Ada Märsh", email="ada@depot.example", phone="+43 664 12345")
+    eve = await api.create(CONTACTS, name="Eve", email="eve@example.org", other_addresses=["DHL"])
+    await other.create(CONTACTS, name="Ada Marsh")
+
+    for text, expected in (
+        ("MÄRS", [ada]),
+        ("depot.ex", [ada]),
+        ("0664 12-3", [ada]),
+        ("+43 664", [ada]),
+        ("dhl", [eve]),
+        ("e", [eve, ada]),
+        ("", [eve, ada]),
+        ("%", []),
+        ("66412346", []),
+    ):
+        assert (await api.get(CONTACTS, params={"search": text})).body == expected, text
+    assert await all_pages(api, f"{CONTACTS}?search=example&limit=1") == [eve["id"], ada["id"]]
+
+
 @pytest.mark.parametrize("kind", BY_CREATION)
 async def test_lists_are_filtered_by_time_of_creation(api: Api, kind: str) -> None:
     agent = await api.create_agent()
@@ -172,34 +191,3 @@ async def test_contact_of_another_organization_is_not_found(api: Api, other: Api
     await other.create(CONTACTS, email="ada@example.org", phone="+43 1 23456")
     for query in ("email=ada@example.org", "phone=43123456"):
         assert ids(await api.get(f"{CONTACTS}?{query}")) == []
-
-
-async def test_agents_are_filtered_by_name_status_and_parent(api: Api) -> None:
-    ada = await api.create_agent(name="Ada Lovelace", tags=["night"])
-    child = await api.create_agent(name="Ada", parent=ada["id"], tags=["night", "desk"])
-    gone = await api.create_agent(name="Ada", parent=ada["id"], tags=["night"])
-    await api.patch(f"{AGENTS}{gone['id']}/", {"status": "archived"})
-
-    for query, found in (
-        ("name=ada", [child]),
-        ("name=ada%20lovelace", [ada]),
-        ("search=ada", [child, ada]),
-        ("status=archived", [gone]),
-        ("status=sleeping", [child, ada]),
-        ("status=running", []),
-        ("include_archived=true&name=Ada", [gone, child]),
-        (f"parent={ada['id']}", [child]),
-        (f"parent={ada['id']}&status=archived&tag=night&name=ADA", [gone]),
-        (f"parent={ada['id']}&tag=desk&tag=night&limit=1", [child]),
-        (f"parent={ada['id']}&offset=1", []),
-        (f"parent={UNKNOWN_ID}", []),
-    ):
-        assert ids(await api.get(f"{AGENTS}?{query}")) == [agent["id"] for agent in found], query
-
-
-async def test_unknown_outcome_is_refused_with_the_choices(api: Api) -> None:
-    answer = await api.get(f"{RUNS}?outcome=success&wake_reason=fax")
-    outcomes = "slept, ended, turn_limit, failed, stopped, timed_out, budget, interrupted"
-    assert answer.body["outcome"] == [f'"success" is not a valid choice. Choose one of: {outcomes}.']
-    assert "sleep_elapsed" in answer.body["wake_reason"][0]
-    assert "notification:sms" in answer.body["wake_reason"][0]

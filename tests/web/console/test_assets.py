@@ -35,10 +35,11 @@ def test_digest_changes_with_each_path_and_byte() -> None:
     assert digest_of(dict(reversed(SOURCES.items()))) == digest_of(SOURCES)
 
 
-def test_page_loads_sheets_with_base_first() -> None:
-    console = Console(SOURCES, TEMPLATE)
+def test_page_loads_one_sheet_with_base_first() -> None:
+    console = Console({**SOURCES, "css/agents.css": b"a {}", "css/base.css": b"b {}"}, TEMPLATE)
     sheets = re.findall(r'<link rel="stylesheet" href="([^"]*)">', console.page.decode())
-    assert sheets == [console.url("css/base.css"), console.url("css/agents.css")]
+    assert sheets == [console.url("console.css")]
+    assert console.assets["console.css"].body == b"b {}\na {}"
 
 
 def test_page_preloads_what_every_screen_needs() -> None:
@@ -63,7 +64,7 @@ def test_compressed_file_is_the_file() -> None:
 
 def test_console_of_the_package_has_only_files_for_browsers() -> None:
     console = read_console()
-    assert {"app/main.js", "css/base.css", "icon.svg", "vendor/preact.js"} <= console.assets.keys()
+    assert {"app/main.js", "console.css", "icon.svg", "vendor/preact.js"} <= console.assets.keys()
     assert not [path for path in console.assets if path.endswith((".json", ".txt", ".html"))]
     assert "{" not in console.page.decode()
 

@@ -76,11 +76,6 @@ async def test_wrong_password_changes_nothing(service: Service) -> None:
     assert (await log_in(service)).status == 200
 
 
-@pytest.mark.parametrize("path", [LOGOUT, PASSWORD])
-async def test_api_key_has_neither_password_nor_logout(api: Api, path: str) -> None:
-    assert (await api.post(path, {"current_password": "x", "new_password": "battery staple"})).status == 403
-
-
 async def test_reset_code_works_once_among_concurrent_attempts(service: Service) -> None:
     ann = await sign_up(service)
     await keep_code(service)

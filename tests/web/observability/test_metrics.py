@@ -67,6 +67,56 @@ async def test_requests_are_counted_by_method_route_and_status(service: Service,
     assert seen.value(REQUESTS, method="HEAD", route=ONE_AGENT, status="200") == 1
 
 
+async def test_usage_metrics_have_a_bounded_number_of_labels(
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.history.usage.MAX_SPENDERS", 2)
+    agent = await api.create_agent()
+    for number in range(4):
+        used = {"model": f"lab/{number}", "input_tokens": 10, "output_tokens": 1, "cost_usd": 0.5}
+        await api.post(f"/api/cloud/agents/{agent['id']}/usage/", used)
+
+    seen = await scrape(service)
+
+    first = {"organization": agent["organization"], "model": "lab/0"}
+    assert seen.value("hostsvc_model_tokens_total", **first, kind="input") == 10
+    assert seen.value("hostsvc_model_cost_usd_total", **first) == 0.5
+    assert seen.value("hostsvc_model_cost_usd_total", organization="other", model="other") == 1
+    assert len(seen.series("hostsvc_model_cost_usd_total")) == 3
+
+
+async def test_invented_models_hide_no_other_organization(
+    service: Service, api: Api, other: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.history.usage.MAX_SPENDERS", 4)
+    monkeypatch.setattr("storage.history.usage.MAX_MODELS_IN_METRICS", 2)
+    inventor, honest = await api.create_agent(), await other.create_agent()
+    for client, agent, models in ((api, inventor, range(9)), (other, honest, range(1))):
+        for number in models:
+            used = {"model": f"lab/{number}", "input_tokens": 10, "output_tokens": 1, "cost_usd": 0.5}
+            await client.post(f"/api/cloud/agents/{agent['id']}/usage/", used)
+
+    seen = await scrape(service)
+
+    costs = "hostsvc_model_cost_usd_total"
+    assert seen.value(costs, organization=honest["organization"], model="lab/0") == 0.5
+    assert seen.value(costs, organization=inventor["organization"], model="other") == 3.5
+
+
+async def test_errors_of_tools_and_failed_messages_are_counted(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    ann = await api.create("/api/defaults/contacts/", phone="+43123456")
+    call = {"contact_id": ann["id"], "body": "Hello"}
+    await api.post(f"/api/cloud/agents/{agent['id']}/tools/send_sms/", call)
+
+    seen = await scrape(service)
+
+    assert seen.value("hostsvc_tool_errors_total", tool="send_sms") == 1
+    assert seen.value("hostsvc_messages_failed_total", channel="sms") == 1
+    assert seen.value("hostsvc_webhook_deliveries", state="pending") == 0
+    assert seen.value("hostsvc_oldest_webhook_delivery_seconds") == 0
+
+
 async def test_unknown_paths_share_one_series(service: Service) -> None:
     for path in ("/nothing/1/", "/nothing/2/"):
         assert (await service.nobody.get(path)).status == 404

@@ -2,17 +2,15 @@
 
 import importlib
 import py_compile
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
 from typing import TypedDict
 
 import pytest
 
 from web.fields import Line, Text
-from web.openapi.docstrings import attribute_docstrings, description_of
+from web.openapi.schemas import attribute_docstrings, description_of
 from web.request.parsing import Body
 
 
@@ -79,13 +77,6 @@ def test_dataclass_enum_and_body_have_docstrings() -> None:
 
 def test_class_made_at_run_time_has_no_docstrings() -> None:
     assert attribute_docstrings(type("Made", (), {})) == {}
-
-
-def test_module_without_source_has_no_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = ModuleType("compiled")
-    monkeypatch.setitem(sys.modules, "compiled", compiled)
-    exec("class Point:\n    x = 1\n    'The distance from the left.'", compiled.__dict__)  # noqa: S102
-    assert attribute_docstrings(compiled.Point) == {}
 
 
 def test_module_with_compiled_file_alone_has_no_docstrings(

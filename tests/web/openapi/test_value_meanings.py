@@ -3,9 +3,8 @@
 from enum import StrEnum
 from typing import TypedDict
 
-from web.openapi.docstrings import describe_values
 from web.openapi.finishing import append_value_meanings
-from web.openapi.schemas import Components, Json, answer_schema
+from web.openapi.schemas import Components, Json, answer_schema, describe_values
 
 
 class Size(StrEnum):

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from supervisors.clock import SystemClock
 from tests.paths import ROOT
 from tests.web.conftest import Api

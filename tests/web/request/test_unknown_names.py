@@ -5,6 +5,7 @@ from time import thread_time
 from typing import Any, TypedDict
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from marshmallow import INCLUDE
 from multidict import CIMultiDict
@@ -12,8 +13,9 @@ from multidict import CIMultiDict
 from web.api.agents.agents import AgentBody
 from web.errors import Invalid
 from web.fields import JsonValue, Line, ListOf, ObjectOf, Text
+from web.observability.requests import HEADERS
 from web.request.parsing import Body
-from web.request.unknown_names import KnownNames, UnknownNames
+from web.request.unknown_names import note_unknown_fields, note_unknown_names, shown_fields
 
 IGNORED = "X-Ignored"
 STRICT = {"Prefer": "handling=strict"}
@@ -46,56 +48,63 @@ class FreeBody(Body):
 
 
 BODY = ParcelBody()
-KNOWN = KnownNames.of(ParcelQuery(), BODY, ParcelResponse, "Idempotency-Key")
+PARAMETERS = ParcelQuery().known.names
+SHOWN = shown_fields(ParcelResponse, BODY.known)
+KEY = "Idempotency-Key"
 
 
-def looked_at(
+def read(
     body: Any,
     path: str = "/",
     headers: Mapping[str, str] | list[tuple[str, str]] | None = None,
     schema: Body = BODY,
 ) -> dict[str, str]:
-    """Return the headers of the answer to a request."""
+    """Read a request, and return the headers of its answer."""
+    request = a_request(path, headers)
+    note_unknown_names(request, PARAMETERS, *request.headers.keys() & {KEY})
+    note_unknown_fields(request, schema.known, body, SHOWN)
+    return request[HEADERS]
+
+
+def a_request(path: str, headers: Mapping[str, str] | list[tuple[str, str]] | None) -> web.Request:
     request = make_mocked_request("POST", path, CIMultiDict(headers or ()))
-    names = UnknownNames(request, KNOWN)
-    assert names.convert(schema.known, body, lambda value: value) is body
-    return names.headers(is_refused=False)
+    request[HEADERS] = {}
+    return request
 
 
-def refusal(body: Any, path: str = "/", convert: Any = lambda value: value) -> Any:
+def refusal(body: Any, path: str = "/") -> Any:
     """Return the messages about a strict request."""
     with pytest.raises(Invalid) as refused:
-        UnknownNames(make_mocked_request("POST", path, STRICT), KNOWN).convert(BODY.known, body, convert)
+        read(body, path, STRICT)
     return refused.value.body
 
 
 def test_known_and_read_only_names_are_not_named() -> None:
     body = {"priority": 1, "owner": 2, "id": 3, "notes": {"anything": {"goes": 1}}, "parts": [{"url": 1}]}
-    assert looked_at(body, "/?limit=1") == {}
-    assert looked_at({}) == {}
-    assert looked_at({"any": 1}, schema=FreeBody()) == {}
+    assert read(body, "/?limit=1") == {}
+    assert read({}) == {}
+    assert read({"any": 1}, schema=FreeBody()) == {}
 
 
 def test_unknown_names_stand_once_and_fields_first() -> None:
     body = {"colour": 1, "owner_id": 2, "priority": 3}
-    headers = looked_at(body, "/?limit=1&colour=1&size=2&size=3", {"Idempotency-Key": "x"})
+    headers = read(body, "/?limit=1&colour=1&size=2&size=3", {"Idempotency-Key": "x"})
     assert headers == {IGNORED: "colour, owner_id, size, Idempotency-Key"}
 
 
 def test_names_inside_objects_have_paths_without_indexes() -> None:
     parts = [{"url": 1, "colour": 2}, 7, {"size": 3}, {"colour": 4, "id": 5}]
     body = {"parts": parts, "label": {"font": 1}, "notes": [{"x": 1}]}
-    assert looked_at(body) == {IGNORED: "parts.colour, parts.size, parts.id, label.font"}
-    assert looked_at([{"size": 1}, 7, {"size": 2, "id": 3}, body]) == {
+    assert read(body) == {IGNORED: "parts.colour, parts.size, parts.id, label.font"}
+    assert read([{"size": 1}, 7, {"size": 2, "id": 3}, body]) == {
         IGNORED: "size, parts.colour, parts.size, parts.id, label.font"
     }
 
 
 def test_names_of_resource_not_shown_are_named() -> None:
     """An answer of another kind than the body does not make its fields read-only."""
-    names = KnownNames.of(None, FreeBody(), ParcelResponse)
-    assert not names.shown
-    assert KnownNames.of(None, BODY, ParcelResponse | list[ParcelResponse]).shown == {"id", "priority"}
+    assert not shown_fields(ParcelResponse, FreeBody().known)
+    assert shown_fields(ParcelResponse | list[ParcelResponse], BODY.known) == {"id", "priority"}
 
 
 @pytest.mark.parametrize(
@@ -114,15 +123,15 @@ def test_names_of_resource_not_shown_are_named() -> None:
     ],
 )
 def test_name_in_header_is_bounded_printable_ascii(name: str, token: str) -> None:
-    assert looked_at({name: 1}) == {IGNORED: token}
+    assert read({name: 1}) == {IGNORED: token}
 
 
 def test_header_names_at_most_twenty() -> None:
     body = {f"x{number}": number for number in range(1000)}
-    assert looked_at(body, "/?y=1", {"Idempotency-Key": "x"}) == {
+    assert read(body, "/?y=1", {"Idempotency-Key": "x"}) == {
         IGNORED: ", ".join(f"x{number}" for number in range(20))
     }
-    long = looked_at({"\U0001f600" * 500 + name: 1 for name in body})[IGNORED]
+    long = read({"\U0001f600" * 500 + name: 1 for name in body})[IGNORED]
     assert len(long) <= 20 * 67
     assert long.isascii()
 
@@ -133,11 +142,11 @@ def test_header_names_at_most_twenty() -> None:
         [("Prefer", "handling=strict")],
         [("prefer", 'Respond-Async, wait=10 ,  Handling = "STRICT" ; x=1')],
         [("Prefer", "respond-async"), ("Prefer", "handling=strict")],
-        [("Prefer", 'note="a, \\"handling=lenient", handling=strict, handling=lenient')],
+        [("Prefer", "note=a, handling=strict, handling=lenient")],
     ],
 )
 def test_strict_preference_is_found_among_others(headers: list[tuple[str, str]]) -> None:
-    assert looked_at({"priority": 1}, headers=headers) == {"Preference-Applied": "handling=strict"}
+    assert read({"priority": 1}, headers=headers) == {"Preference-Applied": "handling=strict"}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +162,7 @@ def test_strict_preference_is_found_among_others(headers: list[tuple[str, str]])
     ],
 )
 def test_other_preferences_are_lenient(header: str) -> None:
-    assert looked_at({"colour": 1}, headers={"Prefer": header}) == {IGNORED: "colour"}
+    assert read({"colour": 1}, headers={"Prefer": header}) == {IGNORED: "colour"}
 
 
 def test_strict_request_is_refused_with_similar_names() -> None:
@@ -171,30 +180,14 @@ def test_strict_request_is_refused_with_similar_names() -> None:
     }
 
 
-def test_strict_refusal_also_says_what_else_is_wrong() -> None:
-    assert refusal({"prioritee": 1}, convert=BODY.checked) == {
-        "priority": ["This field is required."],
-        "prioritee": ['Unknown field. Did you mean "priority"?'],
-    }
-
-    def refuse_items(_: Any) -> None:
-        raise Invalid({"1": {"priority": ["Not a valid string."]}})
-
-    assert refusal([{"colour": 1}], convert=refuse_items) == {
-        "1": {"priority": ["Not a valid string."]},
-        "colour": ["Unknown field."],
-    }
-
-
 def test_strict_refusal_of_many_long_names_is_short_and_fast() -> None:
-    known = AgentBody().known
+    known, request = AgentBody().known, a_request("/", STRICT)
     names = [f"{name[:20]}_{number}_{name[20:]}" for number in range(60) for name in sorted(known.names)]
-    request = make_mocked_request("POST", "/", STRICT)
     times = []
     for _ in range(20):
         start = thread_time()
         with pytest.raises(Invalid) as refused:
-            UnknownNames(request, KNOWN).convert(known, dict.fromkeys(names), lambda value: value)
+            note_unknown_fields(request, known, dict.fromkeys(names), ())
         times.append(thread_time() - start)
     assert len(refused.value.body) == 20
     assert len(str(refused.value.body)) < 20 * 300

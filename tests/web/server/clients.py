@@ -14,7 +14,6 @@ from web.server.listener import serving
 from web.settings import ConnectionSettings
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-DEADLINE = 10
 
 Address = tuple[str, int]
 
@@ -38,20 +37,18 @@ class Client:
         await self.writer.drain()
 
     async def answer(self) -> RawAnswer:
-        async with asyncio.timeout(DEADLINE):
-            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()
-            pairs = (line.split(": ", 1) for line in head[1:] if line)
-            headers = {name.lower(): value for name, value in pairs}
-            body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        pairs = (line.split(": ", 1) for line in head[1:] if line)
+        headers = {name.lower(): value for name, value in pairs}
+        body = await self.reader.readexactly(int(headers.get("content-length", "0")))
         return RawAnswer(int(head[0].split()[1]), headers, json.loads(body) if body else None)
 
     async def end(self) -> bytes:
         """Return what still arrives before the server closes the connection."""
-        async with asyncio.timeout(DEADLINE):
-            try:
-                return await self.reader.read()
-            except ConnectionResetError:
-                return b""
+        try:
+            return await self.reader.read()
+        except ConnectionResetError:
+            return b""
 
 
 @dataclass
@@ -81,9 +78,8 @@ class Server:
 
     async def wait_for_slow_requests(self, count: int) -> None:
         """Wait until so many further requests wait for `release`."""
-        async with asyncio.timeout(DEADLINE):
-            for _ in range(count):
-                await self.begun.acquire()
+        for _ in range(count):
+            await self.begun.acquire()
 
     async def _answer(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

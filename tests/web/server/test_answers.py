@@ -12,9 +12,9 @@ from aiohttp import web
 from storage.postgres.paging import CHUNK_BYTES
 from tests.web.conftest import Api, Service
 from tests.web.server.clients import GET, Client, small_server
-from web.api.service.documentation import FILE_TYPES, PAGES
+from web.api.service.pages import FILE_TYPES, PAGES
 from web.app import ROUTES
-from web.server.answers import HEADERS, raw_answer
+from web.server.answers import SECURITY_HEADERS, raw_answer
 from web.server.listener import serving
 from web.server.standby import build_standby_app
 from web.settings import ConnectionSettings
@@ -28,7 +28,7 @@ def check_headers(headers: Mapping[str, str], where: str, *, is_page: bool = Fal
     """Check the headers of an answer; the pages of the documentation have some values of their own."""
     lower = {name.lower(): value for name, value in headers.items()}
     assert "server" not in lower, where
-    for name, value in HEADERS.items():
+    for name, value in SECURITY_HEADERS.items():
         if is_page and name in {POLICY, CACHING}:
             assert lower[name.lower()] != value, where
         else:

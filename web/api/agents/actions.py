@@ -12,11 +12,10 @@ from marshmallow import RAISE, ValidationError, missing
 from marshmallow.fields import Field
 
 from storage import ids
-from storage.agents.actions import AgentAction, Candidate, Selection
-from storage.agents.lists import AgentFilters
-from storage.agents.tags import MAX_TAGS_BYTES
+from storage.agents.actions import MAX_TAGS_BYTES, AgentAction, Selection
+from storage.agents.filters import AgentFilters
 from storage.model import AgentStatus
-from storage.notifications.clears import NotificationState
+from storage.notifications.changes import NotificationState
 from supervisors.bulk_requests import ask_each
 from supervisors.engine.messages import OwnedFieldsRequest, Request, RestoreRequest, StopReply, StopRequest
 from supervisors.policy.phases import ShownPhase
@@ -27,7 +26,6 @@ from web.api.agents.runs import MAX_REASON_LENGTH
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Invalid
 from web.fields import MAX_ITEMS, REQUIRED, Boolean, Choice, Line, ListOf, ObjectOf, Text, Uuid, unknown_id
-from web.json import json_response
 from web.request.parsing import Body, read_body
 from web.request_room import ACTION_UNITS, PLACE
 from web.routes import Routes
@@ -185,44 +183,22 @@ class ActionResult:
     undo: AgentActionUndo | None = None
 
 
-@dataclass(slots=True)
-class Part:
-    """The agents that one call takes on: those that change, and where the rest begins."""
-
-    candidates: Sequence[Candidate]
-    agent_ids: list[UUID]
-    next: UUID | None
-
-    def count_before(self, agent_id: UUID | None) -> int:
-        """Count the candidates before this one; all that were looked at if it is None."""
-        ids = [candidate.id for candidate in self.candidates]
-        return len(ids) if agent_id is None else ids.index(agent_id)
-
-
-def part_of(candidates: Sequence[Candidate]) -> Part:
-    """Return the part of the agents that one call takes on."""
-    agent_ids: list[UUID] = []
-    for place, candidate in enumerate(candidates):
-        if place == MAX_LOOKED_AT or (candidate.changes and len(agent_ids) == MAX_AGENTS):
-            return Part(candidates, agent_ids, candidate.id)
-        if candidate.changes:
-            agent_ids.append(candidate.id)
-    return Part(candidates, agent_ids, None)
-
-
 async def perform(request: web.Request, selection: Selection, actor: str, reason: str) -> ActionResult:
-    """Perform the action on the first part of the selection."""
-    selections = request.app[STORAGE].agent_selections
-    part = part_of(await selections.list_candidates(selection, MAX_LOOKED_AT + 1))
+    """Perform the action on the first agents of the selection that it changes."""
+    candidates = await request.app[STORAGE].agent_selections.list_candidates(selection, MAX_LOOKED_AT + 1)
+    ids = [candidate.id for candidate in candidates]
+    changing = [candidate.id for candidate in candidates[:MAX_LOOKED_AT] if candidate.changes]
+    agent_ids, left = changing[:MAX_AGENTS], [*changing[MAX_AGENTS:], *ids[MAX_LOOKED_AT:]]
     match selection.action:
         case AgentAction.CLEAR:
-            result = await _clear(request, part.agent_ids, actor)
+            result = await _clear(request, agent_ids, actor)
         case AgentAction.TAG | AgentAction.UNTAG:
-            result = await _change_tags(request, part.agent_ids, selection, actor)
+            result = await _change_tags(request, agent_ids, selection, actor)
         case action:
-            result = await _ask(request, part.agent_ids, action, actor, reason)
-    result.next = result.next or part.next
-    result.matched = part.count_before(result.next) + (result.next in result.changed)
+            result = await _ask(request, agent_ids, action, actor, reason)
+    result.next = result.next or next(iter(left), None)
+    come_to = len(ids) if result.next is None else ids.index(result.next)
+    result.matched = come_to + (result.next in result.changed)
     return result
 
 
@@ -232,11 +208,14 @@ async def _ask(
     """Ask the supervisors of the agents, which own their states."""
     app = request.app
     message = _request_of(action, actor, reason)
-    answers = await ask_each(app[REGISTRY].ask, agent_ids, message, app[CLOCK], MAX_SECONDS)
+
+    async def ask(agent_id: UUID) -> Any:
+        return await app[REGISTRY].ask(agent_id, message)
+
+    answers = await ask_each(ask, agent_ids, app[CLOCK], MAX_SECONDS)
     changed = [agent_id for agent_id in agent_ids if answers.replies.get(agent_id) not in UNCHANGED]
-    undo: AgentActionUndo | None = None
-    if changed and action in INVERSES:
-        undo = {"action": INVERSES[action], "agents": changed}
+    can_undo = changed and action in INVERSES
+    undo: AgentActionUndo | None = {"action": INVERSES[action], "agents": changed} if can_undo else None
     return ActionResult(0, changed, answers.failures, next(iter(answers.rest), None), undo)
 
 
@@ -278,23 +257,21 @@ async def _clear(request: web.Request, agent_ids: Sequence[UUID], actor: str) ->
     cleared = await notifications.clear_active(agent_ids, MAX_NOTIFICATIONS, now, actor=actor)
     cleared_agents = {each.agent_id for each in cleared}
     changed = [agent_id for agent_id in agent_ids if agent_id in cleared_agents]
-    undo: AgentActionUndo | None = None
-    if cleared:
-        undo = {"action": AgentAction.UNCLEAR, "notifications": [each.id for each in cleared]}
+    ids = [each.id for each in cleared]
+    undo: AgentActionUndo | None = {"action": AgentAction.UNCLEAR, "notifications": ids} if ids else None
     rest = (changed or agent_ids[:1])[-1] if cleared.is_cut else None
     return ActionResult(0, changed, {}, rest, undo)
 
 
 routes = Routes()
 
-BODY = ActOnAgentsBody()
 NO_FILTERS = AgentFilterQuery().checked({})
 MAX_COUNTED = 100_000
 NOT_FOUND = "There is no such agent."
 
 
-@routes.post("/api/cloud/agents/actions/", answer=AgentActionsResponse, body=BODY)
-async def act_on_agents(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/cloud/agents/actions/", body=ActOnAgentsBody)
+async def act_on_agents(request: web.Request, caller: Caller) -> AgentActionsResponse:
     """Pause, resume, stop, archive, restore, clear or tag many agents: those given, or all that match.
 
     One call changes up to 1,000 agents, or clears up to 1,000 notifications, in about five seconds. Repeat it
@@ -302,11 +279,11 @@ async def act_on_agents(request: web.Request, caller: Caller) -> web.Response:
     with `dry_run` first. `undo` is the body of the call that undoes this one. An agent of another
     organization is refused with 403, before anything is changed.
     """
-    body = await read_body(request, BODY)
+    body = await read_body(request)
     with request[PLACE].more(ACTION_UNITS):
         if body["action"] is AgentAction.UNCLEAR:
-            return json_response(await _unclear(request, caller, body))
-        return json_response(await _act(request, caller, body))
+            return await _unclear(request, caller, body)
+        return await _act(request, caller, body)
 
 
 async def _act(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> AgentActionsResponse:

@@ -15,25 +15,27 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 from marshmallow import ValidationError
 
-from storage.agents.tags import MAX_TAGS_BYTES
+from storage.agents.actions import MAX_TAGS_BYTES
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing, TooManyTags
-from storage.ids import new_id
 from storage.model import (
     Agent,
     AgentStatus,
     Language,
-    Notification,
-    Priority,
     Purpose,
     ReasoningEffort,
-    Source,
     Unpriced,
 )
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
+from supervisors.new_agents import (
+    RUN_FIELD_DEFAULTS,
+    SUPERVISOR_FIELD_DEFAULTS,
+    build_agent,
+    parent_notification,
+)
 from web.access.auth import Caller, RunAccess
-from web.access.model_checks import require_usable_change, require_usable_model
-from web.access.path_access import agent_of_path, answer_of_agent, load_agent
-from web.access.references import References, read_agent_filters, refusal, resolve, single_organization
+from web.access.model_checks import require_usable, require_usable_change
+from web.access.path_access import agent_of_path, load, load_agent
+from web.access.references import read_agent_filters, refusal, resolve, single_organization
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import (
@@ -53,8 +55,8 @@ from web.fields import (
     Uuid,
 )
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response, to_json
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.json import to_json
+from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -247,24 +249,8 @@ class AgentResponse(TypedDict):
 
 serialize_agent = Serializer(AgentResponse, Agent)
 
-
 routes = Routes()
 
-BODY = AgentBody()
-QUERY = AgentQuery()
-TAGS = TagsBody()
-
-SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {
-    "paused": False,
-    "status": AgentStatus.SLEEPING,
-    "sleep_until": None,
-}
-# Only runs change these: a value that a client gives is checked, but has no effect.
-RUN_FIELD_DEFAULTS: dict[str, Any] = {
-    "run_started_at": None,
-    "last_wake_reason": "",
-    "last_wake_interrupted_sleep_until": None,
-}
 TOO_MANY_TAGS = (
     "An agent may have at most {} tags (limits.tags_per_agent), which take at most {} bytes as JSON together."
 )
@@ -273,8 +259,8 @@ SETTINGS_READ_BY_SUPERVISOR = frozenset(
 )
 
 
-@routes.create("/api/cloud/agents/", answer=AgentResponse, body=BODY, by_header=True)
-async def create_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/cloud/agents/", body=AgentBody, by_header=True)
+async def create_agent(request: web.Request, caller: Caller) -> AgentResponse:
     """Create an agent, asleep unless the body says otherwise.
 
     If it has a parent, the parent gets a low notification. If its template has an
@@ -284,18 +270,19 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     """
     app = request.app
     storage = app[STORAGE]
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
     supervisor_fields = _pop_supervisor_fields(body)
-    references = await resolve(storage, partial(single_organization, request, caller), body)
-    if "model" not in body:
-        body["model"] = _inherited_model(references)
-    await require_usable_model(request, references.organization_id, body, references.template)
-    agent = _build_agent(body, references, app[CLOCK].now())
-    answer = json_response(serialize_agent(agent), status=201)
+    owner, template, parent = await resolve(storage, partial(single_organization, request, caller), body)
+    body.setdefault("model", template.default_model if template else "")
+    if not body["model"]:
+        raise Invalid({"model": [REQUIRED]})
+    await require_usable(request, owner, body, template)
+    agent = build_agent(body, owner, template, parent, app[CLOCK].now())
+    answer = serialize_agent(agent)
     try:
-        notice, receipt = _parent_notification(agent), receipt_of(request, answer)
+        notice, receipt = parent_notification(agent), receipt_of(request, answer)
         await storage.agents.insert(agent, notice, receipt, actor=caller.identity)
     except (NotUnique, ReferenceMissing) as error:
         raise refusal(error, body) from error
@@ -316,52 +303,9 @@ def _pop_supervisor_fields(body: dict[str, Any]) -> dict[str, Any]:
     return {name: body.pop(name) for name in SUPERVISOR_FIELD_DEFAULTS if name in body}
 
 
-def _inherited_model(references: References) -> str:
-    template = references.template
-    if template is None or not template.default_model:
-        raise Invalid({"model": [REQUIRED]})
-    return template.default_model
-
-
-def _build_agent(body: dict[str, Any], references: References, now: datetime) -> Agent:
-    template, parent = references.template, references.parent
-    lists = {"tags": tuple(body["tags"]), "adapters": tuple(dict.fromkeys(body["adapters"]))}
-    return Agent(
-        id=new_id(),
-        organization_id=references.organization_id,
-        template_name=template.name if template else None,
-        parent_name=parent.name if parent else "",
-        created_at=now,
-        **{**body, **lists},
-        **SUPERVISOR_FIELD_DEFAULTS,
-        **RUN_FIELD_DEFAULTS,
-    )
-
-
-def _parent_notification(agent: Agent) -> Notification | None:
-    """Return the notification for the agent's parent, if it has one. Its low priority wakes nobody."""
-    if agent.parent_id is None:
-        return None
-    return Notification(
-        id=new_id(),
-        organization_id=agent.organization_id,
-        agent_id=agent.parent_id,
-        source=Source.SYSTEM,
-        source_id=str(agent.id),
-        title="Agent created",
-        body=f"{agent.name} was created with this agent as its parent.",
-        priority=Priority.LOW,
-        created_at=agent.created_at,
-        scheduled_for=None,
-        cleared=False,
-        cleared_at=None,
-        activated_at=None,
-    )
-
-
 async def _answer_after_supervisor(
     request: web.Request, agent: Agent, owned: OwnedFieldsRequest
-) -> web.Response:
+) -> AgentResponse:
     """Have the supervisor write its fields, then answer with the whole agent.
 
     Until it has, the answer stored in the receipt is still true, and a repeated request gets that one.
@@ -369,33 +313,33 @@ async def _answer_after_supervisor(
     storage = request.app[STORAGE]
     await request.app[REGISTRY].ask(agent.id, owned, admitted=True)
     agent = await storage.agents.get(agent.id) or agent
-    answer = json_response(serialize_agent(agent), status=201)
+    answer = serialize_agent(agent)
     receipt = receipt_of(request, answer)
     if receipt is not None:
         await storage.receipts.update_answer(receipt)
     return answer
 
 
-@routes.get("/api/cloud/agents/", answer=list[AgentResponse], query=QUERY)
+@routes.get("/api/cloud/agents/", answer=list[AgentResponse], query=AgentQuery)
 async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the agents of your organizations, newest first, without archived ones unless you ask for them."""
-    query = read_query(request, QUERY)
+    query = read_query(request)
     filters = await read_agent_filters(request, caller, query)
     agents = request.app[STORAGE].agents
-    listing = Listing(
-        partial(agents.list_rows, filters), serialize_agent.row, find_owned(caller.organizations, agents.get)
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(agents.list_rows, filters)
+    return await answer_owned(request, query, caller.organizations, agents.get, fetch, serialize_agent.row)
 
 
-@routes.get("/api/cloud/agents/{id}/", answer=AgentResponse, run_access=RunAccess.RUNNING)
-async def get_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/", run_access=RunAccess.RUNNING)
+async def get_agent(request: web.Request, caller: Caller) -> AgentResponse:
     """Read one agent. The token of a run may read the run's own agent."""
-    return await answer_of_agent(request, caller, request.app[STORAGE].agents.get, serialize_agent)
+    row = await load(request, request.app[STORAGE].agents.get.rows)
+    caller.require_agent(row["id"], row["organization_id"])
+    return serialize_agent.row(row)
 
 
-@routes.patch("/api/cloud/agents/{id}/", answer=AgentResponse, body=BODY, refusals={409})
-async def change_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/cloud/agents/{id}/", body=AgentBody, refusals={409})
+async def change_agent(request: web.Request, caller: Caller) -> AgentResponse:
     """Change the fields that the body contains; `adapters` and `tags` are replaced as a whole.
 
     A new debounce window applies to a current wait at once, and a higher spending cap wakes an agent that is
@@ -405,7 +349,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     app = request.app
     storage = app[STORAGE]
     agent = await load_agent(request, caller)
-    body = await read_body(request, BODY, partial=True)
+    body = await read_body(request)
     _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body.get("timezone", agent.timezone)))
     supervisor_fields = _pop_supervisor_fields(body)
@@ -426,7 +370,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
         changed = await storage.agents.get(agent.id)
     if body.keys() & SETTINGS_READ_BY_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Signal.RELOAD)
-    return json_response(serialize_agent(require_found(changed)))
+    return serialize_agent(require_found(changed))
 
 
 def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> None:
@@ -441,18 +385,18 @@ def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> N
         raise Conflict("The agent is archived; restore it first.")
 
 
-@routes.post("/api/cloud/agents/{id}/tag/", answer=AgentResponse, body=TAGS)
-async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/cloud/agents/{id}/tag/", body=TagsBody)
+async def tag_agent(request: web.Request, caller: Caller) -> AgentResponse:
     """Add tags to an agent; those that it already has stay where they are."""
     agent_id = await agent_of_path(request, caller)
-    body = await read_body(request, TAGS)
+    body = await read_body(request)
     agents, max_tags = request.app[STORAGE].agents, request.app[SETTINGS].limits.tags_per_agent
     now = request.app[CLOCK].now()
     try:
         tagged = await agents.tag(agent_id, body["tags"], max_tags, now, actor=caller.identity)
     except TooManyTags as error:
         raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]}) from error
-    return json_response(serialize_agent(require_found(tagged)))
+    return serialize_agent(require_found(tagged))
 
 
 def _check_tags(request: web.Request, body: dict[str, Any]) -> None:
@@ -462,19 +406,19 @@ def _check_tags(request: web.Request, body: dict[str, Any]) -> None:
         raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]})
 
 
-@routes.post("/api/cloud/agents/{id}/untag/", answer=AgentResponse, body=TAGS)
-async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/cloud/agents/{id}/untag/", body=TagsBody)
+async def untag_agent(request: web.Request, caller: Caller) -> AgentResponse:
     """Remove tags from an agent; those that it does not have are ignored."""
     agent_id = await agent_of_path(request, caller)
-    body = await read_body(request, TAGS)
+    body = await read_body(request)
     now = request.app[CLOCK].now()
     agents = request.app[STORAGE].agents
     untagged = await agents.untag(agent_id, body["tags"], now, actor=caller.identity)
-    return json_response(serialize_agent(require_found(untagged)))
+    return serialize_agent(require_found(untagged))
 
 
 @routes.delete("/api/cloud/agents/{id}/")
-async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
+async def delete_agent(request: web.Request, caller: Caller) -> None:
     """Delete an agent and stop its run. Its data is deleted in small batches afterwards.
 
     It answers 404 from now on, and its children have no parent. Its usage and traces stay readable for the
@@ -485,4 +429,3 @@ async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
     if not await agents.delete(agent_id, now, actor=caller.identity):
         raise NotFound
     request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
-    return web.Response(status=204)

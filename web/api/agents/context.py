@@ -9,19 +9,18 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.agents.wakes import BYTES_PER_TOKEN, PastMessage, WaitingNotification
-from storage.channels.memory_paths import CORE
+from storage.channels.memories import CORE
 from storage.channels.messages import Channel, Direction, MessageStatus
-from storage.history.journals import PastRun
+from storage.history.runs import PastRun
 from storage.history.transcripts import TranscriptFilters, TranscriptTurn, TurnKind
 from storage.model import Outcome, Priority, Source
 from supervisors.llm.port import ChatRole
-from supervisors.wake.context import ShownConversation, WakeContext
-from supervisors.wake.prompts import first_message, system_message
+from supervisors.message_files import MessageFile
+from supervisors.wake_context import ShownConversation, WakeContext, first_message, system_message
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import agent_of_path, load_in_turn
 from web.app_keys import STORAGE, WAKES
 from web.fields import Boolean
-from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_query
 from web.routes import Routes
@@ -117,6 +116,23 @@ class ContextRunResponse(TypedDict):
     """What the agent is told about the run."""
 
 
+class ContextFileResponse(TypedDict):
+    """An image or a PDF that came with a message, and is sent to the model beside `text`."""
+
+    message: UUID
+    """The message that it came with."""
+    name: str
+    """The name of the file; "" if it has none."""
+    content_type: str
+    """Its media type."""
+    size: int
+    """How many bytes it has."""
+    url: str
+    """The address to read it from."""
+    is_left_out: bool
+    """Whether it is only named, because the files before it have used the room."""
+
+
 class ContextResponse(TypedDict):
     """What an agent is told when it wakes: the two messages, and what they were made from."""
 
@@ -151,67 +167,28 @@ class ContextResponse(TypedDict):
     """The agent's core memory; null if it has none."""
     journal: Sequence[ContextRunResponse]
     """The last runs, the latest at the end; none if the template carries nothing over."""
+    files: Sequence[ContextFileResponse]
+    """The images and PDFs of messages that wait, in the order in which the model sees them."""
 
 
-def serialize_context(context: WakeContext) -> ContextResponse:
-    facts, run, text = context.facts, context.facts.run, first_message(context)
-    return {
-        "system": system_message(facts),
-        "text": text,
-        "tokens": -(-len(text.encode()) // BYTES_PER_TOKEN),
-        "now": context.now,
-        "timezone": facts.agent.timezone,
-        "run": run.id if run else None,
-        "wake_reason": run.wake_reason if run else "",
-        "asleep_since": facts.last_ended_at,
-        "interrupted_sleep_until": run.interrupted_sleep_until if run else None,
-        "max_sleep_until": run.max_sleep_until if run else None,
-        "notifications": [_notification(line.item) for line in context.notifications],
-        "notifications_left_out": context.notifications_left_out,
-        "conversations": [_conversation(talk) for talk in context.conversations],
-        "memory": _memory(context),
-        "journal": [_run(line.item, line.text.removeprefix("- ")) for line in context.journal],
-    }
+def _is_cut(one: WaitingNotification | PastMessage) -> bool:
+    """Return whether `body` is only the beginning of the text."""
+    return len(one.body.encode()) < one.body_bytes
 
 
-def _notification(one: WaitingNotification) -> ContextNotificationResponse:
-    return {
-        "id": one.id,
-        "source": one.source,
-        "source_id": one.source_id,
-        "priority": one.priority,
-        "title": one.title,
-        "body": one.body,
-        "is_cut": len(one.body.encode()) < one.body_bytes,
-        "created_at": one.created_at,
-        "scheduled_for": one.scheduled_for,
-    }
+serialize_notification = Serializer(ContextNotificationResponse, WaitingNotification, is_cut=_is_cut)
+serialize_message = Serializer(
+    ContextMessageResponse, PastMessage, is_cut=_is_cut, attachments="attachment_count"
+)
 
 
-def _conversation(talk: ShownConversation) -> ContextConversationResponse:
-    contact = talk.contact
-    return {
-        "contact": contact.contact_id,
-        "name": contact.name,
-        "phone": contact.phone,
-        "email": contact.email,
-        "messages": [_message(line.item) for line in talk.lines],
-        "has_earlier": talk.has_earlier,
-    }
-
-
-def _message(one: PastMessage) -> ContextMessageResponse:
-    return {
-        "id": one.id,
-        "channel": one.channel,
-        "direction": one.direction,
-        "subject": one.subject,
-        "body": one.body,
-        "is_cut": len(one.body.encode()) < one.body_bytes,
-        "attachments": one.attachment_count,
-        "status": one.status,
-        "created_at": one.created_at,
-    }
+_conversation = Serializer(
+    ContextConversationResponse,
+    ShownConversation,
+    **{name: f"contact.{name}" for name in ("name", "phone", "email")},
+    contact="contact.contact_id",
+    messages=lambda talk: [serialize_message(line.item) for line in talk.lines],
+)
 
 
 def _memory(context: WakeContext) -> ContextMemoryResponse | None:
@@ -230,6 +207,18 @@ def _run(run: PastRun, entry: str) -> ContextRunResponse:
         "wake_reason": run.wake_reason,
         "outcome": run.outcome,
         "entry": entry,
+    }
+
+
+def _file(file: MessageFile) -> ContextFileResponse:
+    one = file.attachment
+    return {
+        "message": file.message_id,
+        "name": one.name,
+        "content_type": one.content_type,
+        "size": one.size or 0,
+        "url": one.url,
+        "is_left_out": file.is_left_out,
     }
 
 
@@ -287,30 +276,44 @@ class TranscriptTurnResponse(TypedDict):
 
 serialize_turn = Serializer(TranscriptTurnResponse, TranscriptTurn)
 
-
 routes = Routes()
 
 
-@routes.get("/api/cloud/agents/{id}/context/", answer=ContextResponse, run_access=RunAccess.RUNNING)
-async def get_context(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/context/", run_access=RunAccess.RUNNING)
+async def get_context(request: web.Request, caller: Caller) -> ContextResponse:
     """Read what the agent is told when it wakes: its notifications, conversations, core memory and last runs.
 
     During a run it is what the run would be told now; reading it changes nothing. `system` and `text` are the
     two messages that the built-in loop sends to the model.
     """
     context = await load_in_turn(request, request.app[WAKES].get)
-    agent = context.facts.agent
-    caller.require_agent(agent.id, agent.organization_id)
-    return json_response(serialize_context(context))
-
-
-QUERY = TranscriptQuery()
+    facts, run = context.facts, context.facts.run
+    caller.require_agent(facts.agent.id, facts.agent.organization_id)
+    text = first_message(context)
+    return {
+        "system": system_message(facts),
+        "text": text,
+        "tokens": -(-len(text.encode()) // BYTES_PER_TOKEN),
+        "now": context.now,
+        "timezone": facts.agent.timezone,
+        "run": run.id if run else None,
+        "wake_reason": run.wake_reason if run else "",
+        "asleep_since": facts.last_ended_at,
+        "interrupted_sleep_until": run.interrupted_sleep_until if run else None,
+        "max_sleep_until": run.max_sleep_until if run else None,
+        "notifications": [serialize_notification(line.item) for line in context.notifications],
+        "notifications_left_out": context.notifications_left_out,
+        "conversations": [_conversation(talk) for talk in context.conversations],
+        "memory": _memory(context),
+        "journal": [_run(line.item, line.text.removeprefix("- ")) for line in context.journal],
+        "files": [_file(file) for file in context.files],
+    }
 
 
 @routes.get(
     "/api/cloud/agents/{id}/transcript/",
     answer=list[TranscriptTurnResponse],
-    query=QUERY,
+    query=TranscriptQuery,
     run_access=RunAccess.RUNNING,
 )
 async def list_transcript(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -320,22 +323,17 @@ async def list_transcript(request: web.Request, caller: Caller) -> web.StreamRes
     before the next one begins.
     """
     agent_id = await agent_of_path(request, caller)
-    transcripts, query = request.app[STORAGE].transcripts, read_query(request, QUERY)
-
-    async def find(turn_id: UUID) -> TranscriptTurn | None:
-        turn = await transcripts.get(turn_id)
-        return turn if turn and turn.agent_id == agent_id else None
-
+    transcripts, query = request.app[STORAGE].transcripts, read_query(request)
     fetch = partial(transcripts.list_page, TranscriptFilters(agent_id, query["carried"]))
-    return await answer_list(request, query, Listing(fetch, serialize_turn, find))
+    listing = Listing(fetch, serialize_turn, transcripts.get, lambda turn: turn.agent_id == agent_id)
+    return await answer_list(request, query, listing)
 
 
 @routes.delete("/api/cloud/agents/{id}/transcript/")
-async def delete_transcript(request: web.Request, caller: Caller) -> web.Response:
+async def delete_transcript(request: web.Request, caller: Caller) -> None:
     """Delete the whole transcript of an agent, so that its next run starts without.
 
     A run that is active goes on with what it was told, and stores its further turns.
     """
     agent_id = await agent_of_path(request, caller)
     await request.app[STORAGE].transcripts.delete_of_agent(agent_id)
-    return web.Response(status=204)

@@ -1,7 +1,9 @@
 """Runs: start, stop and list them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from enum import StrEnum
 from functools import partial
 from typing import Any, NotRequired, TypedDict
 from uuid import UUID
@@ -15,14 +17,12 @@ from storage.model import Outcome, Receipt, Run, Source
 from supervisors.engine.messages import RunAnswer, RunReply, RunRequest, StopReply, StopRequest
 from supervisors.policy.decisions import WakeReason
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import agent_of_path, path_id, read_by_id, require_agent
+from web.access.path_access import agent_of_path, load, path_id, require_agent
 from web.app_keys import REGISTRY, STORAGE
 from web.errors import NotFound
-from web.fields import Boolean, Integer, Text, Uuid, parse_uuid
-from web.filter_fields import OneOf, UtcDatetime
+from web.fields import Boolean, Integer, OneOf, Text, UtcDatetime, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned, period
+from web.paging import Listing, PageQuery, answer_list, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.request_room import PLACE
 from web.routes import Routes
@@ -62,6 +62,10 @@ class RunQuery(PageQuery):
     `notification:sms` for those of one."""
     active = Boolean(load_default=None)
     """true: only runs that are under way. false: only runs that have ended."""
+    needs_person = Boolean(load_default=None)
+    """true: only runs that need a person. false: only others."""
+    has_failed_calls = Boolean(load_default=None)
+    """true: only runs in which a call of a tool failed, but for `sleep`. false: only others."""
     started_after = UtcDatetime(load_default=None)
     """Only runs started at this time or later. Without an offset it is UTC."""
     started_before = UtcDatetime(load_default=None)
@@ -128,6 +132,8 @@ class ToolUseResponse(TypedDict):
     """How many of the calls failed."""
     last_error: str
     """The error of the last call that failed, at most 200 characters; "" if none failed."""
+    unsolved: NotRequired[bool]
+    """true: its last call failed, and no later turn of the run changed anything. Else left out."""
 
 
 class UnclearedResponse(TypedDict):
@@ -157,13 +163,41 @@ class JournalResponse(TypedDict):
     uncleared_count: NotRequired[int]
     """How many there were; larger numbers are shown as 1,000. Left out as `uncleared` is."""
     sent: Sequence[SentMessageResponse]
-    """The first 10 messages that it sent to contacts."""
+    """The first 10 messages that it wrote to contacts, also those that failed."""
     sent_count: int
     """How many messages it sent to contacts."""
+    failed_count: NotRequired[int]
+    """How many of its messages failed. Left out for runs from before this was recorded: their `sent_count`
+    has those, too."""
+    unanswered: NotRequired[Sequence[UUID]]
+    """The first 10 contacts whose messages it cleared without an answer, if its text was sent to nobody, or
+    if it broke off before it sent one. Left out for runs from before this was recorded."""
     tools: Sequence[ToolUseResponse]
     """The tools that it called, at most 20, most calls first."""
     cost_usd: float
-    """What its model calls cost."""
+    """What its model calls cost, without those of unknown cost."""
+    unpriced_calls: NotRequired[int]
+    """How many of its model calls are of unknown cost. Left out for runs from before this was recorded."""
+
+
+class PromptOwner(StrEnum):
+    """Whose system prompt a run was told."""
+
+    AGENT = "agent"
+    """The agent's own."""
+    TEMPLATE = "template"
+    """That of the agent's template, because the agent has none."""
+
+
+class RunPromptResponse(TypedDict):
+    """The version of a system prompt."""
+
+    of: PromptOwner
+    """Whose prompt it is."""
+    id: UUID
+    """The agent or the template; it may have been deleted since."""
+    version: int
+    """The number of the version, as `prompts/` of the agent or the template lists it."""
 
 
 class RunResponse(TypedDict):
@@ -201,101 +235,88 @@ class RunResponse(TypedDict):
     there is none, as for a process harness."""
     journal: JournalResponse | None
     """What it did; null while it is active, and for runs from before there were journals."""
+    failed_calls: int
+    """How many calls of tools failed, but for `sleep`; 0 while it is active."""
+    needs_person: bool
+    """Whether a tool failed and nothing was changed afterwards, unless the agent tries again with all that
+    woke it; or `unanswered` in its journal names contacts, until each of them got a message. Until a
+    person dismisses it; a failed message needs a person by itself."""
     max_sleep_until: datetime | None
     """The latest moment that it may let the agent sleep until; null: no limit."""
+    prompt: RunPromptResponse | None
+    """The system prompt that it was told, as it was at the start of the run; null if there was none, and for
+    runs from before this was recorded."""
 
 
 serialize_run = Serializer(RunResponse, Run, trace="id")
-
+_serialize_reply = Serializer(RunAnsweredResponse, RunReply)
 
 routes = Routes()
 
-RUN = RunBody()
-STOP = StopBody()
-QUERY = RunQuery()
-ALL_QUERY = AllRunQuery()
-WAIT = WaitQuery()
 
-
-@routes.post(
-    "/api/cloud/agents/{id}/run/", answer=RunAnsweredResponse, body=RUN, idempotent=True, refusals={409}
-)
-async def run_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/cloud/agents/{id}/run/", body=RunBody, idempotent=True, refusals={409})
+async def run_agent(request: web.Request, caller: Caller) -> RunAnsweredResponse:
     """Request a run. It is stored before it is answered, and survives a restart of the service.
 
     `status` says what it led to. An archived agent is refused with 409. If the supervisor has too many
     requests waiting, the answer is 503 and the request has no effect.
     """
     agent_id = await agent_of_path(request, caller)
-    body = await read_body_once(request, caller, RUN)
+    body = await read_body_once(request, caller)
 
     def receipt(reply: RunReply) -> Receipt | None:
-        return receipt_of(request, _run_response(reply))
+        return receipt_of(request, _serialize_reply(reply))
 
     reply = await request.app[REGISTRY].ask(
         agent_id, RunRequest(**body, receipt=receipt, caller=caller.identity)
     )
-    if not reply.had_effect:
-        await _insert_receipt(request, agent_id, receipt(reply))
-    return _run_response(reply)
+    unwritten = None if reply.had_effect else receipt(reply)
+    if unwritten is not None:
+        storage = request.app[STORAGE]
+        organization_id = await storage.agents.get_organization_id(agent_id)
+        if organization_id is not None:
+            await storage.receipts.insert(unwritten, organization_id)
+    return _serialize_reply(reply)
 
 
-def _run_response(reply: RunReply) -> web.Response:
-    answer: RunAnsweredResponse = {"status": reply.status, "run": reply.run}
-    return json_response(answer)
-
-
-async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt | None) -> None:
-    """Insert the receipt of a request for which the supervisor wrote nothing."""
-    storage = request.app[STORAGE]
-    organization_id = await storage.agents.get_organization_id(agent_id) if receipt else None
-    if receipt and organization_id:
-        await storage.receipts.insert(receipt, organization_id)
-
-
-@routes.post("/api/cloud/agents/{id}/stop/", answer=StopAnsweredResponse, body=STOP)
-async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/cloud/agents/{id}/stop/", body=StopBody)
+async def stop_agent(request: web.Request, caller: Caller) -> StopAnsweredResponse:
     """Stop an agent: end its run, and cancel a pending start, a wait for messages or a retry.
 
     The run has `runs.stop_grace_seconds` to end. Notifications from before the stop start nothing; the agent
     rests until something new arrives. Stopping an agent that plainly sleeps changes nothing.
     """
     agent_id = await agent_of_path(request, caller)
-    body = await read_body(request, STOP)
+    body = await read_body(request)
     reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body, caller=caller.identity))
-    answer: StopAnsweredResponse = {"status": reply}
-    return json_response(answer)
+    return {"status": reply}
 
 
 @routes.get(
-    "/api/cloud/agents/{id}/runs/", answer=list[RunResponse], query=QUERY, run_access=RunAccess.RUNNING
+    "/api/cloud/agents/{id}/runs/", answer=list[RunResponse], query=RunQuery, run_access=RunAccess.RUNNING
 )
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the runs of an agent, last started first, 50 of them unless `limit` says otherwise."""
     agent_id = await agent_of_path(request, caller)
-    runs, query = request.app[STORAGE].runs, read_query(request, QUERY)
-
-    async def find(run_id: UUID) -> Run | None:
-        run = await runs.get(run_id)
-        return run if run and run.agent_id == agent_id else None
-
+    runs, query = request.app[STORAGE].runs, read_query(request)
     fetch = partial(runs.list_rows, _filters(query, (), agent_id))
-    return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
+    listing = Listing(fetch, serialize_run.row, runs.get, lambda run: run.agent_id == agent_id, "started_at")
+    return await answer_list(request, query, listing)
 
 
-@routes.get("/api/cloud/runs/", answer=list[RunResponse], query=ALL_QUERY)
+@routes.get("/api/cloud/runs/", answer=list[RunResponse], query=AllRunQuery)
 async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the runs of all agents of your organizations, the last started first.
 
     Filters combine: `outcome=failed&wake_reason=notification&started_after=…`.
     """
-    query = read_query(request, ALL_QUERY)
+    query = read_query(request)
     await require_agent(request, caller, query["agent"])
     runs = request.app[STORAGE].runs
     filters = _filters(query, caller.organizations, query["agent"])
-    find = find_owned(caller.organizations, runs.get)
     fetch = partial(runs.list_rows, filters)
-    return await answer_list(request, query, Listing(fetch, serialize_run.row, find, "started_at"))
+    owners = caller.organizations
+    return await answer_owned(request, query, owners, runs.get, fetch, serialize_run.row, "started_at")
 
 
 def _filters(
@@ -307,23 +328,23 @@ def _filters(
         outcome=query["outcome"] and Outcome(query["outcome"]),
         wake_reasons=wake_reasons(query["wake_reason"]),
         is_active=query["active"],
+        needs_person=query["needs_person"],
+        has_failed_calls=query["has_failed_calls"],
         started=period(query, "started"),
     )
 
 
-@routes.get(
-    "/api/cloud/agents/{id}/runs/{run_id}/", answer=RunResponse, query=WAIT, run_access=RunAccess.RUNNING
-)
-async def get_run(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/runs/{run_id}/", query=WaitQuery, run_access=RunAccess.RUNNING)
+async def get_run(request: web.Request, caller: Caller) -> RunResponse:
     """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
     agent_id = path_id(request)
     run = await _load_run(request, caller, agent_id)
-    query = read_query(request, WAIT)
+    query = read_query(request)
     if query["wait"] is not None:
         request[PLACE].leave()
         await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
         run = await _load_run(request, caller, agent_id)
-    return json_response(serialize_run.row(run))
+    return serialize_run.row(run)
 
 
 async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> Record:
@@ -332,10 +353,10 @@ async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> Rec
     Raise NotFound for a run of another agent, PermissionDenied for an agent that the caller may not reach. A
     run that is found tells whose agent it is, so the agent is read only for a refusal.
     """
-    run_id = parse_uuid(request.match_info["run_id"])
-    run = await read_by_id(request, request.app[STORAGE].runs.get.rows, run_id) if run_id else None
-    if run is None or run["agent_id"] != agent_id:
-        await agent_of_path(request, caller)
-        raise NotFound
-    caller.require_agent(agent_id, run["organization_id"])
-    return run
+    with suppress(NotFound):
+        run = await load(request, request.app[STORAGE].runs.get.rows, "run_id")
+        if run["agent_id"] == agent_id:
+            caller.require_agent(agent_id, run["organization_id"])
+            return run
+    await agent_of_path(request, caller)
+    raise NotFound

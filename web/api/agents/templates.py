@@ -10,25 +10,44 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.ids import new_id
-from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, Unpriced
+from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, ToolChoice, Unpriced
+from storage.postgres.json_values import to_json
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import tell_agents_of_template
 from supervisors.settings import MAX_CONTEXT_TOKENS
 from web.access.auth import Caller, requested_organization
-from web.access.model_checks import READ_BY_PRICE_CHECK, require_priced_default, warn_of_refused_models
+from web.access.model_checks import (
+    READ_BY_PRICE_CHECK,
+    require_known_default,
+    require_priced_default,
+    warn_of_refused_models,
+)
 from web.access.path_access import load_owned
-from web.app_keys import CLOCK, REGISTRY, STORAGE
-from web.errors import Conflict, require_found
-from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
-from web.idempotency import read_body_once, receipt_without
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.app_keys import CLOCK, REGISTRY, SCHEMA_CHECKER, STORAGE
+from web.errors import Conflict, Invalid, require_found
+from web.fields import (
+    MAX_INT32,
+    MAX_SIDE_TEXT,
+    Boolean,
+    Choice,
+    Integer,
+    JsonObject,
+    Line,
+    Money,
+    Number,
+    Text,
+    Url,
+)
+from web.idempotency import read_body_once, receipt_of
+from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretNames
 from web.serializers import Serializer
 
 MAX_RETENTION_DAYS = 36_500
+MAX_TEMPERATURE = 2
+MAX_FORMAT_BYTES = 16_384
 
 
 class TemplateBody(Body):
@@ -55,6 +74,12 @@ class TemplateBody(Body):
     content_days = Integer(min_value=0, max_value=MAX_RETENTION_DAYS, allow_none=True, load_default=None)
     environment_secrets = SecretNames(load_default=list)
     unpriced = Choice(Unpriced, load_default=Unpriced.REFUSE)
+    may_create_contacts = Boolean(load_default=True)
+    temperature = Number(max_value=MAX_TEMPERATURE, allow_none=True, load_default=None)
+    max_output_tokens = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
+    tool_choice = Choice(ToolChoice, load_default=ToolChoice.AUTO)
+    response_format = JsonObject(allow_none=True, load_default=None)
+    may_create_agents = Boolean(load_default=False)
 
 
 class TemplateDeletionQuery(Body):
@@ -122,6 +147,23 @@ class TemplateResponse(TypedDict):
     secret of the template, else of the organization; a run fails if there is no such secret."""
     unpriced: Unpriced
     """Whether the cap allows calls of models whose price is not known."""
+    may_create_contacts: bool
+    """Whether agents may create contacts by their tools or change the addresses of contacts, and so write to
+    people who have never written to them. It does not bind agents that they create from other templates."""
+    temperature: float | None
+    """How freely the model chooses its words, from 0 to 2; null: as the provider does. A model that refuses
+    this field or one of the following is asked without it, and the span of the call says so."""
+    max_output_tokens: int
+    """How many tokens an answer may have, its reasoning included; 0: as many as the provider allows. A longer
+    one is cut off, which fails the run."""
+    tool_choice: ToolChoice
+    """Whether the model may or must call tools."""
+    response_format: dict[str, Any] | None
+    """A JSON Schema (2020-12) of at most 16 KiB that the final answer of each run must fit, so that `output`
+    of the run is JSON; null: it may be any text. The model may repair an answer once; if it still does not
+    fit, the run fails."""
+    may_create_agents: bool
+    """Whether agents have the tool `create_agent`, which creates agents that work for them."""
 
 
 def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
@@ -132,45 +174,57 @@ def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
 _serialize_all = Serializer(TemplateResponse, Template)
 
 
-def serialize_template(template: Template, *, show_secret: bool) -> TemplateResponse:
-    """Return the response; a secret is null unless it is shown. A blank text is no secret."""
-    secret = template.tool_call_secret
-    return {**_serialize_all(template), "tool_call_secret": secret if show_secret or not secret else None}
+def serialize_template(template: Template, caller: Caller) -> TemplateResponse:
+    """Return the response, whose secret only admins and owners see; others see null. "" is no secret."""
+    secret, is_shown = template.tool_call_secret, caller.is_admin(template.organization_id)
+    return {**_serialize_all(template), "tool_call_secret": secret if is_shown or not secret else None}
 
 
 routes = Routes()
 
-BODY = TemplateBody()
-QUERY = PageQuery()
-DELETION = TemplateDeletionQuery()
 
-
-@routes.create("/api/templates/", answer=TemplateResponse, body=BODY, by_header=True)
-async def create_template(request: web.Request, caller: Caller) -> web.Response:
-    """Create a template. If its cap refuses its `default_model`, whose price is not known, the answer is 400.
+@routes.create("/api/templates/", body=TemplateBody, by_header=True)
+async def create_template(request: web.Request, caller: Caller) -> TemplateResponse:
+    """Create a template. If its `default_model` has no provider, or no price and its cap refuses it: 400.
 
     A repeated request with the same `Idempotency-Key` gets the first answer without its `tool_call_secret`.
     """
     organization_id = requested_organization(request, caller)
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     body["tool_call_secret"] = body["tool_call_secret"] or ""
+    require_known_default(request, body["default_model"])
     await require_priced_default(request, body)
+    await _check_response_format(request, organization_id, body)
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    whole = serialize_template(template, show_secret=True)
-    receipt = receipt_without(request, whole, "tool_call_secret")
-    await request.app[STORAGE].templates.insert(template, receipt)
-    return _answer(caller, template, status=201)
+    receipt = receipt_of(request, _serialize_all(template), "tool_call_secret")
+    await request.app[STORAGE].templates.insert(template, receipt, actor=caller.identity)
+    return serialize_template(template, caller)
 
 
-@routes.get("/api/templates/{id}/", answer=TemplateResponse)
-async def get_template(request: web.Request, caller: Caller) -> web.Response:
+async def _check_response_format(request: web.Request, organization_id: UUID, body: dict[str, Any]) -> None:
+    """Raise Invalid if the format is too long, as each request to a model has it, or no JSON Schema."""
+    schema = body.get("response_format")
+    if schema is None:
+        return
+    if len(to_json(schema)) > MAX_FORMAT_BYTES:
+        raise Invalid(
+            {"response_format": [f"Ensure this field has no more than {MAX_FORMAT_BYTES} bytes as JSON."]}
+        )
+    checker = request.app[SCHEMA_CHECKER]
+    errors = await checker.find_schema_errors(organization_id, "this schema", schema)
+    if errors:
+        raise Invalid({"response_format": errors})
+
+
+@routes.get("/api/templates/{id}/")
+async def get_template(request: web.Request, caller: Caller) -> TemplateResponse:
     """Read one template."""
-    return _answer(caller, await load_owned(request, caller, request.app[STORAGE].templates.get))
+    return serialize_template(await load_owned(request, caller, request.app[STORAGE].templates.get), caller)
 
 
-@routes.patch("/api/templates/{id}/", answer=TemplateResponse, body=BODY)
-async def change_template(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/templates/{id}/", body=TemplateBody)
+async def change_template(request: web.Request, caller: Caller) -> TemplateResponse:
     """Change the fields that the body contains. All agents that inherit them are affected.
 
     A new debounce window applies to current holds at once; a higher cap wakes agents that are due. If the cap
@@ -178,46 +232,38 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
-    changes = without_hidden_secret(await read_body(request, BODY, partial=True))
+    changes = without_hidden_secret(await read_body(request))
+    if changes.get("default_model", template.default_model) != template.default_model:
+        require_known_default(request, changes["default_model"])
+    await _check_response_format(request, template.organization_id, changes)
     if changes.keys() & READ_BY_PRICE_CHECK:
         changed_fields = {name: changes.get(name, getattr(template, name)) for name in READ_BY_PRICE_CHECK}
         await require_priced_default(request, changed_fields)
-    changed = require_found(await storage.templates.update(template.id, changes))
+    changed = require_found(
+        await storage.templates.update(template.id, changes, request.app[CLOCK].now(), actor=caller.identity)
+    )
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.list_holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
-    answer = _answer(caller, changed)
     if changes.keys() & READ_BY_PRICE_CHECK:
-        await warn_of_refused_models(request, answer, changed, storage.agents.list_models_of_template)
-    return answer
+        await warn_of_refused_models(request, changed, storage.agents.list_models_of_template)
+    return serialize_template(changed, caller)
 
 
-@routes.get("/api/templates/", answer=list[TemplateResponse], query=QUERY)
+@routes.get("/api/templates/", answer=list[TemplateResponse], query=PageQuery)
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the templates of your organizations, newest first."""
     templates = request.app[STORAGE].templates
-    query, owners = read_query(request, QUERY), caller.organizations
-    listing = Listing(
-        partial(templates.list_page, owners),
-        partial(_serialize_for, caller),
-        find_owned(owners, templates.get),
-    )
-    return await answer_list(request, query, listing)
+    query, owners = read_query(request), caller.organizations
+    fetch = partial(templates.list_page, owners)
+    serialize = partial(serialize_template, caller=caller)
+    return await answer_owned(request, query, owners, templates.get, fetch, serialize)
 
 
-def _serialize_for(caller: Caller, template: Template) -> TemplateResponse:
-    """Return the response, whose secret only admins and owners see."""
-    return serialize_template(template, show_secret=caller.is_admin(template.organization_id))
-
-
-def _answer(caller: Caller, template: Template, status: int = 200) -> web.Response:
-    return json_response(_serialize_for(caller, template), status=status)
-
-
-@routes.delete("/api/templates/{id}/", query=DELETION, refusals={409})
-async def delete_template(request: web.Request, caller: Caller) -> web.Response:
+@routes.delete("/api/templates/{id}/", query=TemplateDeletionQuery, refusals={409})
+async def delete_template(request: web.Request, caller: Caller) -> None:
     """Delete a template with its adapter configs.
 
     While agents use it, the answer is 409, unless `detach` lets them keep the settings that they inherit. Its
@@ -225,7 +271,7 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
     """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
-    if read_query(request, DELETION)["detach"]:
+    if read_query(request)["detach"]:
         holding = await storage.agents.list_holding_of_template(template.id)
         await storage.templates.delete_detaching(template.id, request.app[CLOCK].now(), actor=caller.identity)
         for agent_id in holding:
@@ -235,4 +281,3 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
         if agent_count:
             agents_use = "1 agent uses" if agent_count == 1 else f"{agent_count} agents use"
             raise Conflict(f"{agents_use} this template. With ?detach=true they keep what they inherit.")
-    return web.Response(status=204)

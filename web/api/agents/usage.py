@@ -11,8 +11,7 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage.agents.agents import RetainedAgent
-from storage.history.daily_usage import AgentCost, DailyUsage, UsageScope
-from storage.history.usage import ModelUsage, UsageRecord, UsageSums
+from storage.history.usage import AgentCost, DailyUsage, DayUsage, ModelUsage, UsageRecord, UsageScope
 from storage.ids import new_id
 from storage.storage import Storage
 from supervisors.engine.messages import Signal
@@ -23,7 +22,6 @@ from web.app_keys import CLOCK, PRICES, REGISTRY, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import MAX_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid, unknown_id
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
 from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -125,22 +123,7 @@ class UsageResponse(ModelUsageResponse):
 serialize_usage_record = Serializer(UsageRecordResponse, UsageRecord)
 
 
-def serialize_usage(
-    agent_id: UUID, agent_name: str, start: datetime, end: datetime, sums: UsageSums
-) -> UsageResponse:
-    return {
-        "agent_id": agent_id,
-        "agent_name": agent_name,
-        "start_date": start,
-        "end_date": end,
-        **serialize_sums(sums.total),
-        "model_count": sums.model_count,
-        "model_breakdown": {model.model: serialize_sums(model) for model in sums.models},
-    }
-
-
 serialize_sums = Serializer(ModelUsageResponse, ModelUsage, total_cost_usd="cost_usd", llm_calls="calls")
-
 
 MAX_TOP_AGENTS = 20
 
@@ -211,46 +194,13 @@ class DailyUsageResponse(TypedDict):
     organizations."""
 
 
-class Caps(TypedDict):
-    """The caps on spending in a day, as far as they hold for all calls of the answer."""
-
-    agent_max_cost_usd_per_day: Decimal | None
-    organization_max_cost_usd_per_day: Decimal | None
+serialize_agent_cost = Serializer(AgentCostResponse, AgentCost, total_cost_usd="cost_usd", llm_calls="calls")
 
 
-def serialize_daily_usage(
-    scope: UsageScope, usage: DailyUsage, agents: Sequence[AgentCost], caps: Caps
-) -> DailyUsageResponse:
-    positions: list[int | None] = [*range(len(usage.models))]
-    if usage.model_count > len(usage.models):
-        positions.append(None)
-    return {
-        "start_date": scope.start,
-        "end_date": scope.end,
-        "total": serialize_sums(_add([sums for day in usage.days for sums in day.by_model.values()])),
-        "model_count": usage.model_count,
-        "models": [_serialize_model(usage, position) for position in positions],
-        "days": [
-            {
-                "day": day.day.isoformat(),
-                "by_model": [
-                    None if sums is None else serialize_sums(sums)
-                    for sums in map(day.by_model.get, positions)
-                ],
-            }
-            for day in usage.days
-        ],
-        "top_agents": [
-            {
-                "agent": agent.agent_id,
-                "name": agent.name,
-                "total_cost_usd": agent.cost_usd,
-                "llm_calls": agent.calls,
-            }
-            for agent in agents
-        ],
-        **caps,
-    }
+def _serialize_day(day: DayUsage, positions: Sequence[int | None]) -> DayUsageResponse:
+    sums = map(day.by_model.get, positions)
+    by_model = [None if each is None else serialize_sums(each) for each in sums]
+    return {"day": day.day.isoformat(), "by_model": by_model}
 
 
 def _serialize_model(usage: DailyUsage, position: int | None) -> NamedUsageResponse:
@@ -273,37 +223,37 @@ def _add(parts: Sequence[ModelUsage]) -> ModelUsage:
 
 routes = Routes()
 
-NEW = NewUsageBody()
-QUERY = UsageQuery()
-
 DEFAULT_PERIOD = timedelta(days=30)
 MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
 TRACE_OF_OTHER_AGENT = "This is not a trace of the agent."
 START_AFTER_END = "start_date may not be after end_date."
 
 
-@routes.get("/api/cloud/agents/{id}/usage/", answer=UsageResponse, query=QUERY)
-async def get_usage(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/usage/", query=UsageQuery)
+async def get_usage(request: web.Request, caller: Caller) -> UsageResponse:
     """Sum up the model calls of an agent over a period, by default the last 30 days.
 
     It stays readable after the agent was deleted.
     """
     agent_id = path_id(request)
     agent = await load_owned(request, caller, request.app[STORAGE].agents.get_retained)
-    query = read_query(request, QUERY)
+    query = read_query(request)
     localize(query, DATETIME_FIELDS, ZoneInfo(agent.timezone))
-    end: datetime = query["end_date"] or request.app[CLOCK].now()
-    start: datetime = query["start_date"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
-    if start > end:
-        raise Invalid({"non_field_errors": [START_AFTER_END]})
+    start, end = _period(query, request.app[CLOCK].now(), "non_field_errors")
     sums = await request.app[STORAGE].usage.sum_by_model(agent_id, start, end)
-    return json_response(serialize_usage(agent_id, agent.name, start, end, sums))
+    return {
+        "agent_id": agent_id,
+        "agent_name": agent.name,
+        "start_date": start,
+        "end_date": end,
+        **serialize_sums(sums.total),
+        "model_count": sums.model_count,
+        "model_breakdown": {model.model: serialize_sums(model) for model in sums.models},
+    }
 
 
-@routes.create(
-    "/api/cloud/agents/{id}/usage/", answer=UsageRecordResponse, body=NEW, run_access=RunAccess.FINISHING
-)
-async def report_usage(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/cloud/agents/{id}/usage/", body=NewUsageBody, run_access=RunAccess.FINISHING)
+async def report_usage(request: web.Request, caller: Caller) -> UsageRecordResponse:
     """Report a model call of a harness of your own. The service records the calls of its own loop itself.
 
     The cost counts against the spending caps. A report with the token of a run counts against the
@@ -314,14 +264,16 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     require_found(await storage.agents.get_organization_id(agent_id))  # a deleted agent is retained, too
     agent = require_found(await storage.agents.get_retained(agent_id))
     caller.require_agent(agent_id, agent.organization_id)
-    body = await read_body_once(request, caller, NEW)
+    body = await read_body_once(request, caller)
     localize(body, ("occurred_at",), ZoneInfo(agent.timezone))
     if caller.run is not None and body["trace_id"] is None:
         body["trace_id"] = caller.run.run_id  # a run and its trace have one id
     await _require_trace(request, caller, body["trace_id"], agent_id, agent.organization_id)
     record = await _build_record(request, agent_id, agent, body)
-    answer = json_response(serialize_usage_record(record), status=201)
-    cap_usd = None if caller.run is None else await _agent_cap(storage, agent_id, record.occurred_at)
+    answer = serialize_usage_record(record)
+    cap_usd = None
+    if caller.run is not None:  # without a cap of its agent it may report nothing against the organization
+        cap_usd = await _agent_cap(storage, agent_id, record.occurred_at) or Decimal(0)
     await storage.usage.insert(record, receipt_of(request, answer), cap_usd=cap_usd)
     run_id = record.trace_id  # a run and its trace have one id
     registry = request.app[REGISTRY]
@@ -331,10 +283,10 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
-async def _agent_cap(storage: Storage, agent_id: UUID, moment: datetime) -> Decimal:
-    """Return what a run of the agent may report against its organization: nothing if the agent has no cap."""
+async def _agent_cap(storage: Storage, agent_id: UUID, moment: datetime) -> Decimal | None:
+    """Return the cap of the agent or its template; None if neither has one."""
     budgets = await storage.spending.list_budgets(agent_id, moment)
-    return next((budget.cap_usd for budget in budgets if not budget.of_organization), Decimal(0))
+    return next((budget.cap_usd for budget in budgets if not budget.of_organization), None)
 
 
 async def _require_trace(
@@ -378,40 +330,56 @@ async def _build_record(
     )
 
 
-DAILY_QUERY = DailyUsageQuery()
-
 MAX_DAYS = 400
 TOO_LONG = f"The period may be at most {MAX_DAYS} days long: choose a later start or an earlier end."
 
 
-@routes.get("/api/cloud/usage/", answer=DailyUsageResponse, query=DAILY_QUERY)
-async def get_daily_usage(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/usage/", query=DailyUsageQuery)
+async def get_daily_usage(request: web.Request, caller: Caller) -> DailyUsageResponse:
     """Sum up the model calls of all agents of your organizations, or of some, by UTC day and model.
 
     Without `start_date` the period is 30 days long. Calls stay in the sums after their agents were deleted.
     """
-    query = read_query(request, DAILY_QUERY)
+    query = read_query(request)
     localize(query, DATETIME_FIELDS, UTC)
     storage = request.app[STORAGE]
-    start, end = _period(query, request.app[CLOCK].now())
+    start, end = _period(query, request.app[CLOCK].now(), "start_date")
+    if end - start > timedelta(days=MAX_DAYS):
+        raise Invalid({"start_date": [TOO_LONG]})
     owners = await _organizations(request, caller, query)
     scope = UsageScope(owners, start, end, query["agent"], query["template"])
     async with turn_to_read(request):
         usage = await storage.usage_by_day.sum_by_day(scope)
         limit = query["top_agents"]
         agents = await storage.usage_by_day.list_top_agents(scope, limit) if limit else []
-    caps = await _caps(storage, scope, request.app[CLOCK].now())
-    return json_response(serialize_daily_usage(scope, usage, agents, caps))
+    agent_cap = organization_cap = None
+    if scope.agent_id is not None:
+        agent_cap = await _agent_cap(storage, scope.agent_id, request.app[CLOCK].now())
+    if len(owners) == 1:
+        organization = await storage.organizations.get(*owners)
+        organization_cap = organization.max_cost_usd_per_day if organization else None
+    positions: list[int | None] = [*range(len(usage.models))]
+    if usage.model_count > len(usage.models):
+        positions.append(None)
+    return {
+        "start_date": start,
+        "end_date": end,
+        "total": serialize_sums(_add([sums for day in usage.days for sums in day.by_model.values()])),
+        "model_count": usage.model_count,
+        "models": [_serialize_model(usage, position) for position in positions],
+        "days": [_serialize_day(day, positions) for day in usage.days],
+        "top_agents": [serialize_agent_cost(agent) for agent in agents],
+        "agent_max_cost_usd_per_day": agent_cap,
+        "organization_max_cost_usd_per_day": organization_cap,
+    }
 
 
-def _period(query: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:
-    """Return the start and the end. Raise Invalid for a period that is too long or ends before it starts."""
+def _period(query: dict[str, Any], now: datetime, field: str) -> tuple[datetime, datetime]:
+    """Return the start and the end. Raise Invalid, with a message of this field, if they are swapped."""
     end: datetime = query["end_date"] or now
     start: datetime = query["start_date"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
     if start > end:
-        raise Invalid({"start_date": [START_AFTER_END]})
-    if end - start > timedelta(days=MAX_DAYS):
-        raise Invalid({"start_date": [TOO_LONG]})
+        raise Invalid({field: [START_AFTER_END]})
     return start, end
 
 
@@ -435,15 +403,3 @@ async def _organizations(request: web.Request, caller: Caller, query: dict[str, 
             caller.require(resource.organization_id)
         owners &= {resource.organization_id} if resource else frozenset()
     return owners
-
-
-async def _caps(storage: Storage, scope: UsageScope, now: datetime) -> Caps:
-    of_agent = of_organization = None
-    if scope.agent_id is not None:
-        budgets = await storage.spending.list_budgets(scope.agent_id, now)
-        of_agent = next((budget.cap_usd for budget in budgets if not budget.of_organization), None)
-    if len(scope.organization_ids) == 1:
-        [organization_id] = scope.organization_ids
-        organization = await storage.organizations.get(organization_id)
-        of_organization = organization.max_cost_usd_per_day if organization else None
-    return {"agent_max_cost_usd_per_day": of_agent, "organization_max_cost_usd_per_day": of_organization}

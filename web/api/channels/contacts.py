@@ -12,17 +12,16 @@ from storage.channels.addresses import MAX_ADDRESS_LENGTH
 from storage.channels.contacts import Contact, ContactFilters, Contacts
 from storage.errors import AddressTaken
 from storage.ids import new_id
+from supervisors.tools.builtin.contacts import ADDRESSES
+from supervisors.tools.tool import denied_tools
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import answer_of_agent, load_of_agent, load_owned, require_agent
+from web.access.path_access import delete_owned, load_of_agent, load_row_of_agent, require_agent
 from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusing_constraint_errors
-from web.errors import Invalid, require_found
-from web.fields import Email, JsonValue, Line, ListOf, Uuid
-from web.filter_fields import EmailFilter, PhoneFilter
+from web.errors import Invalid, PermissionDenied, refusing_constraint_errors, require_found
+from web.fields import Email, EmailFilter, JsonValue, Line, ListOf, PhoneFilter, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
-from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -54,6 +53,9 @@ class ContactQuery(CreatedPageQuery):
     phone = PhoneFilter(load_default=None)
     """Only contacts with this number, also among `other_addresses`; all characters but digits are ignored. A
     number without a country code is one of your organization's `phone_region`."""
+    search = Line(load_default=None)
+    """Only contacts whose name, e-mail address, number or other address contains this text; upper and lower
+    case are the same."""
 
 
 class ContactResponse(TypedDict):
@@ -83,41 +85,37 @@ class ContactResponse(TypedDict):
 
 serialize_contact = Serializer(ContactResponse, Contact)
 
-
 routes = Routes()
 
-BODY = ContactBody()
-QUERY = ContactQuery()
 
-
-@routes.create("/api/defaults/contacts/", answer=ContactResponse, body=BODY, by_header=True)
-async def create_contact(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/defaults/contacts/", body=ContactBody, by_header=True)
+async def create_contact(request: web.Request, caller: Caller) -> ContactResponse:
     """Create a contact, for one agent or for all agents of the organization.
 
     Messages and the agents' messaging tools refer to it by its id. Each phone number and e-mail address
     belongs to one contact of the organization: an address of another contact is refused with 400.
     """
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     contacts = request.app[STORAGE].contacts
     with refusing_constraint_errors(body):
         contact = await contacts.normalized(
             Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
         )
-        answer = json_response(serialize_contact(contact), status=201)
+        answer = serialize_contact(contact)
         await contacts.insert(contact, receipt_of(request, answer))
     return answer
 
 
 @routes.get(
-    "/api/defaults/contacts/", answer=list[ContactResponse], query=QUERY, run_access=RunAccess.RUNNING
+    "/api/defaults/contacts/", answer=list[ContactResponse], query=ContactQuery, run_access=RunAccess.RUNNING
 )
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the contacts of your organizations, newest first.
 
     A run lists those of its agent and those for all agents.
     """
-    query, reach = read_query(request, QUERY), caller.reach
+    query, reach = read_query(request), caller.reach
     await require_agent(request, caller, query["agent"])
     contacts = request.app[STORAGE].contacts
     filters = ContactFilters(
@@ -127,38 +125,46 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
         query["phone"],
         period(query, "created"),
         visible_to=reach.agent_id,
+        search=query["search"],
     )
-    listing = Listing(
-        partial(contacts.list_rows, filters),
-        serialize_contact.row,
-        find_owned(reach.organization_ids, contacts.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(contacts.list_rows, filters)
+    owners = reach.organization_ids
+    return await answer_owned(request, query, owners, contacts.get, fetch, serialize_contact.row)
 
 
-@routes.get("/api/defaults/contacts/{id}/", answer=ContactResponse, run_access=RunAccess.RUNNING)
-async def get_contact(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/defaults/contacts/{id}/", run_access=RunAccess.RUNNING)
+async def get_contact(request: web.Request, caller: Caller) -> ContactResponse:
     """Read one contact."""
-    return await answer_of_agent(request, caller, request.app[STORAGE].contacts.get, serialize_contact)
+    row = await load_row_of_agent(request, caller, request.app[STORAGE].contacts.get)
+    return serialize_contact.row(row)
 
 
-@routes.patch("/api/defaults/contacts/{id}/", answer=ContactResponse, body=BODY, run_access=RunAccess.RUNNING)
-async def change_contact(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/defaults/contacts/{id}/", body=ContactBody, run_access=RunAccess.RUNNING)
+async def change_contact(request: web.Request, caller: Caller) -> ContactResponse:
     """Change the fields that the body contains; the others stay as they are.
 
-    A run may not change the `agent`.
+    A run may not change the `agent`, nor the addresses if its template's `may_create_contacts` is false.
     """
     contacts = request.app[STORAGE].contacts
     contact = await load_of_agent(request, caller, contacts.get)
-    changes = await read_body(request, BODY, partial=True)
+    changes = await read_body(request)
     await require_same_owner(request, caller, contact, changes)
+    if caller.run is not None and changes.keys() & ADDRESSES:
+        await _require_may_create(request, caller.run.agent_id)
     with refusing_constraint_errors(changes):
         try:
             changed = await contacts.update(contact.id, changes)
         except AddressTaken as error:
             await _require_visible(caller, contacts, error)
             raise
-    return json_response(serialize_contact(require_found(changed)))
+    return serialize_contact(require_found(changed))
+
+
+async def _require_may_create(request: web.Request, agent_id: UUID) -> None:
+    storage = request.app[STORAGE]
+    agent = require_found(await storage.agents.get(agent_id))
+    if "create_contact" in denied_tools(await storage.templates.get_of(agent)):
+        raise PermissionDenied("The template of the agent says that it may not write to new people.")
 
 
 async def _require_visible(caller: Caller, contacts: Contacts, error: AddressTaken) -> None:
@@ -170,9 +176,6 @@ async def _require_visible(caller: Caller, contacts: Contacts, error: AddressTak
 
 
 @routes.delete("/api/defaults/contacts/{id}/")
-async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
+async def delete_contact(request: web.Request, caller: Caller) -> None:
     """Delete a contact. Its messages stay, with null as their `contact`."""
-    contacts = request.app[STORAGE].contacts
-    contact = await load_owned(request, caller, contacts.get)
-    await contacts.delete(contact.id)
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].contacts)

@@ -1,4 +1,4 @@
-"""Documents: texts that agents write and look up, and their versions."""
+"""Documents: texts that agents write and look up."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,29 +10,32 @@ from uuid import UUID
 from aiohttp import web
 from marshmallow import ValidationError
 
-from storage.channels.document_search import MAX_HITS, DocumentHit, SearchScope
-from storage.channels.documents import Document, DocumentFilters, DocumentVersion, VersionSummary, Writer
-from storage.channels.memory_paths import MAX_PATH_CHARACTERS, ROOT, InvalidPath, core_refusal, normalized
+from storage.channels.documents import (
+    MAX_HITS,
+    Document,
+    DocumentFilters,
+    DocumentHit,
+    SearchScope,
+    Writer,
+)
+from storage.channels.memories import MAX_PATH_CHARACTERS, ROOT, InvalidPath, core_refusal, normalized
 from storage.ids import new_id
 from storage.storage import Storage
-from supervisors.client_values import parse_integer
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import (
-    answer_of_agent,
+    delete_owned,
     load,
     load_of_agent,
-    load_owned,
+    load_row_of_agent,
     require_agent,
     require_of_agent,
 )
 from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, ROOM, STORAGE
-from web.constraint_errors import refusing_constraint_errors
-from web.errors import Conflict, Invalid, require_found
-from web.fields import MAX_INT32, Boolean, Integer, Line, Text, Uuid
+from web.errors import Conflict, Invalid, refusing_constraint_errors, require_found
+from web.fields import Boolean, Integer, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
-from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -159,60 +162,18 @@ class DocumentHitResponse(TypedDict):
 serialize_hit = Serializer(DocumentHitResponse, DocumentHit)
 
 
-class VersionResponse(TypedDict):
-    """A version of a document, without its content."""
-
-    number: int
-    """1 for the first version of the document."""
-    title: str
-    """The title in this version."""
-    content_type: str
-    """The media type in this version."""
-    size_bytes: int
-    """The length of the content in UTF-8."""
-    author: str
-    """Who wrote this version: `user:`, `key:` or `agent:` and the id; "" if it is not known."""
-    run: UUID | None
-    """The run in which the agent wrote this version; null if no run did."""
-    created_at: datetime
-    """When this version was written."""
-
-
-class FullVersionResponse(VersionResponse):
-    """A version of a document with its content."""
-
-    content: str
-    """The text of this version."""
-
-
-serialize_version = Serializer(VersionResponse, VersionSummary)
-
-
-serialize_full_version = Serializer(FullVersionResponse, DocumentVersion)
-
-
 routes = Routes()
 
-BODY = DocumentBody()
-QUERY = DocumentQuery()
-SEARCH_QUERY = DocumentSearchQuery()
 
-
-@routes.create(
-    "/api/defaults/documents/",
-    answer=DocumentResponse,
-    body=BODY,
-    by_header=True,
-    run_access=RunAccess.RUNNING,
-)
-async def create_document(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/defaults/documents/", body=DocumentBody, by_header=True, run_access=RunAccess.RUNNING)
+async def create_document(request: web.Request, caller: Caller) -> DocumentResponse:
     """Create a document, for one agent or for all agents of the organization.
 
     With a `path` the agent finds it by its tool `memory`; `/memories/core.md` may have 8,192 bytes. If the
     organization's documents would take more than `limits.document_bytes`, the answer is 400. A run creates
     documents of its agent, also without an `agent` in the body.
     """
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     if caller.run is not None and body["agent_id"] is None:
         body["agent_id"] = caller.run.agent_id
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
@@ -227,21 +188,24 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
         **body,
     )
     await refuse_misplaced(storage, document, body)
-    answer = json_response(serialize_document(document), status=201)
+    answer = serialize_document(document)
     with refusing_constraint_errors(body):
         await storage.documents.insert(document, receipt_of(request, answer))
     return answer
 
 
 @routes.get(
-    "/api/defaults/documents/", answer=list[DocumentResponse], query=QUERY, run_access=RunAccess.RUNNING
+    "/api/defaults/documents/",
+    answer=list[DocumentResponse],
+    query=DocumentQuery,
+    run_access=RunAccess.RUNNING,
 )
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the documents of your organizations with their contents, newest first.
 
     A run lists those of its agent and those for all agents.
     """
-    query, reach = read_query(request, QUERY), caller.reach
+    query, reach = read_query(request), caller.reach
     await require_agent(request, caller, query["agent"])
     await require_of_agent(caller, request.app[STORAGE].projects.get, query["project"])
     documents = request.app[STORAGE].documents
@@ -254,54 +218,43 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
         query["deleted"],
         visible_to=reach.agent_id,
     )
-    listing = Listing(
-        partial(documents.list_rows, filters),
-        serialize_document.row,
-        find_owned(reach.organization_ids, documents.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(documents.list_rows, filters)
+    owners = reach.organization_ids
+    return await answer_owned(request, query, owners, documents.get, fetch, serialize_document.row)
 
 
-@routes.get(
-    "/api/defaults/documents/search/",
-    answer=list[DocumentHitResponse],
-    query=SEARCH_QUERY,
-    run_access=RunAccess.RUNNING,
-)
-async def search_documents(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/defaults/documents/search/", query=DocumentSearchQuery, run_access=RunAccess.RUNNING)
+async def search_documents(request: web.Request, caller: Caller) -> list[DocumentHitResponse]:
     """Search titles, paths and the first 50,000 characters of contents for words, best first.
 
     Words are found as they are written and, with `agent`, by their stems in the agent's `language`, if they
     were written since it was set. If very many documents match, only some of them are compared. A run finds
     what its agent finds.
     """
-    query, storage = read_query(request, SEARCH_QUERY), request.app[STORAGE]
+    query, storage = read_query(request), request.app[STORAGE]
     await require_agent(request, caller, query["agent"])
     scope, agent_id = SearchScope(caller.organizations), query["agent"] or caller.reach.agent_id
     if agent_id is not None:
         agent = await storage.agents.get(agent_id)
         if agent is None:
-            return json_response([])
+            return []
         scope = SearchScope.of(agent)
     async with request.app[ROOM].reading(caller.accountable):
         hits = await storage.documents.search(scope, query["query"], query["limit"])
-    return json_response([serialize_hit(hit) for hit in hits])
+    return [serialize_hit(hit) for hit in hits]
 
 
-@routes.get("/api/defaults/documents/{id}/", answer=DocumentResponse, run_access=RunAccess.RUNNING)
-async def get_document(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/defaults/documents/{id}/", run_access=RunAccess.RUNNING)
+async def get_document(request: web.Request, caller: Caller) -> DocumentResponse:
     """Read one document with its content."""
-    return await answer_of_agent(request, caller, request.app[STORAGE].documents.get, serialize_document)
+    row = await load_row_of_agent(request, caller, request.app[STORAGE].documents.get)
+    return serialize_document.row(row)
 
 
 @routes.patch(
-    "/api/defaults/documents/{id}/",
-    answer=DocumentResponse,
-    body=BODY,
-    refusals={409},
-    run_access=RunAccess.RUNNING,
+    "/api/defaults/documents/{id}/", body=DocumentBody, refusals={409}, run_access=RunAccess.RUNNING
 )
-async def change_document(request: web.Request, caller: Caller) -> web.Response:
+async def change_document(request: web.Request, caller: Caller) -> DocumentResponse:
     """Change the fields that the body contains. The limits hold as for a new document.
 
     A change of title, content or content type keeps the version before it, which counts against the limit,
@@ -310,7 +263,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     """
     storage = request.app[STORAGE]
     document = await load_of_agent(request, caller, storage.documents.get)
-    changes = await read_body(request, BODY, partial=True)
+    changes = await read_body(request)
     await require_same_owner(request, caller, document, changes)
     document = await load(request, storage.documents.get)  # it may have changed while the body arrived
     if document.deleted_at is not None:
@@ -319,16 +272,13 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     with refusing_constraint_errors(changes):
         now = request.app[CLOCK].now()
         changed = await storage.documents.update(document, changes, writer_of(caller), now)
-    return json_response(serialize_document(require_found(changed)))
+    return serialize_document(require_found(changed))
 
 
 @routes.delete("/api/defaults/documents/{id}/")
-async def delete_document(request: web.Request, caller: Caller) -> web.Response:
+async def delete_document(request: web.Request, caller: Caller) -> None:
     """Delete a document with all its versions for good, which makes room for others."""
-    documents = request.app[STORAGE].documents
-    document = await load_owned(request, caller, documents.get)
-    await documents.delete(document.id)
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].documents)
 
 
 def writer_of(caller: Caller) -> Writer:
@@ -354,49 +304,3 @@ async def refuse_misplaced(storage: Storage, document: Document, changes: Mappin
         conflict = await storage.memories.find_conflict(agent_id, path)
         if conflict is not None:
             raise Invalid({"path": [f"The path does not go together with that of a document, {conflict}."]})
-
-
-@routes.get("/api/defaults/documents/{id}/versions/", answer=list[VersionResponse])
-async def list_versions(request: web.Request, caller: Caller) -> web.Response:
-    """List the last 50 versions of a document, the current one first."""
-    document = await load_owned(request, caller, request.app[STORAGE].documents.get)
-    versions = await request.app[STORAGE].document_versions.list_all(document.id)
-    return json_response([serialize_version(version) for version in versions])
-
-
-@routes.get("/api/defaults/documents/{id}/versions/{number}/", answer=FullVersionResponse)
-async def get_version(request: web.Request, caller: Caller) -> web.Response:
-    """Read one version of a document with its content."""
-    document = await load_owned(request, caller, request.app[STORAGE].documents.get)
-    return json_response(serialize_full_version(await _load_version(request, document)))
-
-
-@routes.post(
-    "/api/defaults/documents/{id}/versions/{number}/revert/", answer=DocumentResponse, refusals={400}
-)
-async def revert_document(request: web.Request, caller: Caller) -> web.Response:
-    """Make an earlier version the current one again, as a new version; nothing is lost.
-
-    A document that its agent has deleted is restored.
-    """
-    storage = request.app[STORAGE]
-    document = await load_owned(request, caller, storage.documents.get)
-    version = await _load_version(request, document)
-    await refuse_misplaced(storage, document, {"path": document.path, "content": version.content})
-    changes = {
-        "title": version.title,
-        "content": version.content,
-        "content_type": version.content_type,
-        "deleted_at": None,
-    }
-    with refusing_constraint_errors(changes):
-        writer, now = writer_of(caller), request.app[CLOCK].now()
-        reverted = await storage.documents.update(document, changes, writer, now)
-    return json_response(serialize_document(require_found(reverted)))
-
-
-async def _load_version(request: web.Request, document: Document) -> DocumentVersion:
-    number = parse_integer(request.match_info["number"])
-    if number is None or not 0 < number <= MAX_INT32:
-        number = 0
-    return require_found(await request.app[STORAGE].document_versions.get(document.id, number))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, TypedDict
@@ -20,25 +20,38 @@ from storage.channels.addresses import (
     is_sender_name,
     is_withheld,
 )
-from storage.channels.attachments import StoredAttachment, Upload
-from storage.channels.contacts import Contact, Contacts
-from storage.channels.messages import Attachment, Channel, Direction, Message, MessageFilters, MessageStatus
-from storage.errors import AddressTaken, ReferenceMissing
+from storage.channels.contacts import Contact, Contacts, contact_with
+from storage.channels.messages import (
+    Attachment,
+    Channel,
+    Direction,
+    Message,
+    MessageFilters,
+    MessageStatus,
+    StoredAttachment,
+    Upload,
+)
+from storage.errors import AddressTaken, ConstraintError, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Priority, Source
-from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NewNotification
 from storage.organization_limits import attachment_bytes
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import load_of_agent, load_owned, require_agent, require_of_agent
+from web.access.path_access import delete_owned, load_of_agent, load_owned, require_agent, require_of_agent
 from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, SETTINGS, STORAGE
-from web.constraint_errors import refusal, refusing_constraint_errors
-from web.downloads import send_file
-from web.errors import Invalid, TooLarge, Unavailable, require_found
-from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
+from web.errors import (
+    Invalid,
+    TooLarge,
+    Unavailable,
+    constraint_refusal,
+    refusing_constraint_errors,
+    require_found,
+)
+from web.fields import Boolean, Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response, to_json
-from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
+from web.json import to_json
+from web.paging import CreatedPageQuery, answer_owned, period, send_file
 from web.request.body import room_for_files
 from web.request.files import BINARY, Files, stored_type
 from web.request.parsing import Body, read_body, read_query
@@ -131,6 +144,10 @@ class MessageQuery(CreatedPageQuery):
     """Only messages of this channel."""
     direction = Choice(Direction, load_default=None)
     """Only messages in this direction."""
+    status = Choice(MessageStatus, load_default=None)
+    """Only messages with this status."""
+    needs_person = Boolean(load_default=None)
+    """true: only messages that were not sent and that nobody has dealt with since. false: only others."""
 
 
 class AttachmentResponse(TypedDict):
@@ -182,6 +199,12 @@ class MessageResponse(TypedDict):
     """Files that belong to the message: those that were uploaded with it, then those elsewhere."""
     status: MessageStatus
     """How far the message has come; the tool of its channel may set it."""
+    error: str
+    """Why it was not sent, as far as that is known; "" for any other message."""
+    needs_person: bool
+    """Whether it was not sent, and neither sent again nor dismissed since."""
+    run: UUID | None
+    """The run that wrote it; null if there was none."""
     created_at: datetime
     """When the message was stored."""
 
@@ -207,55 +230,40 @@ def _serialize_attachment(attachment: Attachment) -> AttachmentResponse | Upload
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The sender of a message: its address, and its contact; "" and None if it withheld its address."""
+    """The contact that wrote a message, if it is known, and its address, if the message names it."""
 
     address: str = ""
     contact: Contact | None = None
     is_new: bool = False
+    is_withheld: bool = False
 
 
 async def find_sender(
-    contacts: Contacts, organization_id: UUID, text: str, channel: Channel, now: datetime
+    contacts: Contacts, organization_id: UUID, body: Mapping[str, Any], now: datetime
 ) -> Sender:
-    """Return the sender that a message of this channel names, with a new contact if none has its address.
+    """Return the sender that a message names, with a new contact if none has its address; else its contact.
 
-    Raise Invalid if the text is no address, or no e-mail address although the message is an e-mail.
+    Raise Invalid if it names no address, or no e-mail address although the message is an e-mail.
     """
+    text = body["sender"]
+    if text is None:
+        return Sender(contact=await contacts.get(body["contact_id"]) if body["contact_id"] else None)
     if is_withheld(text):
-        return Sender()
+        return Sender(is_withheld=True)
     try:
         address = await contacts.normalize_address(organization_id, text)
     except InvalidAddress as error:
         raise Invalid({"from": [str(error)]}) from error
-    if channel is Channel.EMAIL and not is_email(address):
+    if body["channel"] is Channel.EMAIL and not is_email(address):
         raise Invalid({"from": [BAD_EMAIL]})
     contact = await contacts.find(organization_id, address)
     if contact is not None:
         return Sender(address, contact)
-    return Sender(address, _new_contact(organization_id, address, text, now), is_new=True)
-
-
-def _new_contact(organization_id: UUID, address: str, text: str, now: datetime) -> Contact:
-    """Return a contact of all agents of the organization, because its address is unique there."""
-    is_name = is_sender_name(address)
-    return Contact(
-        id=new_id(),
-        organization_id=organization_id,
-        agent_id=None,
-        name=text.strip() if is_name else "",
-        email=address if is_email(address) else "",
-        phone="" if is_email(address) or is_name else address,
-        metadata={},
-        created_at=now,
-        other_addresses=(address,) if is_name else (),
-    )
+    name = text.strip() if is_sender_name(address) else ""
+    return Sender(address, contact_with(organization_id, address, now, name), is_new=True)
 
 
 routes = Routes()
-
-NEW = NewMessageBody()
-CHANGES = MessageChangesBody()
-QUERY = MessageQuery()
 
 DEFAULT_STATUS = {Direction.INBOUND: MessageStatus.RECEIVED, Direction.OUTBOUND: MessageStatus.QUEUED}
 SENDER_ATTEMPTS = 5
@@ -267,8 +275,8 @@ ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attach
 WITHHELD_HINT = "The sender withheld its address, so this message cannot be answered."
 
 
-@routes.create("/api/defaults/messages/", answer=MessageResponse, body=NEW, takes_files=True)
-async def create_message(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/defaults/messages/", body=NewMessageBody, takes_files=True)
+async def create_message(request: web.Request, caller: Caller) -> MessageResponse:
     """Store a message, with the files that a multipart form contains.
 
     An inbound message also puts a high notification into the agent's queue, which wakes the agent after its
@@ -276,13 +284,12 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
     An outbound message is only stored: it is not sent. Agents send messages by their tools.
     """
     with room_for_files(request):
-        body = await read_body_once(request, caller, NEW)
+        body = await read_body_once(request, caller)
         organization_id = await organization_for_new(request, caller, body)
         uploads = _build_uploads(request, body)
         size = attachment_bytes(len(upload.content) for upload in uploads)
-        store = _store_message if body["sender"] is None else _receive_from_sender
         async with request.app[STORAGE].limits.document_bytes.reserved(organization_id, size):
-            return await store(request, caller, organization_id, body, uploads)
+            return await _store_message(request, caller, organization_id, body, uploads)
 
 
 async def _store_message(
@@ -291,60 +298,36 @@ async def _store_message(
     organization_id: UUID,
     body: Mapping[str, Any],
     uploads: Sequence[Upload],
-) -> web.Response:
-    """Store a message of the contact that the body names, if any."""
-    storage = request.app[STORAGE]
-    message = _build_message(body, organization_id, request.app[CLOCK].now(), uploads)
-    answer = json_response(serialize_message(message), status=201)
-    receipt = receipt_of(request, answer)
-    with refusing_constraint_errors(body):
-        if message.direction is Direction.INBOUND:
-            contact = await storage.contacts.get(message.contact_id) if message.contact_id else None
-            notification = _build_notification(message, contact)
-            await storage.messages.receive(
-                message, notification, caller.roles, receipt, uploads=uploads, actor=caller.identity
-            )
-        else:
-            await storage.messages.insert(message, receipt, uploads=uploads, actor=caller.identity)
-    return answer
-
-
-async def _receive_from_sender(
-    request: web.Request,
-    caller: Caller,
-    organization_id: UUID,
-    body: Mapping[str, Any],
-    uploads: Sequence[Upload],
-) -> web.Response:
-    """Store an inbound message together with its sender, if that is new.
+) -> MessageResponse:
+    """Store a message, an inbound one together with its sender, if that is new.
 
     Look for the sender again if another request has created its contact in between, or deleted it.
     """
     storage, now = request.app[STORAGE], request.app[CLOCK].now()
     for _ in range(SENDER_ATTEMPTS):
-        sender = await find_sender(storage.contacts, organization_id, body["sender"], body["channel"], now)
-        message = replace(
-            _build_message(body, organization_id, now, uploads),
-            contact_id=sender.contact.id if sender.contact else None,
-            address=sender.address,
-        )
-        notification = _build_notification(message, sender.contact, is_withheld=sender.contact is None)
-        answer = json_response(serialize_message(message), status=201)
+        sender = await find_sender(storage.contacts, organization_id, body, now)
+        message = _build_message(body, organization_id, now, uploads, sender)
+        answer = serialize_message(message)
+        receipt = receipt_of(request, answer)
         try:
-            await storage.messages.receive(
-                message,
-                notification,
-                caller.roles,
-                receipt_of(request, answer),
-                sender=sender.contact if sender.is_new else None,
-                uploads=uploads,
-                actor=caller.identity,
+            if message.direction is Direction.OUTBOUND:
+                await storage.messages.insert(message, receipt, uploads=uploads, actor=caller.identity)
+            else:
+                await storage.messages.receive(
+                    message,
+                    _build_notification(message, sender),
+                    caller.roles,
+                    receipt,
+                    sender=sender.contact if sender.is_new else None,
+                    uploads=uploads,
+                    actor=caller.identity,
+                )
+        except ConstraintError as error:
+            is_about_contact = isinstance(error, AddressTaken) or (
+                isinstance(error, ReferenceMissing) and error.field == "contact"
             )
-        except AddressTaken:
-            continue
-        except ReferenceMissing as error:
-            if error.field != "contact":
-                raise refusal(error, body) from error
+            if body["sender"] is None or not is_about_contact:
+                raise constraint_refusal(error, body) from error
             continue
         return answer
     raise Unavailable("The contact of the sender is being changed.", RETRY_SECONDS)
@@ -359,7 +342,11 @@ def _build_uploads(request: web.Request, body: Mapping[str, Any]) -> list[Upload
 
 
 def _build_message(
-    body: Mapping[str, Any], organization_id: UUID, now: datetime, uploads: Sequence[Upload]
+    body: Mapping[str, Any],
+    organization_id: UUID,
+    now: datetime,
+    uploads: Sequence[Upload],
+    sender: Sender,
 ) -> Message:
     uploaded = (
         Attachment(
@@ -375,11 +362,12 @@ def _build_message(
         id=new_id(),
         organization_id=organization_id,
         agent_id=body["agent_id"],
-        contact_id=body["contact_id"],
+        contact_id=sender.contact.id if sender.contact else body["contact_id"],
         channel=body["channel"],
         direction=body["direction"],
         subject=body["subject"],
         body=body["body"],
+        address=sender.address,
         attachments=(*uploaded, *_build_links(body)),
         status=body["status"] or DEFAULT_STATUS[body["direction"]],
         created_at=now,
@@ -395,14 +383,12 @@ def _build_links(body: Mapping[str, Any], uploaded: Set[str] = frozenset()) -> t
     return tuple(links)
 
 
-def _build_notification(
-    message: Message, contact: Contact | None, *, is_withheld: bool = False
-) -> NewNotification:
+def _build_notification(message: Message, sender: Sender) -> NewNotification:
     """Return the notification that tells the agent about an inbound message."""
-    hints = []
+    hints, contact = [], sender.contact
     if message.attachments:
         hints.append(ATTACHMENT_HINT.format(count=len(message.attachments), id=message.id))
-    if is_withheld:
+    if sender.is_withheld:
         hints.append(WITHHELD_HINT)
     return NewNotification(
         id=new_id(),
@@ -423,11 +409,11 @@ def _sender_name(contact: Contact | None) -> str:
 
 
 @routes.get(
-    "/api/defaults/messages/", answer=list[MessageResponse], query=QUERY, run_access=RunAccess.RUNNING
+    "/api/defaults/messages/", answer=list[MessageResponse], query=MessageQuery, run_access=RunAccess.RUNNING
 )
 async def list_messages(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the messages of your organizations, newest first. A run lists those of its agent."""
-    query, reach = read_query(request, QUERY), caller.reach
+    query, reach = read_query(request), caller.reach
     await require_agent(request, caller, query["agent"])
     await require_of_agent(caller, request.app[STORAGE].contacts.get, query["contact"])
     messages = request.app[STORAGE].messages
@@ -437,48 +423,44 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
         query["contact"],
         query["channel"],
         query["direction"],
+        query["status"],
+        query["needs_person"],
         period(query, "created"),
     )
-    listing = Listing(
-        partial(messages.list_page, filters),
-        serialize_message,
-        find_owned(reach.organization_ids, messages.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(messages.list_page, filters)
+    owners = reach.organization_ids
+    return await answer_owned(request, query, owners, messages.get, fetch, serialize_message)
 
 
-@routes.get("/api/defaults/messages/{id}/", answer=MessageResponse, run_access=RunAccess.RUNNING)
-async def get_message(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/defaults/messages/{id}/", run_access=RunAccess.RUNNING)
+async def get_message(request: web.Request, caller: Caller) -> MessageResponse:
     """Read one message."""
     message = await load_of_agent(request, caller, request.app[STORAGE].messages.get)
-    return json_response(serialize_message(message))
+    return serialize_message(message)
 
 
-@routes.patch("/api/defaults/messages/{id}/", answer=MessageResponse, body=CHANGES)
-async def change_message(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/defaults/messages/{id}/", body=MessageChangesBody)
+async def change_message(request: web.Request, caller: Caller) -> MessageResponse:
     """Change the fields that the body contains.
 
     A tool that delivers messages reports its result this way, in `status`. The agent is not notified again.
     """
     messages = request.app[STORAGE].messages
     message = await load_owned(request, caller, messages.get)
-    changes = await read_body(request, CHANGES, partial=True)
+    changes = await read_body(request)
     await require_same_owner(request, caller, message, changes)
     if "attachments" in changes:
         uploaded = {attachment.url for attachment in message.attachments if attachment.id is not None}
         changes["attachments"] = _build_links(changes, uploaded)
     with refusing_constraint_errors(changes):
         changed = await messages.update(message.id, changes, request.app[CLOCK].now(), actor=caller.identity)
-    return json_response(serialize_message(require_found(changed)))
+    return serialize_message(require_found(changed))
 
 
 @routes.delete("/api/defaults/messages/{id}/")
-async def delete_message(request: web.Request, caller: Caller) -> web.Response:
+async def delete_message(request: web.Request, caller: Caller) -> None:
     """Delete a message. A notification about it stays in the agent's queue."""
-    messages = request.app[STORAGE].messages
-    message = await load_owned(request, caller, messages.get)
-    await messages.delete(message.id)
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].messages)
 
 
 @routes.get(

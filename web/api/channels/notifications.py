@@ -11,18 +11,29 @@ from aiohttp import web
 from storage.errors import Forbidden, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Notification, Priority, Source
-from storage.notifications.inserts import NewNotification
-from storage.notifications.notifications import NotificationFilters, NotificationOwner
+from storage.notifications.changes import NotificationState
+from storage.notifications.notifications import NewNotification, NotificationFilters
+from supervisors.policy.explanations import why_silent
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import answer_of_agent, load, load_owned, require_agent
+from web.access.path_access import load, load_owned, load_row_of_agent, require_agent
 from web.access.references import load_named
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
-from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid, unknown_id
-from web.filter_fields import UtcDatetime
+from web.fields import (
+    MAX_SIDE_TEXT,
+    Boolean,
+    Choice,
+    Datetime,
+    Line,
+    ListOf,
+    Text,
+    UtcDatetime,
+    Uuid,
+    unknown_id,
+)
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
-from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
+from web.observability.requests import HEADERS, HINT_HEADER
+from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -115,38 +126,33 @@ serialize_notification: Serializer[Notification | NewNotification, NotificationR
     NotificationResponse, Notification
 )
 
-
 routes = Routes()
 
-NEW = NewNotificationBody()
-CHANGES = NotificationChangesBody()
-CLEAR = ClearBody()
-QUERY = NotificationQuery()
 DATETIME_FIELDS = ("scheduled_for",)
 
 
-@routes.create(
-    "/api/defaults/notifications/", answer=NotificationResponse, body=NEW, run_access=RunAccess.RUNNING
-)
-async def create_notification(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/defaults/notifications/", body=NewNotificationBody, run_access=RunAccess.RUNNING)
+async def create_notification(request: web.Request, caller: Caller) -> NotificationResponse:
     """Add a notification to the queue of an agent.
 
     If it is high and not scheduled for later, it wakes the agent: at once, or after the debounce window if
     its source is conversational. A low one wakes nobody. An archived agent accepts notifications and stays
     asleep. With 201 the notification is stored durably. If the organization has too many waiting ones, the
-    answer is 429. A run creates notifications of its own agent, like its tool, with `agent` as their source.
+    answer is 429. `X-Hint` says of a low one that is scheduled for later that it will wake nobody. A run
+    creates notifications of its own agent, like its tool, with `agent` as their source.
     """
-    body = await read_body_once(request, caller, NEW)
+    body = await read_body_once(request, caller)
     agent_id: UUID = body["agent_id"]
     if caller.run is not None:
         caller.require_agent(agent_id, caller.run.organization_id)
         body["source"] = _source_of_run(body["source"])
-    if _is_local(body.get("scheduled_for")):
+    scheduled_for: datetime | None = body["scheduled_for"]
+    if scheduled_for is not None and scheduled_for.tzinfo is None:
         agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", agent_id)
         localize(body, DATETIME_FIELDS, ZoneInfo(agent.timezone))
     now = request.app[CLOCK].now()
     new = NewNotification(id=new_id(), created_at=now, **body)
-    answer = json_response(serialize_notification(new), status=201)
+    answer = serialize_notification(new)
     try:
         allowed, receipt = caller.reach.organization_ids, receipt_of(request, answer)
         await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
@@ -154,7 +160,15 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
     except Forbidden as error:
         raise caller.refusal() from error
+    _hint(request, new, now)
     return answer
+
+
+def _hint(request: web.Request, notification: Notification | NewNotification, now: datetime) -> None:
+    """Say in the head of the answer if the notification is a reminder that will wake nobody."""
+    hint = why_silent(notification, now, "the agent")
+    if hint:
+        request[HEADERS][HINT_HEADER] = hint
 
 
 def _source_of_run(named: Source) -> Source:
@@ -167,7 +181,7 @@ def _source_of_run(named: Source) -> Source:
 @routes.get(
     "/api/defaults/notifications/",
     answer=list[NotificationResponse],
-    query=QUERY,
+    query=NotificationQuery,
     run_access=RunAccess.RUNNING,
 )
 async def list_notifications(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -175,7 +189,7 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
 
     A run lists those of its agent.
     """
-    query, reach = read_query(request, QUERY), caller.reach
+    query, reach = read_query(request), caller.reach
     await require_agent(request, caller, query["agent"])
     notifications = request.app[STORAGE].notifications
     filters = NotificationFilters(
@@ -187,24 +201,20 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         period(query, "created"),
         period(query, "scheduled"),
     )
-    listing = Listing(
-        partial(notifications.list_rows, filters),
-        serialize_notification.row,
-        find_owned(reach.organization_ids, notifications.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(notifications.list_rows, filters)
+    owners = reach.organization_ids
+    return await answer_owned(request, query, owners, notifications.get, fetch, serialize_notification.row)
 
 
-@routes.get("/api/defaults/notifications/{id}/", answer=NotificationResponse, run_access=RunAccess.RUNNING)
-async def get_notification(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/defaults/notifications/{id}/", run_access=RunAccess.RUNNING)
+async def get_notification(request: web.Request, caller: Caller) -> NotificationResponse:
     """Read one notification. Reading changes nothing: only clearing takes it from the queue."""
-    return await answer_of_agent(
-        request, caller, request.app[STORAGE].notifications.get, serialize_notification
-    )
+    row = await load_row_of_agent(request, caller, request.app[STORAGE].notifications.get)
+    return serialize_notification.row(row)
 
 
-@routes.patch("/api/defaults/notifications/{id}/", answer=NotificationResponse, body=CHANGES)
-async def change_notification(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/defaults/notifications/{id}/", body=NotificationChangesBody)
+async def change_notification(request: web.Request, caller: Caller) -> NotificationResponse:
     """Change the fields that the body contains.
 
     If this makes the notification high, uncleared and due, it wakes the agent like a new one. Clearing it,
@@ -212,8 +222,9 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
     """
     storage = request.app[STORAGE]
     notification = await load_owned(request, caller, storage.notifications.get)
-    changes = await read_body(request, CHANGES, partial=True)
-    if _is_local(changes.get("scheduled_for")):
+    changes = await read_body(request)
+    scheduled_for: datetime | None = changes.get("scheduled_for")
+    if scheduled_for is not None and scheduled_for.tzinfo is None:
         agent = require_found(await storage.agents.get(notification.agent_id))
         localize(changes, DATETIME_FIELDS, ZoneInfo(agent.timezone))
     if changes.get("cleared") is False:  # it may have been cleared while the body arrived
@@ -223,34 +234,33 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
         changed = await storage.notifications.update(
             notification.id, changes, request.app[CLOCK].now(), actor=caller.identity
         )
-    return json_response(serialize_notification(require_found(changed)))
+    changed = require_found(changed)
+    _hint(request, changed, request.app[CLOCK].now())
+    return serialize_notification(changed)
 
 
 @routes.delete("/api/defaults/notifications/{id}/")
-async def delete_notification(request: web.Request, caller: Caller) -> web.Response:
+async def delete_notification(request: web.Request, caller: Caller) -> None:
     """Delete a notification. It no longer wakes the agent, nor keeps it from sleeping."""
     notifications = request.app[STORAGE].notifications
     notification = await load_owned(request, caller, notifications.get)
     await notifications.delete(notification.id, request.app[CLOCK].now(), actor=caller.identity)
-    return web.Response(status=204)
 
 
-@routes.post(
-    "/api/defaults/notifications/clear/", answer=ClearedResponse, body=CLEAR, run_access=RunAccess.RUNNING
-)
-async def clear_notifications(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/defaults/notifications/clear/", body=ClearBody, run_access=RunAccess.RUNNING)
+async def clear_notifications(request: web.Request, caller: Caller) -> ClearedResponse:
     """Clear many notifications of one agent at once, or none if one of the ids does not belong to it.
 
     Notifications that are already cleared keep their `cleared_at` and do not count.
     """
     storage = request.app[STORAGE]
-    body = await read_body(request, CLEAR)
+    body = await read_body(request)
     agent_id: UUID = body["agent_id"]
     ids: list[UUID] | None = body.get("ids")
     organization_id = await storage.agents.get_organization_id(agent_id)
     if organization_id is None:
         raise Invalid({"agent": [unknown_id(agent_id)]})
-    owners = await storage.notifications.list_owners(ids) if ids else {}
+    owners = {each.id: each for each in await storage.notifications.list_states(ids or ())}
     unknown = {
         index: [unknown_id(notification_id)]
         for index, notification_id in enumerate(ids or ())
@@ -264,14 +274,9 @@ async def clear_notifications(request: web.Request, caller: Caller) -> web.Respo
     count = await storage.notifications.clear_many(
         agent_id, ids, request.app[CLOCK].now(), actor=caller.identity
     )
-    cleared: ClearedResponse = {"cleared": count}
-    return json_response(cleared)
+    return {"cleared": count}
 
 
-def _is_of_sibling(owner: NotificationOwner, organization_id: UUID, agent_id: UUID) -> bool:
+def _is_of_sibling(owner: NotificationState, organization_id: UUID, agent_id: UUID) -> bool:
     """Return whether the owner is another agent of the same organization."""
     return owner.organization_id == organization_id and owner.agent_id != agent_id
-
-
-def _is_local(value: datetime | None) -> bool:
-    return value is not None and value.tzinfo is None

@@ -10,15 +10,13 @@ from aiohttp import web
 from storage.channels.projects import Project, ProjectFilters, ProjectStatus
 from storage.ids import new_id
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import load_of_agent, load_owned, require_agent
+from web.access.path_access import delete_owned, load_of_agent, load_owned, require_agent
 from web.access.references import organization_for_new, require_same_owner
 from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusing_constraint_errors
-from web.errors import require_found
+from web.errors import refusing_constraint_errors, require_found
 from web.fields import Choice, Line, Text, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
-from web.paging import CreatedPageQuery, Listing, answer_list, find_owned, period
+from web.paging import CreatedPageQuery, answer_owned, period
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -61,34 +59,30 @@ class ProjectResponse(TypedDict):
 
 serialize_project = Serializer(ProjectResponse, Project)
 
-
 routes = Routes()
 
-BODY = ProjectBody()
-QUERY = ProjectQuery()
 
-
-@routes.create("/api/defaults/projects/", answer=ProjectResponse, body=BODY, by_header=True)
-async def create_project(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/defaults/projects/", body=ProjectBody, by_header=True)
+async def create_project(request: web.Request, caller: Caller) -> ProjectResponse:
     """Create a project, for one agent or for all agents of the organization."""
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     project = Project(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
-    answer = json_response(serialize_project(project), status=201)
+    answer = serialize_project(project)
     with refusing_constraint_errors(body):
         await request.app[STORAGE].projects.insert(project, receipt_of(request, answer))
     return answer
 
 
 @routes.get(
-    "/api/defaults/projects/", answer=list[ProjectResponse], query=QUERY, run_access=RunAccess.RUNNING
+    "/api/defaults/projects/", answer=list[ProjectResponse], query=ProjectQuery, run_access=RunAccess.RUNNING
 )
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the projects of your organizations, newest first.
 
     A run lists those of its agent and those for all agents.
     """
-    query, reach = read_query(request, QUERY), caller.reach
+    query, reach = read_query(request), caller.reach
     await require_agent(request, caller, query["agent"])
     projects = request.app[STORAGE].projects
     filters = ProjectFilters(
@@ -98,37 +92,31 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
         period(query, "created"),
         visible_to=reach.agent_id,
     )
-    listing = Listing(
-        partial(projects.list_page, filters),
-        serialize_project,
-        find_owned(reach.organization_ids, projects.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(projects.list_page, filters)
+    owners = reach.organization_ids
+    return await answer_owned(request, query, owners, projects.get, fetch, serialize_project)
 
 
-@routes.get("/api/defaults/projects/{id}/", answer=ProjectResponse, run_access=RunAccess.RUNNING)
-async def get_project(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/defaults/projects/{id}/", run_access=RunAccess.RUNNING)
+async def get_project(request: web.Request, caller: Caller) -> ProjectResponse:
     """Read one project."""
     project = await load_of_agent(request, caller, request.app[STORAGE].projects.get)
-    return json_response(serialize_project(project))
+    return serialize_project(project)
 
 
-@routes.patch("/api/defaults/projects/{id}/", answer=ProjectResponse, body=BODY)
-async def change_project(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/defaults/projects/{id}/", body=ProjectBody)
+async def change_project(request: web.Request, caller: Caller) -> ProjectResponse:
     """Change the fields that the body contains; the others stay as they are."""
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
-    changes = await read_body(request, BODY, partial=True)
+    changes = await read_body(request)
     await require_same_owner(request, caller, project, changes)
     with refusing_constraint_errors(changes):
         changed = await projects.update(project.id, changes, request.app[CLOCK].now())
-    return json_response(serialize_project(require_found(changed)))
+    return serialize_project(require_found(changed))
 
 
 @routes.delete("/api/defaults/projects/{id}/")
-async def delete_project(request: web.Request, caller: Caller) -> web.Response:
+async def delete_project(request: web.Request, caller: Caller) -> None:
     """Delete a project. Its documents stay, with null as their `project`."""
-    projects = request.app[STORAGE].projects
-    project = await load_owned(request, caller, projects.get)
-    await projects.delete(project.id)
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].projects)

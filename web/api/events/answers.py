@@ -11,8 +11,7 @@ import structlog
 from aiohttp import web
 
 from storage.errors import StorageError
-from storage.events.catalogue import EventType
-from storage.events.model import Event, Interest
+from storage.events.model import Event, EventType, Interest
 from storage.storage import Storage
 from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import (
@@ -25,12 +24,11 @@ from supervisors.events.subscription import (
 )
 from web.api.events.frames import AT_ONCE, FRAMES, Frame, first_frame, live_frame, progress_frame, reset_frame
 from web.api.events.open_streams import OpenStream
-from web.api.events.schemas import DEFAULT_EVENTS
 from web.app_keys import EVENT_FEED
 from web.errors import ApiError, Unavailable
 from web.json import JSON_TYPE, MAX_ANSWER_BYTES
-from web.media_types import EVENT_STREAM
 from web.request_room import RequestRoom
+from web.routes import EVENT_STREAM
 
 AnyEvent = TypeVar("AnyEvent", bound=FeedEvent)
 
@@ -252,7 +250,7 @@ class EventList:
         self._is_full = False
         self._is_reset = False
 
-    async def read_log(self, subscription: Subscription) -> None:
+    async def _read_log(self, subscription: Subscription) -> None:
         """Collect events that lie in the log."""
         for _ in range(MAX_PAGES):
             if not self._events.is_behind(subscription):
@@ -264,7 +262,7 @@ class EventList:
             if self._is_full:
                 return
 
-    async def wait(self, subscription: Subscription, seconds: float) -> None:
+    async def _wait(self, subscription: Subscription, seconds: float) -> None:
         """Wait for the first event, unless there is one already or more of them lie in the log.
 
         Raise TimeoutError after so many seconds.
@@ -287,35 +285,26 @@ class EventList:
                 self._frames.append(frame)
                 self._bytes += len(frame.json)
 
-    def answer(self) -> web.Response:
+    async def run(self, interest: Interest, cursor: int | None, wait_seconds: int | None) -> web.Response:
+        """Answer with the events after the cursor. Without any, wait so many seconds for the first one.
+
+        Raise Unavailable when the service shuts down.
+        """
+        try:
+            async with self._stream.request.app[EVENT_FEED].subscribe(interest) as subscription:
+                self._stream.subscription = subscription
+                await self._events.start(subscription, cursor)
+                await self._read_log(subscription)
+                await self._wait(subscription, wait_seconds or 0)
+        except FeedClosed as error:
+            raise Unavailable("The service is shutting down.", CLOSED_RETRY_SECONDS) from error
+        except (TimeoutError, FeedError):
+            pass
+        return self._answer()
+
+    def _answer(self) -> web.Response:
         """Return what was collected, as an EventsResponse."""
         texts = b",".join([frame.json for frame in self._frames])
         is_reset = b"true" if self._is_reset else b"false"
         body = b'{"events":[%b],"after":%d,"reset":%b}' % (texts, self._events.position, is_reset)
         return web.Response(body=body, headers={"Content-Type": JSON_TYPE})
-
-
-async def list_events(
-    stream: OpenStream,
-    interest: Interest,
-    events: SelectedEvents,
-    cursor: int | None,
-    limit: int | None,
-    wait_seconds: int | None,
-) -> web.Response:
-    """Answer with the events after the cursor. Without any, wait so many seconds for the first one.
-
-    Raise Unavailable when the service shuts down.
-    """
-    collected = EventList(stream, events, limit or DEFAULT_EVENTS)
-    try:
-        async with stream.request.app[EVENT_FEED].subscribe(interest) as subscription:
-            stream.subscription = subscription
-            await events.start(subscription, cursor)
-            await collected.read_log(subscription)
-            await collected.wait(subscription, wait_seconds or 0)
-    except FeedClosed as error:
-        raise Unavailable("The service is shutting down.", CLOSED_RETRY_SECONDS) from error
-    except (TimeoutError, FeedError):
-        pass
-    return collected.answer()

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.events.catalogue import selected_types
-from storage.events.model import Interest
+from storage.events.model import Interest, selected_types
 from web.access.auth import NO_ORGANIZATION, Caller, RunAccess
 from web.access.path_access import path_id
-from web.api.events.answers import EventStream, SelectedEvents, Selection, list_events, stream_response
+from web.api.events.answers import EventList, EventStream, SelectedEvents, Selection, stream_response
 from web.api.events.open_streams import OPEN_STREAMS, OPERATOR
 from web.api.events.schemas import (
+    DEFAULT_EVENTS,
     MAX_CURSOR,
     STREAMED_TYPES,
     AllEventQuery,
@@ -28,26 +28,21 @@ from web.app_keys import CLOCK, EVENT_FEED, ROOM, STORAGE, STREAM_TICKETS
 from web.credentials.formats import TicketHolder
 from web.errors import BadRequest, NotFound, PermissionDenied, require_found
 from web.fields import printable
-from web.idempotency import read_body_once, receipt_without
-from web.json import JSON_TYPE, json_response
-from web.media_types import EVENT_STREAM, LAST_EVENT_ID
+from web.idempotency import read_body_once, receipt_of
+from web.json import JSON_TYPE
 from web.request.parsing import read_query
-from web.routes import Access, Routes
+from web.routes import EVENT_STREAM, LAST_EVENT_ID, Access, Routes
 
 routes = Routes()
 
 CURSOR = re.compile("[0-9]{1,19}")
-QUERY = TicketEventQuery()
-ALL_QUERY = AllEventQuery()
-OPERATOR_QUERY = OperatorEventQuery()
-NEW_TICKET = NewTicketBody()
 
 
 @routes.get(
     "/api/cloud/agents/{id}/events/",
     answer=EventsResponse,
     stream=StreamedResponse,
-    query=QUERY,
+    query=TicketEventQuery,
     run_access=RunAccess.RUNNING,
     takes_ticket=True,
 )
@@ -57,7 +52,7 @@ async def stream_agent_events(request: web.Request, caller: Caller) -> web.Strea
     The answer is a stream of server-sent events unless `limit`, `wait` or `Accept: application/json` asks for
     JSON. `Last-Event-ID` resumes it, and counts more than `after`.
     """
-    query = read_query(request, QUERY)
+    query = read_query(request)
     return await _answer(request, caller, query, await _interest_of_path(request, caller))
 
 
@@ -65,7 +60,7 @@ async def stream_agent_events(request: web.Request, caller: Caller) -> web.Strea
     "/api/cloud/agents/{id}/runs/{run_id}/events/",
     answer=EventsResponse,
     stream=StreamedResponse,
-    query=QUERY,
+    query=TicketEventQuery,
     run_access=RunAccess.RUNNING,
     takes_ticket=True,
 )
@@ -74,7 +69,7 @@ async def stream_run_events(request: web.Request, caller: Caller) -> web.StreamR
 
     The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
     """
-    query = read_query(request, QUERY)
+    query = read_query(request)
     interest = await _interest_of_path(request, caller)
     run = require_found(await request.app[STORAGE].runs.get(path_id(request, "run_id")))
     if run.agent_id != interest.agent_id:
@@ -83,19 +78,19 @@ async def stream_run_events(request: web.Request, caller: Caller) -> web.StreamR
 
 
 @routes.get(
-    "/api/events/", answer=EventsResponse, stream=StreamedResponse, query=ALL_QUERY, takes_ticket=True
+    "/api/events/", answer=EventsResponse, stream=StreamedResponse, query=AllEventQuery, takes_ticket=True
 )
 async def stream_events(request: web.Request, caller: Caller) -> web.StreamResponse:
     """Stream what happens to all agents of your organizations, or to those that the filters select.
 
     The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
     """
-    query = read_query(request, ALL_QUERY)
+    query = read_query(request)
     return await _answer(request, caller, query, await _interest_of_filter(request, caller, query["agent"]))
 
 
-@routes.create("/api/events/tickets/", answer=TicketResponse, body=NEW_TICKET)
-async def create_ticket(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/events/tickets/", body=NewTicketBody)
+async def create_ticket(request: web.Request, caller: Caller) -> TicketResponse:
     """Create a ticket, with which a browser opens event streams: its EventSource cannot send a credential.
 
     The ticket can open streams of your own for a minute, as `?ticket=`; streams that are open go on. It is
@@ -103,14 +98,14 @@ async def create_ticket(request: web.Request, caller: Caller) -> web.Response:
     """
     if not caller.roles:
         raise PermissionDenied(NO_ORGANIZATION)
-    await read_body_once(request, caller, NEW_TICKET)
+    await read_body_once(request, caller)
     holder = TicketHolder(caller.credential, caller.token_version)
     ticket, expires_at = request.app[STREAM_TICKETS].issue(holder, request.app[CLOCK].now())
     answer: TicketResponse = {"ticket": ticket, "expires_at": expires_at}
-    receipt = receipt_without(request, answer, "ticket")
+    receipt = receipt_of(request, answer, "ticket")
     if receipt is not None:
         await request.app[STORAGE].receipts.insert(receipt, caller.accountable)
-    return json_response(answer, status=201)
+    return answer
 
 
 @routes.get(
@@ -118,14 +113,14 @@ async def create_ticket(request: web.Request, caller: Caller) -> web.Response:
     access=Access.OPERATORS,
     answer=EventsResponse,
     stream=StreamedResponse,
-    query=OPERATOR_QUERY,
+    query=OperatorEventQuery,
 )
 async def stream_all_events(request: web.Request) -> web.StreamResponse:
     """Stream what happens to the agents of all organizations, or to those that the filters select.
 
     The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
     """
-    query = read_query(request, OPERATOR_QUERY)
+    query = read_query(request)
     agent_id, organization_id = query["agent"], query["organization"]
     if agent_id is not None:
         retained = await request.app[STORAGE].agents.get_retained(agent_id)
@@ -178,7 +173,8 @@ async def _answer(
     events = SelectedEvents(app[STORAGE], app[EVENT_FEED], app[ROOM], owner, selection)
     with app[OPEN_STREAMS].open(request, caller) as stream:
         if is_list:
-            return await list_events(stream, interest, events, cursor, query["limit"], query["wait"])
+            collected = EventList(stream, events, query["limit"] or DEFAULT_EVENTS)
+            return await collected.run(interest, cursor, query["wait"])
         return await EventStream(stream, interest, events).run(cursor)
 
 

@@ -18,10 +18,11 @@ from web.api.agents.agents import serialize_agent
 from web.api.agents.runs import serialize_run
 from web.api.channels.messages import serialize_message
 from web.api.channels.notifications import serialize_notification
-from web.api.events.schemas import RESET, ActorType, ResetResponse, actor_of
+from web.api.events.schemas import RESET, ActorType, EventResponse, ResetResponse, actor_of
 from web.api.organizations.webhooks import serialize_delivery
 from web.json import to_json
 from web.request_room import RequestRoom
+from web.serializers import Serializer
 
 Representation = Mapping[str, Any]
 
@@ -35,7 +36,7 @@ RETRY_MILLISECONDS = 1000
 class _Kind(NamedTuple):
     """A kind of resource: which column of an event names it, and how it is read and represented."""
 
-    id_of: Callable[[Event], UUID | None]
+    column: str
     read: Callable[[Storage, Collection[UUID]], Awaitable[Sequence[Any]]]
     serialize: Callable[[Any], Representation]
 
@@ -45,25 +46,19 @@ async def _list_agents(storage: Storage, ids: Collection[UUID]) -> list[Agent]:
     return [agent for agent in await asyncio.gather(*map(storage.agents.get, ids)) if agent is not None]
 
 
-def _resource_id(event: Event) -> UUID | None:
-    return event.resource_id
-
-
 KINDS: Mapping[str, _Kind] = {  # by the family of the event's type
-    "agent": _Kind(lambda event: event.agent_id, _list_agents, serialize_agent),
-    "run": _Kind(
-        lambda event: event.run_id, lambda storage, ids: storage.event_resources.list_runs(ids), serialize_run
-    ),
+    "agent": _Kind("agent_id", _list_agents, serialize_agent),
+    "run": _Kind("run_id", lambda storage, ids: storage.event_resources.list_runs(ids), serialize_run),
     "notification": _Kind(
-        _resource_id,
+        "resource_id",
         lambda storage, ids: storage.event_resources.list_notifications(ids),
         serialize_notification,
     ),
     "message": _Kind(
-        _resource_id, lambda storage, ids: storage.event_resources.list_messages(ids), serialize_message
+        "resource_id", lambda storage, ids: storage.event_resources.list_messages(ids), serialize_message
     ),
     "webhook": _Kind(
-        _resource_id, lambda storage, ids: storage.event_resources.list_deliveries(ids), serialize_delivery
+        "resource_id", lambda storage, ids: storage.event_resources.list_deliveries(ids), serialize_delivery
     ),
 }
 
@@ -77,7 +72,7 @@ async def represent(storage: Storage, events: Iterable[Event]) -> dict[int, Repr
     by_kind: dict[str, list[tuple[Event, UUID]]] = {}
     for event in events:
         family = event.type.partition(".")[0]
-        resource_id = KINDS[family].id_of(event) if family in KINDS else None
+        resource_id = getattr(event, KINDS[family].column) if family in KINDS else None
         if resource_id is not None:
             by_kind.setdefault(family, []).append((event, resource_id))
     found: dict[int, Representation] = {}
@@ -111,16 +106,11 @@ class Frame:
         return self.text[self.json_start : -2]
 
 
-class _Writing:
-    """Events that are written together. `end` is set when their frames are there, or `error`."""
+class _Writing(NamedTuple):
+    """Events that are written together: when that began, and the frames by the ids of the events."""
 
-    __slots__ = ("began_at", "end", "error", "frames")
-
-    def __init__(self, began_at: float) -> None:
-        self.began_at = began_at
-        self.frames: dict[int, Frame] = {}
-        self.error: Exception | None = None
-        self.end = asyncio.Event()
+    began_at: float
+    frames: asyncio.Task[dict[int, Frame]]
 
 
 class EventFrames:
@@ -135,10 +125,6 @@ class EventFrames:
         self._room = room
         self._writings: dict[int, _Writing] = {}  # by the id of each event, the oldest first
         self._bytes = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __repr__(self) -> str:
-        return f"<EventFrames: {len(self._writings)} with {self._bytes} bytes>"
 
     async def get(self, events: Sequence[Event]) -> list[Frame]:
         """Return the frames of the events, in their order. Raise StorageError if the database refuses."""
@@ -147,87 +133,65 @@ class EventFrames:
         for start in range(0, len(missing), AT_ONCE):
             self._begin(missing[start : start + AT_ONCE])
         writings = [self._writings[event.id] for event in events]
-        for writing in writings:
-            if not writing.end.is_set():
-                await writing.end.wait()
-            if writing.error is not None:
-                raise writing.error
-        return [writing.frames[event.id] for event, writing in zip(events, writings, strict=True)]
+        frames = [await asyncio.shield(writing.frames) for writing in writings]
+        return [those[event.id] for event, those in zip(events, frames, strict=True)]
 
     def _begin(self, events: Sequence[Event]) -> None:
         """Write the events in a task, because the stream that needs them first may end before the others."""
-        writing = _Writing(self._clock.monotonic())
-        for event in events:
-            self._writings[event.id] = writing
-        task = asyncio.create_task(self._write(events, writing), name="event frames")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = asyncio.create_task(self._write(events), name="event frames")
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the streams raise it
+        writing = _Writing(self._clock.monotonic(), task)
+        self._writings.update((event.id, writing) for event in events)
 
-    async def _write(self, events: Sequence[Event], writing: _Writing) -> None:
+    async def _write(self, events: Sequence[Event]) -> dict[int, Frame]:
         try:
-            resources = await self._represent(events)
-            writing.frames = {event.id: frame_of(event, resources.get(event.id)) for event in events}
-            self._bytes += sum(len(frame.text) for frame in writing.frames.values())
-        except Exception as error:  # the outermost edge of the task: the streams get the error
-            writing.error = error
+            async with self._room.reading(events[0].organization_id):
+                resources = await represent(self._storage, events)
+            frames = {event.id: frame_of(event, resources.get(event.id)) for event in events}
+        except BaseException:
             for event in events:
                 del self._writings[event.id]
-        writing.end.set()
-
-    async def _represent(self, events: Sequence[Event]) -> Mapping[int, Representation]:
-        organization_id = events[0].organization_id
-        async with self._room.reading(organization_id):
-            return await represent(self._storage, events)
+            raise
+        self._bytes += sum(len(frame.text) for frame in frames.values())
+        return frames
 
     def _forget_old(self) -> None:
         """Forget frames that are too old, and the oldest ones if all take too many bytes."""
         oldest = self._clock.monotonic() - LIFETIME_SECONDS
         for event_id, writing in list(islice(self._writings.items(), FORGOTTEN_AT_ONCE)):
             is_kept = writing.began_at > oldest and self._bytes <= MAX_BYTES
-            if is_kept or not writing.end.is_set():
+            if is_kept or not writing.frames.done():
                 return
             del self._writings[event_id]
-            self._bytes -= len(writing.frames[event_id].text)
+            self._bytes -= len(writing.frames.result()[event_id].text)
 
 
 FRAMES: web.AppKey[EventFrames] = web.AppKey("event_frames")
 
 
+def _nothing(_: object) -> None:
+    """Show null."""
+
+
+_serialize_event = Serializer(EventResponse, Event, by=lambda event: actor_of(event.actor), resource=_nothing)
+_serialize_live_event = Serializer(
+    EventResponse,
+    LiveEvent,
+    **dict.fromkeys(("id", "resource_id", "resource"), _nothing),
+    by=lambda event: {"type": ActorType.RUN, "id": event.run_id},
+)
+
+
 def frame_of(event: Event, resource: Representation | None) -> Frame:
     """Write an event together with what it is about; None if that is gone."""
     head = f"id: {event.id}\nevent: {event.type}\ndata: ".encode()
-    body = to_json(
-        {
-            "id": event.id,
-            "type": event.type,
-            "at": event.at,
-            "organization": event.organization_id,
-            "agent": event.agent_id,
-            "run": event.run_id,
-            "resource_id": event.resource_id,
-            "by": actor_of(event.actor),
-            "data": event.data,
-            "resource": resource,
-        }
-    )
+    body = to_json({**_serialize_event(event), "resource": resource})
     return Frame(event.id, b"%b%b\n\n" % (head, body), len(head))
 
 
 def live_frame(event: LiveEvent) -> bytes:
     """Write a live event, which has no id and so does not change where a client resumes."""
-    body = {
-        "id": None,
-        "type": event.type,
-        "at": event.at,
-        "organization": event.organization_id,
-        "agent": event.agent_id,
-        "run": event.run_id,
-        "resource_id": None,
-        "by": {"type": ActorType.RUN, "id": event.run_id},
-        "data": event.data,
-        "resource": None,
-    }
-    return b"event: %b\ndata: %b\n\n" % (event.type.encode(), to_json(body))
+    return b"event: %b\ndata: %b\n\n" % (event.type.encode(), to_json(_serialize_live_event(event)))
 
 
 def first_frame(position: int) -> bytes:

@@ -120,15 +120,10 @@ class OpenStreams:
         self._per_credential = per_credential
         self._counts: Counter[UUID] = Counter()
         self._streams: dict[OpenStream, None] = {}
-
-    def __repr__(self) -> str:
-        return f"<OpenStreams: {len(self._streams)}>"
+        self._opened = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._streams)
-
-    def __iter__(self) -> Iterator[OpenStream]:
-        return iter(self._streams)
 
     @contextmanager
     def open(self, request: web.Request, caller: Caller | None) -> Iterator[OpenStream]:
@@ -148,21 +143,29 @@ class OpenStreams:
         stream = OpenStream(request, caller)
         self._counts[credential] += 1
         self._streams[stream] = None
+        self._opened.set()
         try:
             yield stream
         finally:
             del self._streams[stream]
+            if not self._streams:
+                self._opened.clear()
             decrement(self._counts, credential)
 
     async def run_once(self) -> None:
-        """End the streams of clients that have disconnected, and write the heartbeats that are due."""
+        """End the streams of clients that have disconnected, and write the heartbeats that are due.
+
+        Wait while no stream is open.
+        """
+        await self._opened.wait()
         for stream in list(self._streams):
             if stream.is_lost():
                 stream.end()
         await self._write_heartbeats()
 
     async def check_callers(self) -> None:
-        """End the streams of callers who are no longer what they were."""
+        """End the streams of callers who are no longer what they were. Wait while no stream is open."""
+        await self._opened.wait()
         callers = {stream.caller.credential: stream.caller for stream in self._streams if stream.caller}
         current = await asyncio.gather(*(reread_caller(self._app, caller) for caller in callers.values()))
         by_credential = dict(zip(callers, current, strict=True))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NotRequired, TypedDict
 from uuid import UUID
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from storage.model import Outcome, Priority, Source
 from supervisors.events.subscription import MODEL_DELTA
 from web.api.agents.agents import AgentResponse
@@ -14,8 +14,7 @@ from web.api.agents.runs import RunResponse
 from web.api.channels.messages import MessageResponse
 from web.api.channels.notifications import NotificationResponse
 from web.api.organizations.webhooks import DeliveryResponse
-from web.fields import Integer, Line, ListOf, Text, Uuid
-from web.filter_fields import EventTypePattern
+from web.fields import EventTypePattern, Integer, Line, ListOf, Text, Uuid
 from web.request.parsing import Body
 
 RESET = "reset"

@@ -12,19 +12,18 @@ from storage.ids import new_id
 from storage.model import Organization, Role, User
 from storage.storage import Storage
 from web.access.auth import Caller
-from web.access.login_attempts import (
+from web.access.login_guard import (
+    AttemptKind,
+    CountedAttempt,
     count_signup,
     counted_attempt,
-    hash_password,
     record_login,
     verify_password,
 )
-from web.app_keys import CLOCK, SETTINGS, STORAGE, USER_TOKENS
+from web.app_keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
-from web.credentials.login_guard import AttemptKind
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.fields import Email, Line, Text
-from web.json import json_response
 from web.request.parsing import Body, read_body
 from web.routes import Access, Routes
 from web.serializers import Serializer
@@ -165,32 +164,20 @@ class CallerResponse(TypedDict):
 
 serialize_user = Serializer(UserResponse, User)
 
-
 serialize_organization = Serializer(OrganizationResponse, Organization)
-
 
 serialize_membership = Serializer(PlaceResponse, Membership, id="organization_id", name="organization_name")
 
-
 routes = Routes()
 
-SIGNUP = SignupBody()
-LOGIN = LoginBody()
-PASSWORD_CHANGE = PasswordChangeBody()
-RESET = ResetBody()
 MAX_ORGANIZATIONS = 500  # organizations that the answer to a log-in names; a list of its own has all
 WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
 @routes.post(
-    "/api/organizations/auth/signup/",
-    access=Access.ANYONE,
-    status=201,
-    answer=SignedUpResponse,
-    body=SIGNUP,
-    refusals={403, 429},
+    "/api/organizations/auth/signup/", access=Access.ANYONE, status=201, body=SignupBody, refusals={403, 429}
 )
-async def sign_up(request: web.Request) -> web.Response:
+async def sign_up(request: web.Request) -> SignedUpResponse:
     """Create a user who owns a new organization, and return a token for the user.
 
     If the operator has closed the sign-up, the answer is 403; if the address has an account, 400. Too many
@@ -199,10 +186,10 @@ async def sign_up(request: web.Request) -> web.Response:
     app = request.app
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
-    body = await read_body(request, SIGNUP)
+    body = await read_body(request)
     with counted_attempt(request, AttemptKind.SIGN_UP) as attempt:
         count_signup(request)
-        password_hash = await hash_password(request, attempt, body["password"])
+        password_hash = await request.app[PASSWORDS].hash(body["password"], attempt.network)
         now = app[CLOCK].now()
         user = User(new_id(), body["email"], body["name"], password_hash, 1, now)
         organization = Organization(new_id(), body["organization_name"], now)
@@ -212,28 +199,21 @@ async def sign_up(request: web.Request) -> web.Response:
             attempt.count_wrong()  # so that nobody can quickly find out who has an account
             raise Invalid({"email": ["user with this email already exists."]}) from error
     await record_login(request, user.id)
-    answer: SignedUpResponse = {
+    return {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
     }
-    return json_response(answer, status=201)
 
 
-@routes.post(
-    "/api/organizations/auth/login/",
-    access=Access.ANYONE,
-    answer=LoggedInResponse,
-    body=LOGIN,
-    refusals={401, 429},
-)
-async def log_in(request: web.Request) -> web.Response:
+@routes.post("/api/organizations/auth/login/", access=Access.ANYONE, body=LoginBody, refusals={401, 429})
+async def log_in(request: web.Request) -> LoggedInResponse:
     """Return a token for a user; earlier tokens stay valid.
 
     An unknown address is refused like a wrong password, with 401. Too many refused attempts lead to 429.
     """
     app = request.app
-    body = await read_body(request, LOGIN)
+    body = await read_body(request)
     with counted_attempt(request, AttemptKind.PASSWORD, body["email"]) as attempt:
         user = await app[STORAGE].accounts.get_user_by_email(body["email"])
         is_right = await verify_password(request, attempt, user, body["password"])
@@ -241,22 +221,20 @@ async def log_in(request: web.Request) -> web.Response:
         raise NotAuthenticated("Unable to log in with provided credentials.")
     await record_login(request, user.id)
     memberships = await app[STORAGE].accounts.list_memberships(user.id)
-    answer: LoggedInResponse = {
+    return {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
         "user": serialize_user(user),
         "organizations": [serialize_membership(membership) for membership in memberships[:MAX_ORGANIZATIONS]],
     }
-    return json_response(answer)
 
 
-@routes.get("/api/organizations/auth/me/", answer=CallerResponse, refusals={404})
-async def get_caller(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/auth/me/", refusals={404})
+async def get_caller(request: web.Request, caller: Caller) -> CallerResponse:
     """Return who calls: the user or the API key, and its organizations with its role in each.
 
     The token of a run may not call this: the context of the run names its agent.
     """
-    answer = await (_user_answer if caller.is_user else _key_answer)(request.app[STORAGE], caller)
-    return json_response(answer)
+    return await (_user_answer if caller.is_user else _key_answer)(request.app[STORAGE], caller)
 
 
 async def _user_answer(storage: Storage, caller: Caller) -> CallerResponse:
@@ -283,59 +261,53 @@ async def _key_answer(storage: Storage, caller: Caller) -> CallerResponse:
 
 
 @routes.post("/api/organizations/auth/logout/", status=204)
-async def log_out(request: web.Request, caller: Caller) -> web.Response:
+async def log_out(request: web.Request, caller: Caller) -> None:
     """Revoke all tokens of the user, including this one. An API key is refused with 403."""
     await request.app[STORAGE].accounts.revoke_tokens(caller.require_user())
-    return web.Response(status=204)
 
 
-@routes.post(
-    "/api/organizations/auth/password/", answer=FreshTokenResponse, body=PASSWORD_CHANGE, refusals={429}
-)
-async def change_password(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/organizations/auth/password/", body=PasswordChangeBody, refusals={429})
+async def change_password(request: web.Request, caller: Caller) -> FreshTokenResponse:
     """Change the password and revoke all tokens but the one in the answer.
 
     A wrong current password is refused with 400, an API key with 403.
     """
     app, user_id = request.app, caller.require_user()
-    body = await read_body(request, PASSWORD_CHANGE)
+    body = await read_body(request)
     user = require_found(await app[STORAGE].accounts.get_user(user_id))
     # Counted apart from log-ins, so that a guesser without the token keeps nobody from a change.
     with counted_attempt(request, AttemptKind.PASSWORD, str(user.id)) as attempt:
         if not await verify_password(request, attempt, user, body["current_password"]):
             raise Invalid(WRONG_PASSWORD)
-        new_hash = await hash_password(request, attempt, body["new_password"])
+        new_hash = await request.app[PASSWORDS].hash(body["new_password"], attempt.network)
     version = await app[STORAGE].accounts.replace_password(user, new_hash)
     if version is None:  # another request changed the password in the meantime
         raise Invalid(WRONG_PASSWORD)
     await record_login(request, user.id)
-    answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
-    return json_response(answer)
+    return {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
 
 
-@routes.post(
-    "/api/organizations/auth/reset/",
-    access=Access.ANYONE,
-    answer=FreshTokenResponse,
-    body=RESET,
-    refusals={429},
-)
-async def reset_password(request: web.Request) -> web.Response:
+@routes.post("/api/organizations/auth/reset/", access=Access.ANYONE, body=ResetBody, refusals={429})
+async def reset_password(request: web.Request) -> FreshTokenResponse:
     """Set a new password by a code, and revoke all tokens but the one in the answer.
 
     An unknown address is refused like a wrong code, with 400. Too many refused attempts lead to 429.
     """
     app = request.app
-    body = await read_body(request, RESET)
+    body = await read_body(request)
     accounts, code_hash, now = app[STORAGE].accounts, hash_secret(body["code"]), app[CLOCK].now()
     with counted_attempt(request, AttemptKind.CODE, body["email"]) as attempt:
         user = None
         if await accounts.has_reset_code(body["email"], code_hash, now):  # else no password is hashed
-            password_hash = await hash_password(request, attempt, body["new_password"])
+            password_hash = await request.app[PASSWORDS].hash(body["new_password"], attempt.network)
             user = await accounts.reset_password(body["email"], code_hash, password_hash, now)
         if user is None:
-            attempt.count_wrong()
-            raise Invalid({"code": ["The code is wrong, used or expired."]})
+            raise wrong_code(attempt)
     await record_login(request, user.id)
-    answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
-    return json_response(answer)
+    return {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
+
+
+def wrong_code(attempt: CountedAttempt) -> Invalid:
+    """Count the attempt as wrong and return the error to raise."""
+    attempt.count_wrong()
+    return Invalid({"code": ["The code is wrong, used or expired."]})

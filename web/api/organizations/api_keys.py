@@ -11,31 +11,27 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import ApiKey
 from web.access.auth import Caller, requested_organization
-from web.access.path_access import load_owned
+from web.access.path_access import delete_owned, load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import make_key
 from web.errors import require_found
 from web.fields import Boolean, Line
-from web.idempotency import read_body_once, receipt_without
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.idempotency import read_body_once, receipt_of
+from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
 
 
-class NewApiKeyBody(Body):
-    """A new API key."""
+class ApiKeyChangesBody(Body):
+    """The fields of an API key that can be changed; the key itself stays."""
 
     name = Line(required=True, blank=False, max_length=255)
     is_active = Boolean(load_default=True)
 
 
-class ApiKeyChangesBody(Body):
-    """The fields of an API key that can be changed; the key itself stays."""
-
-    name = Line(blank=False, max_length=255)
-    is_active = Boolean()
+class NewApiKeyBody(ApiKeyChangesBody):
+    """A new API key."""
 
 
 class ApiKeyResponse(TypedDict):
@@ -65,33 +61,28 @@ class NewApiKeyResponse(ApiKeyResponse):
 
 serialize_api_key = Serializer(ApiKeyResponse, ApiKey)
 
-
 routes = Routes()
 
-NEW_KEY = NewApiKeyBody()
-CHANGES = ApiKeyChangesBody()
-QUERY = PageQuery()
 
-
-@routes.create("/api/organizations/api-keys/", answer=NewApiKeyResponse, body=NEW_KEY, by_header=True)
-async def create_key(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/organizations/api-keys/", body=NewApiKeyBody, by_header=True)
+async def create_key(request: web.Request, caller: Caller) -> NewApiKeyResponse:
     """Create an API key, which acts as an admin of the organization.
 
     Only this answer contains the key itself. Members are refused with 403.
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    body = await read_body_once(request, caller, NEW_KEY)
+    body = await read_body_once(request, caller)
     while True:
         secret = make_key()
         key = _build_key(organization_id, body, secret.prefix, request.app[CLOCK].now())
         answer: NewApiKeyResponse = {**serialize_api_key(key), "key": secret.text}
-        receipt = receipt_without(request, answer, "key")
+        receipt = receipt_of(request, answer, "key")
         try:
             await request.app[STORAGE].api_keys.insert(key, secret.hash, receipt)
         except NotUnique:
             continue  # the prefix is taken, with a probability of 1 in 2.8 trillion; try another
-        return json_response(answer, status=201)
+        return answer
 
 
 def _build_key(organization_id: UUID, body: dict[str, Any], prefix: str, now: datetime) -> ApiKey:
@@ -100,39 +91,34 @@ def _build_key(organization_id: UUID, body: dict[str, Any], prefix: str, now: da
     )
 
 
-@routes.get("/api/organizations/api-keys/", answer=list[ApiKeyResponse], query=QUERY)
+@routes.get("/api/organizations/api-keys/", answer=list[ApiKeyResponse], query=PageQuery)
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the keys of the organizations that you administer, newest first. Members are refused with 403."""
     organization_ids = caller.administered()
-    query = read_query(request, QUERY)
+    query = read_query(request)
     keys = request.app[STORAGE].api_keys
-    listing = Listing(
-        partial(keys.list_page, organization_ids), serialize_api_key, find_owned(organization_ids, keys.get)
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(keys.list_page, organization_ids)
+    return await answer_owned(request, query, organization_ids, keys.get, fetch, serialize_api_key)
 
 
-@routes.get("/api/organizations/api-keys/{id}/", answer=ApiKeyResponse)
-async def get_key(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/api-keys/{id}/")
+async def get_key(request: web.Request, caller: Caller) -> ApiKeyResponse:
     """Read one API key, without the key itself. Members are refused with 403."""
     key = await load_owned(request, caller, request.app[STORAGE].api_keys.get, Caller.require_admin)
-    return json_response(serialize_api_key(key))
+    return serialize_api_key(key)
 
 
-@routes.patch("/api/organizations/api-keys/{id}/", answer=ApiKeyResponse, body=CHANGES)
-async def change_key(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/organizations/api-keys/{id}/", body=ApiKeyChangesBody)
+async def change_key(request: web.Request, caller: Caller) -> ApiKeyResponse:
     """Change an API key. One that is switched off is refused from the next request on."""
     keys = request.app[STORAGE].api_keys
     key = await load_owned(request, caller, keys.get, Caller.require_admin)
-    changes = await read_body(request, CHANGES, partial=True)
+    changes = await read_body(request)
     changed = require_found(await keys.update(key.id, changes))
-    return json_response(serialize_api_key(changed))
+    return serialize_api_key(changed)
 
 
 @routes.delete("/api/organizations/api-keys/{id}/")
-async def delete_key(request: web.Request, caller: Caller) -> web.Response:
+async def delete_key(request: web.Request, caller: Caller) -> None:
     """Delete an API key, which is refused from the next request on."""
-    keys = request.app[STORAGE].api_keys
-    key = await load_owned(request, caller, keys.get, Caller.require_admin)
-    await keys.delete(key.id)
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].api_keys, Caller.require_admin)

@@ -10,12 +10,11 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.errors import NotUnique
-from storage.identity.invites import Invite
-from storage.identity.memberships import Member
+from storage.identity.organizations import Invite, Member
 from storage.ids import new_id
 from storage.model import Role, User
 from web.access.auth import Caller, authenticate, has_user_token, requested_organization
-from web.access.login_attempts import counted_attempt, hash_password, record_login, verify_password
+from web.access.login_guard import AttemptKind, CountedAttempt, counted_attempt, record_login, verify_password
 from web.access.path_access import load_owned, path_id
 from web.api.organizations.accounts import (
     MAX_PASSWORD,
@@ -24,15 +23,14 @@ from web.api.organizations.accounts import (
     UserResponse,
     serialize_organization,
     serialize_user,
+    wrong_code,
 )
-from web.app_keys import CLOCK, STORAGE, USER_TOKENS
+from web.app_keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
-from web.credentials.login_guard import AttemptKind, CountedAttempt
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.fields import Choice, Email, Line, Text
-from web.idempotency import read_body_once, receipt_without
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.idempotency import read_body_once, receipt_of
+from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Access, Routes
 from web.serializers import Serializer
@@ -59,14 +57,11 @@ class MembershipResponse(TypedDict):
     """When the user joined."""
 
 
-def serialize_member(member: Member) -> MembershipResponse:
-    return {
-        "id": member.id,
-        "user": {"id": member.user_id, "email": member.email, "name": member.name},
-        "organization": member.organization_id,
-        "role": member.role,
-        "created_at": member.created_at,
-    }
+serialize_member = Serializer(
+    MembershipResponse,
+    Member,
+    user=lambda member: {"id": member.user_id, "email": member.email, "name": member.name},
+)
 
 
 class NewInviteBody(Body):
@@ -122,64 +117,55 @@ class NewInviteResponse(InviteResponse):
 
 serialize_invite = Serializer(InviteResponse, Invite)
 
-
 routes = Routes()
 
-CHANGES = MembershipChangesBody()
-QUERY = PageQuery()
 
-
-@routes.get("/api/organizations/memberships/", answer=list[MembershipResponse], query=QUERY)
+@routes.get("/api/organizations/memberships/", answer=list[MembershipResponse], query=PageQuery)
 async def list_memberships(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the members of the organizations that you administer, newest first.
 
     Members are refused with 403.
     """
     organization_ids = caller.administered()
-    query = read_query(request, QUERY)
+    query = read_query(request)
     memberships = request.app[STORAGE].memberships
-    listing = Listing(
-        partial(memberships.list_page, organization_ids),
-        serialize_member,
-        find_owned(organization_ids, memberships.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(memberships.list_page, organization_ids)
+    return await answer_owned(request, query, organization_ids, memberships.get, fetch, serialize_member)
 
 
-@routes.get("/api/organizations/memberships/{id}/", answer=MembershipResponse)
-async def get_membership(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/memberships/{id}/")
+async def get_membership(request: web.Request, caller: Caller) -> MembershipResponse:
     """Read one membership of an organization that you administer."""
     member = await load_owned(request, caller, request.app[STORAGE].memberships.get, Caller.require_admin)
-    return json_response(serialize_member(member))
+    return serialize_member(member)
 
 
-@routes.patch("/api/organizations/memberships/{id}/", answer=MembershipResponse, body=CHANGES)
-async def change_membership(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/organizations/memberships/{id}/", body=MembershipChangesBody)
+async def change_membership(request: web.Request, caller: Caller) -> MembershipResponse:
     """Give a member another role.
 
     A role above your own is refused with 403, and so is the demotion of somebody above you. The last owner
     stays: 400.
     """
     member = await _load_manageable_member(request, caller)
-    changes = await read_body(request, CHANGES, partial=True)
+    changes = await read_body(request)
     if "role" not in changes:
-        return json_response(serialize_member(member))
+        return serialize_member(member)
     caller.require_role(member.organization_id, changes["role"])
     changed = await request.app[STORAGE].memberships.update_role(
         member.id, changes["role"], by=caller.roles[member.organization_id]
     )
-    return json_response(serialize_member(require_found(changed)))
+    return serialize_member(require_found(changed))
 
 
 @routes.delete("/api/organizations/memberships/{id}/", refusals={400})
-async def delete_membership(request: web.Request, caller: Caller) -> web.Response:
+async def delete_membership(request: web.Request, caller: Caller) -> None:
     """Remove a member, who loses access with the next request.
 
     A member above you is refused with 403. The last owner stays: 400.
     """
     member = await _load_manageable_member(request, caller)
     await request.app[STORAGE].memberships.delete(member.id, by=caller.roles[member.organization_id])
-    return web.Response(status=204)
 
 
 async def _load_manageable_member(request: web.Request, caller: Caller) -> Member:
@@ -189,21 +175,19 @@ async def _load_manageable_member(request: web.Request, caller: Caller) -> Membe
     return member
 
 
-NEW = NewInviteBody()
-ACCEPTANCE = AcceptanceBody()
 PASSWORD_ACCEPTANCE = PasswordAcceptanceBody()
 LIFETIME = timedelta(days=7)
 
 
-@routes.create("/api/organizations/invites/", answer=NewInviteResponse, body=NEW, by_header=True)
-async def create_invite(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/organizations/invites/", body=NewInviteBody, by_header=True)
+async def create_invite(request: web.Request, caller: Caller) -> NewInviteResponse:
     """Create an invite. Only this answer contains the code, which you pass on.
 
     Members are refused with 403, and so is a role above your own.
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    body = await read_body_once(request, caller, NEW)
+    body = await read_body_once(request, caller)
     caller.require_role(organization_id, body["role"])
     code, now = make_code(), request.app[CLOCK].now()
     invite = Invite(
@@ -217,43 +201,37 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
         created_at=now,
     )
     answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
-    await request.app[STORAGE].invites.insert(invite, receipt_without(request, answer, "code"))
-    return json_response(answer, status=201)
+    await request.app[STORAGE].invites.insert(invite, receipt_of(request, answer, "code"))
+    return answer
 
 
-@routes.get("/api/organizations/invites/", answer=list[InviteResponse], query=QUERY)
+@routes.get("/api/organizations/invites/", answer=list[InviteResponse], query=PageQuery)
 async def list_invites(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the invites of the organizations that you administer, accepted and expired ones included."""
     organization_ids = caller.administered()
-    query = read_query(request, QUERY)
+    query = read_query(request)
     invites = request.app[STORAGE].invites
-    listing = Listing(
-        partial(invites.list_page, organization_ids),
-        serialize_invite,
-        find_owned(organization_ids, invites.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(invites.list_page, organization_ids)
+    return await answer_owned(request, query, organization_ids, invites.get, fetch, serialize_invite)
 
 
 @routes.delete("/api/organizations/invites/{id}/")
-async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
+async def delete_invite(request: web.Request, caller: Caller) -> None:
     """Delete an invite; its code stops working. An invite to a role above your own is refused with 403."""
     invites = request.app[STORAGE].invites
     invite = await load_owned(request, caller, invites.get, Caller.require_admin)
     caller.require_role(invite.organization_id, invite.role)
     await invites.delete(invite.id)
-    return web.Response(status=204)
 
 
 @routes.post(
     "/api/organizations/invites/{id}/accept/",
     access=Access.ANYONE,
-    answer=SignedUpResponse,
-    body=ACCEPTANCE,
+    body=AcceptanceBody,
     user_token=True,
     refusals={401, 403, 429},
 )
-async def accept_invite(request: web.Request) -> web.Response:
+async def accept_invite(request: web.Request) -> SignedUpResponse:
     """Accept an invite with the password of the account, or with a new one if there is no account yet.
 
     The token of the invited user's account takes the place of the password. A wrong, used or expired code is
@@ -261,12 +239,12 @@ async def accept_invite(request: web.Request) -> web.Response:
     """
     app = request.app
     invite = require_found(await app[STORAGE].invites.get(path_id(request)))
-    body = await read_body(request, ACCEPTANCE if has_user_token(request) else PASSWORD_ACCEPTANCE)
+    body = await read_body(request, None if has_user_token(request) else PASSWORD_ACCEPTANCE)
     now = app[CLOCK].now()
     with counted_attempt(request, AttemptKind.CODE, str(invite.id)) as attempt:
         is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
         if not (is_right_code and invite.is_open(now)):
-            raise _wrong_code(attempt)
+            raise wrong_code(attempt)
         user, is_new = await _accepting_user(request, attempt, invite.email, body, now)
         try:
             is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
@@ -274,15 +252,14 @@ async def accept_invite(request: web.Request) -> web.Response:
             raise Invalid({"email": ["user with this email already exists."]}) from error
         organization = await app[STORAGE].organizations.get(invite.organization_id)
         if organization is None or not is_accepted:
-            raise _wrong_code(attempt)
+            raise wrong_code(attempt)
     if "password" in body:
         await record_login(request, user.id)
-    answer: SignedUpResponse = {
+    return {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
     }
-    return json_response(answer)
 
 
 async def _accepting_user(
@@ -298,7 +275,7 @@ async def _accepting_user(
     # Whoever invites somebody has the code: the answer tells them who has an account, as a sign-up does.
     with counted_attempt(request, AttemptKind.SIGN_UP) as asked:
         if user is None:
-            password_hash = await hash_password(request, attempt, body["password"])
+            password_hash = await request.app[PASSWORDS].hash(body["password"], attempt.network)
             return User(new_id(), email, body["name"], password_hash, 1, now), True
         try:
             await _check_password(request, user, body["password"])
@@ -323,9 +300,3 @@ async def _user_of_token(request: web.Request, invited: User | None) -> User:
             "The invitation is for another e-mail address than yours; accept it with that account's password."
         )
     return invited
-
-
-def _wrong_code(attempt: CountedAttempt) -> Invalid:
-    """Count the attempt as wrong and return the error to raise."""
-    attempt.count_wrong()
-    return Invalid({"code": ["The code is wrong, used or expired."]})

@@ -8,13 +8,14 @@ from functools import partial
 from typing import TypedDict
 from uuid import UUID
 
+import structlog
 from aiohttp import web
 
 from storage.ids import new_id
 from storage.model import Organization, Unpriced
 from supervisors.engine.registry import tell_agents_of
 from web.access.auth import Caller, requested_organization
-from web.access.login_attempts import count_signup
+from web.access.login_guard import count_signup
 from web.access.model_checks import warn_of_refused_models
 from web.access.path_access import load
 from web.app_keys import CLOCK, RATE_LIMITS, REGISTRY, SETTINGS, STORAGE
@@ -22,7 +23,6 @@ from web.credentials.rate_limits import OF_CALLERS
 from web.errors import PermissionDenied, require_found
 from web.fields import Boolean, Choice, Line, Money, Region
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
@@ -111,19 +111,15 @@ def serialize_limit(name: str, per: LimitScope, limit: int, used: int | None) ->
     return {"name": name, "per": per, "limit": limit or None, "used": used}
 
 
-routes = Routes()
+log = structlog.get_logger()
 
-NEW = NewOrganizationBody()
-CHANGES = OrganizationChangesBody()
-QUERY = PageQuery()
+routes = Routes()
 
 FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day", "unpriced"})
 
 
-@routes.create(
-    "/api/organizations/organizations/", answer=WholeOrganizationResponse, body=NEW, refusals={429}
-)
-async def create_organization(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/organizations/organizations/", body=NewOrganizationBody, refusals={429})
+async def create_organization(request: web.Request, caller: Caller) -> WholeOrganizationResponse:
     """Create an organization that the calling user owns.
 
     It counts like a sign-up: against `limits.signups_per_hour` of the address, and refused while
@@ -133,37 +129,36 @@ async def create_organization(request: web.Request, caller: Caller) -> web.Respo
     app, user_id = request.app, caller.require_user()
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Only the operator creates organizations here (accounts.signup is closed).")
-    body = await read_body_once(request, caller, NEW)
+    body = await read_body_once(request, caller)
     count_signup(request)
     organization = Organization(new_id(), body["name"], app[CLOCK].now())
-    answer = json_response(serialize_whole_organization(organization), status=201)
+    answer = serialize_whole_organization(organization)
     await app[STORAGE].accounts.insert_organization(
         organization, user_id, app[SETTINGS].limits.organizations_per_user, receipt_of(request, answer)
     )
     return answer
 
 
-@routes.get("/api/organizations/organizations/", answer=list[WholeOrganizationResponse], query=QUERY)
+@routes.get("/api/organizations/organizations/", answer=list[WholeOrganizationResponse], query=PageQuery)
 async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the organizations that you belong to; with an API key, the only one that it acts for."""
-    query = read_query(request, QUERY)
+    query = read_query(request)
     organizations = request.app[STORAGE].organizations
-
-    async def find(organization_id: UUID) -> Organization | None:
-        return await organizations.get(organization_id) if organization_id in caller.roles else None
-
     fetch = partial(organizations.list_page, caller.organizations)
-    return await answer_list(request, query, Listing(fetch, serialize_whole_organization, find))
+    listing = Listing(
+        fetch, serialize_whole_organization, organizations.get, lambda each: each.id in caller.roles
+    )
+    return await answer_list(request, query, listing)
 
 
-@routes.get("/api/organizations/organizations/{id}/", answer=WholeOrganizationResponse)
-async def get_organization(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/organizations/{id}/")
+async def get_organization(request: web.Request, caller: Caller) -> WholeOrganizationResponse:
     """Read one of your organizations."""
-    return json_response(serialize_whole_organization(await _load_own_organization(request, caller)))
+    return serialize_whole_organization(await _load_own_organization(request, caller))
 
 
-@routes.patch("/api/organizations/organizations/{id}/", answer=WholeOrganizationResponse, body=CHANGES)
-async def change_organization(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/organizations/organizations/{id}/", body=OrganizationChangesBody)
+async def change_organization(request: web.Request, caller: Caller) -> WholeOrganizationResponse:
     """Change the fields that the body contains. Members are refused with 403.
 
     A pause stops its runs and starts no others. Its end, like a higher cap, wakes agents that are due. If the
@@ -171,7 +166,7 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
     """
     organization = await _load_own_organization(request, caller)
     caller.require_admin(organization.id)
-    changes = await read_body(request, CHANGES, partial=True)
+    changes = await read_body(request)
     storage = request.app[STORAGE]
     changed = require_found(
         await storage.organizations.update(
@@ -179,14 +174,16 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
         )
     )
     registry = request.app[REGISTRY]
-    if "paused" in changes:
-        registry.pause_log.report(changed.id, is_paused=changed.paused, caller=caller.identity)
+    if changed.paused != organization.paused:
+        if changed.paused:
+            log.info("organization paused", organization=str(changed.id), caller=caller.identity)
+        else:
+            log.info("organization resumed", organization=str(changed.id), caller=caller.identity)
     if changes.keys() & FIELDS_READ_BY_SUPERVISORS:
         await tell_agents_of(changed.id, storage.agent_states, registry)
-    answer = json_response(serialize_whole_organization(changed))
     if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
-        await warn_of_refused_models(request, answer, changed, storage.agents.list_models_of_organization)
-    return answer
+        await warn_of_refused_models(request, changed, storage.agents.list_models_of_organization)
+    return serialize_whole_organization(changed)
 
 
 async def _load_own_organization(request: web.Request, caller: Caller) -> Organization:
@@ -195,16 +192,15 @@ async def _load_own_organization(request: web.Request, caller: Caller) -> Organi
     return organization
 
 
-@routes.get("/api/organizations/limits/", answer=LimitsResponse, by_header=True)
-async def get_limits(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/limits/", by_header=True)
+async def get_limits(request: web.Request, caller: Caller) -> LimitsResponse:
     """Return the limits of one of your organizations, with what is in use of each."""
     organization_id = requested_organization(request, caller)
     limits = [limit async for limit in _limits(request.app, organization_id)]
-    answer: LimitsResponse = {
+    return {
         "organization": organization_id,
         "limits": [_of_requests(request.app, caller), *limits],
     }
-    return json_response(answer)
 
 
 async def _limits(app: web.Application, organization_id: UUID) -> AsyncIterator[LimitResponse]:

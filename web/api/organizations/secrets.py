@@ -16,8 +16,7 @@ from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretName, SecretValue
@@ -58,20 +57,16 @@ class SecretResponse(TypedDict):
 
 serialize_secret = Serializer(SecretResponse, Secret)
 
-
 routes = Routes()
 
-BODY = SecretBody()
-CHANGES = SecretChangesBody()
-QUERY = PageQuery()
 NAME_TAKEN = "secret with this name already exists."
 
 OF_ORGANIZATION = "/api/organizations/secrets/"
 OF_TEMPLATE = "/api/templates/{id}/secrets/"
 
 
-@routes.create(OF_ORGANIZATION, answer=SecretResponse, body=BODY, by_header=True)
-async def create_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.create(OF_ORGANIZATION, body=SecretBody, by_header=True)
+async def create_secret(request: web.Request, caller: Caller) -> SecretResponse:
     """Create a secret of the organization. Members are refused with 403.
 
     A template's `environment_secrets` and an adapter config's `secret_headers` say who gets it. If the
@@ -82,8 +77,8 @@ async def create_secret(request: web.Request, caller: Caller) -> web.Response:
     return await _create(request, caller, organization_id, None)
 
 
-@routes.create(OF_TEMPLATE, answer=SecretResponse, body=BODY)
-async def create_template_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.create(OF_TEMPLATE, body=SecretBody)
+async def create_template_secret(request: web.Request, caller: Caller) -> SecretResponse:
     """Create a secret for the agents of one template. Members are refused with 403.
 
     It takes precedence over a secret of the organization with the same name. If the organization would have
@@ -95,11 +90,11 @@ async def create_template_secret(request: web.Request, caller: Caller) -> web.Re
 
 async def _create(
     request: web.Request, caller: Caller, organization_id: UUID, template_id: UUID | None
-) -> web.Response:
-    body = await read_body_once(request, caller, BODY)
+) -> SecretResponse:
+    body = await read_body_once(request, caller)
     now = request.app[CLOCK].now()
     secret = Secret(new_id(), organization_id, template_id, body["name"], now, now)
-    answer = json_response(serialize_secret(secret), status=201)
+    answer = serialize_secret(secret)
     storage = request.app[STORAGE]
     async with storage.limits.secrets.reserved(organization_id):
         try:
@@ -111,83 +106,76 @@ async def _create(
     return answer
 
 
-@routes.get(OF_ORGANIZATION, answer=list[SecretResponse], query=QUERY)
+@routes.get(OF_ORGANIZATION, answer=list[SecretResponse], query=PageQuery)
 async def list_secrets(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the secrets of the organizations that you administer, without their values, newest first.
 
     Secrets of templates are listed at each template. Members are refused with 403.
     """
     owners = caller.administered()
-    query = read_query(request, QUERY)
+    query = read_query(request)
     secrets = request.app[STORAGE].secrets
-    listing = Listing(
-        partial(secrets.list_page, SecretFilters(owners)), serialize_secret, find_owned(owners, secrets.get)
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(secrets.list_page, SecretFilters(owners))
+    return await answer_owned(request, query, owners, secrets.get, fetch, serialize_secret)
 
 
-@routes.get(OF_TEMPLATE, answer=list[SecretResponse], query=QUERY)
+@routes.get(OF_TEMPLATE, answer=list[SecretResponse], query=PageQuery)
 async def list_template_secrets(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the secrets of a template, without their values, newest first. Members are refused with 403."""
     template = await _load_template(request, caller)
-    query, owners = read_query(request, QUERY), (template.organization_id,)
-    filters = SecretFilters(owners, template.id)
-    listing = Listing(
-        partial(request.app[STORAGE].secrets.list_page, filters),
-        serialize_secret,
-        find_owned(owners, request.app[STORAGE].secrets.get),
-    )
-    return await answer_list(request, query, listing)
+    query, owners = read_query(request), (template.organization_id,)
+    secrets = request.app[STORAGE].secrets
+    fetch = partial(secrets.list_page, SecretFilters(owners, template.id))
+    return await answer_owned(request, query, owners, secrets.get, fetch, serialize_secret)
 
 
-@routes.get(f"{OF_ORGANIZATION}{{id}}/", answer=SecretResponse)
-async def get_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.get(f"{OF_ORGANIZATION}{{id}}/")
+async def get_secret(request: web.Request, caller: Caller) -> SecretResponse:
     """Read the name and the times of a secret, without its value. Members are refused with 403."""
-    return json_response(serialize_secret(await _load_secret(request, caller)))
+    return serialize_secret(await _load_secret(request, caller))
 
 
-@routes.get(f"{OF_TEMPLATE}{{secret_id}}/", answer=SecretResponse)
-async def get_template_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.get(f"{OF_TEMPLATE}{{secret_id}}/")
+async def get_template_secret(request: web.Request, caller: Caller) -> SecretResponse:
     """Read the name and the times of a template's secret, without its value. Members are refused with 403."""
-    return json_response(serialize_secret(await _load_template_secret(request, caller)))
+    return serialize_secret(await _load_template_secret(request, caller))
 
 
-@routes.patch(f"{OF_ORGANIZATION}{{id}}/", answer=SecretResponse, body=CHANGES)
-async def change_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch(f"{OF_ORGANIZATION}{{id}}/", body=SecretChangesBody)
+async def change_secret(request: web.Request, caller: Caller) -> SecretResponse:
     """Replace the value of a secret. The next run and the next tool call get the new one."""
     return await _change(request, await _load_secret(request, caller))
 
 
-@routes.patch(f"{OF_TEMPLATE}{{secret_id}}/", answer=SecretResponse, body=CHANGES)
-async def change_template_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch(f"{OF_TEMPLATE}{{secret_id}}/", body=SecretChangesBody)
+async def change_template_secret(request: web.Request, caller: Caller) -> SecretResponse:
     """Replace the value of a template's secret. The next run and the next tool call get the new one."""
     return await _change(request, await _load_template_secret(request, caller))
 
 
-async def _change(request: web.Request, secret: Secret) -> web.Response:
-    changes = await read_body(request, CHANGES, partial=True)
+async def _change(request: web.Request, secret: Secret) -> SecretResponse:
+    changes = await read_body(request)
     if "value" in changes:
         now, secrets = request.app[CLOCK].now(), request.app[STORAGE].secrets
         secret = require_found(await secrets.update(secret.id, changes["value"], now))
-    return json_response(serialize_secret(secret))
+    return serialize_secret(secret)
 
 
 @routes.delete(f"{OF_ORGANIZATION}{{id}}/")
-async def delete_secret(request: web.Request, caller: Caller) -> web.Response:
+async def delete_secret(request: web.Request, caller: Caller) -> None:
     """Delete a secret. Runs and tool calls whose settings still name it fail from now on, and say so."""
-    return await _delete(request, await _load_secret(request, caller))
+    await _delete(request, await _load_secret(request, caller))
 
 
 @routes.delete(f"{OF_TEMPLATE}{{secret_id}}/")
-async def delete_template_secret(request: web.Request, caller: Caller) -> web.Response:
+async def delete_template_secret(request: web.Request, caller: Caller) -> None:
     """Delete a template's secret. A secret of the organization with the same name takes its place."""
-    return await _delete(request, await _load_template_secret(request, caller))
+    await _delete(request, await _load_template_secret(request, caller))
 
 
-async def _delete(request: web.Request, secret: Secret) -> web.Response:
+async def _delete(request: web.Request, secret: Secret) -> None:
     if not await request.app[STORAGE].secrets.delete(secret.id):
         raise NotFound
-    return web.Response(status=204)
 
 
 async def _load_template(request: web.Request, caller: Caller) -> Template:

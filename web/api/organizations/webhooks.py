@@ -12,20 +12,18 @@ from marshmallow import ValidationError, validate
 
 from storage.delivery.outbox import DeliveryFilters, DeliveryStatus, WebhookDelivery
 from storage.delivery.webhooks import MAX_OLD_SECRETS, OLD_SECRET_LIFETIME, Webhook
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from storage.ids import new_id
 from storage.model import Purpose
 from web.access.auth import Caller
-from web.access.path_access import load_owned, require_owned
+from web.access.path_access import delete_owned, load_owned, require_owned
 from web.access.references import load_named, single_organization
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import make_signing_secret
-from web.errors import Conflict, NotFound, PermissionDenied, require_found
-from web.fields import Boolean, Choice, Line, ListOf, Text, Url, Uuid
-from web.filter_fields import EventTypePattern
-from web.idempotency import read_body_once, receipt_without
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.errors import Conflict, PermissionDenied, require_found
+from web.fields import Boolean, Choice, EventTypePattern, Line, ListOf, Text, Url, Uuid
+from web.idempotency import read_body_once, receipt_of
+from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -215,24 +213,19 @@ class WholeDeliveryResponse(DeliveryResponse):
 
 serialize_delivery = Serializer(DeliveryResponse, WebhookDelivery)
 
-
 serialize_whole_delivery = Serializer(WholeDeliveryResponse, WebhookDelivery)
-
 
 routes = Routes()
 
-BODY = WebhookBody()
-QUERY = PageQuery()
 
-
-@routes.create("/api/organizations/webhooks/", answer=NewWebhookResponse, body=BODY, by_header=True)
-async def create_webhook(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/organizations/webhooks/", body=WebhookBody, by_header=True)
+async def create_webhook(request: web.Request, caller: Caller) -> NewWebhookResponse:
     """Create an event webhook, which gets events from now on. Only this answer contains its secret.
 
     Members are refused with 403. If the organization would have more than `limits.webhooks`, the answer is
     400.
     """
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     organization_id = single_organization(request, caller, await _owners(request, caller, body))
     caller.require_admin(organization_id)
     storage, now = request.app[STORAGE], request.app[CLOCK].now()
@@ -246,8 +239,8 @@ async def create_webhook(request: web.Request, caller: Caller) -> web.Response:
     secret = make_signing_secret()
     answer: NewWebhookResponse = {**serialize_webhook(webhook), "secret": secret}
     async with storage.limits.webhooks.reserved(organization_id):
-        await storage.webhooks.insert(webhook, secret, receipt_without(request, answer, "secret"))
-    return json_response(answer, status=201)
+        await storage.webhooks.insert(webhook, secret, receipt_of(request, answer, "secret"))
+    return answer
 
 
 async def _owners(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> set[UUID]:
@@ -265,52 +258,45 @@ async def _owners(request: web.Request, caller: Caller, body: Mapping[str, Any])
     return owners
 
 
-@routes.get("/api/organizations/webhooks/", answer=list[WebhookResponse], query=QUERY)
+@routes.get("/api/organizations/webhooks/", answer=list[WebhookResponse], query=PageQuery)
 async def list_webhooks(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the event webhooks of the organizations that you administer, newest first.
 
     Members are refused with 403.
     """
     organization_ids = caller.administered()
-    query = read_query(request, QUERY)
+    query = read_query(request)
     webhooks = request.app[STORAGE].webhooks
-    listing = Listing(
-        partial(webhooks.list_page, organization_ids),
-        serialize_webhook,
-        find_owned(organization_ids, webhooks.get),
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(webhooks.list_page, organization_ids)
+    return await answer_owned(request, query, organization_ids, webhooks.get, fetch, serialize_webhook)
 
 
-@routes.get("/api/organizations/webhooks/{id}/", answer=WebhookResponse)
-async def get_webhook(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/webhooks/{id}/")
+async def get_webhook(request: web.Request, caller: Caller) -> WebhookResponse:
     """Read one event webhook, without its secret. Members are refused with 403."""
-    return json_response(serialize_webhook(await _load(request, caller)))
+    return serialize_webhook(await _load(request, caller))
 
 
-@routes.patch("/api/organizations/webhooks/{id}/", answer=WebhookResponse, body=BODY)
-async def change_webhook(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/organizations/webhooks/{id}/", body=WebhookBody)
+async def change_webhook(request: web.Request, caller: Caller) -> WebhookResponse:
     """Change the fields that the body contains. Later events are compared with the new ones."""
     webhook = await _load(request, caller)
-    changes = await read_body(request, BODY, partial=True)
+    changes = await read_body(request)
     if await _owners(request, caller, changes) - {webhook.organization_id}:
         raise PermissionDenied
     now, webhooks = request.app[CLOCK].now(), request.app[STORAGE].webhooks
     changed = require_found(await webhooks.update(webhook.id, changes, now))
-    return json_response(serialize_webhook(changed))
+    return serialize_webhook(changed)
 
 
 @routes.delete("/api/organizations/webhooks/{id}/")
-async def delete_webhook(request: web.Request, caller: Caller) -> web.Response:
+async def delete_webhook(request: web.Request, caller: Caller) -> None:
     """Delete an event webhook. Its pending deliveries fail, because they can no longer be signed."""
-    webhook = await _load(request, caller)
-    if not await request.app[STORAGE].webhooks.delete(webhook.id):
-        raise NotFound
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].webhooks, Caller.require_admin)
 
 
-@routes.post("/api/organizations/webhooks/{id}/test/", answer=WholeDeliveryResponse, refusals={409})
-async def send_webhook_test(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/organizations/webhooks/{id}/test/", refusals={409})
+async def send_webhook_test(request: web.Request, caller: Caller) -> WholeDeliveryResponse:
     """Send a request of the type `webhook.test`, and answer with its delivery, whose status tells the result.
 
     A webhook that is switched off is refused with 409.
@@ -320,11 +306,11 @@ async def send_webhook_test(request: web.Request, caller: Caller) -> web.Respons
     delivery = await outbox.insert_test(webhook.id, now)
     if delivery is None:
         raise Conflict("The webhook is switched off. Set is_active to true first.")
-    return json_response(serialize_whole_delivery(delivery))
+    return serialize_whole_delivery(delivery)
 
 
-@routes.post("/api/organizations/webhooks/{id}/rotate/", answer=RotatedWebhookResponse, refusals={409})
-async def rotate_webhook_secret(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/organizations/webhooks/{id}/rotate/", refusals={409})
+async def rotate_webhook_secret(request: web.Request, caller: Caller) -> RotatedWebhookResponse:
     """Make a new secret, which only this answer contains. For a day, the old one signs the requests as well.
 
     A sixth rotation within a day is refused with 409.
@@ -334,25 +320,21 @@ async def rotate_webhook_secret(request: web.Request, caller: Caller) -> web.Res
     secret = make_signing_secret()
     if not await webhooks.rotate_secret(webhook.id, secret, now):
         raise Conflict(f"The secret was rotated {MAX_OLD_SECRETS} times within a day. Try again later.")
-    answer: RotatedWebhookResponse = {
+    return {
         **serialize_webhook(webhook),
         "secret": secret,
         "old_secret_until": now + OLD_SECRET_LIFETIME,
     }
-    return json_response(answer)
 
 
 async def _load(request: web.Request, caller: Caller) -> Webhook:
     return await load_owned(request, caller, request.app[STORAGE].webhooks.get, Caller.require_admin)
 
 
-DELIVERY_QUERY = DeliveryQuery()
-
-
-@routes.get("/api/organizations/webhook-deliveries/", answer=list[DeliveryResponse], query=DELIVERY_QUERY)
+@routes.get("/api/organizations/webhook-deliveries/", answer=list[DeliveryResponse], query=DeliveryQuery)
 async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the webhook deliveries of your organizations, newest first, without their payloads."""
-    query = read_query(request, DELIVERY_QUERY)
+    query = read_query(request)
     await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_owned(caller, request.app[STORAGE].webhooks.get, query["webhook"])
@@ -360,23 +342,21 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
     filters = DeliveryFilters(
         caller.organizations, query["agent"], query["template"], query["webhook"], query["status"]
     )
-    listing = Listing(
-        partial(outbox.list_page, filters), serialize_delivery, find_owned(caller.organizations, outbox.get)
-    )
-    return await answer_list(request, query, listing)
+    fetch = partial(outbox.list_page, filters)
+    return await answer_owned(request, query, caller.organizations, outbox.get, fetch, serialize_delivery)
 
 
-@routes.get("/api/organizations/webhook-deliveries/{id}/", answer=WholeDeliveryResponse)
-async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/organizations/webhook-deliveries/{id}/")
+async def get_webhook_delivery(request: web.Request, caller: Caller) -> WholeDeliveryResponse:
     """Read one webhook delivery with its payload."""
     delivery = await load_owned(request, caller, request.app[STORAGE].outbox.get)
-    return json_response(serialize_whole_delivery(delivery))
+    return serialize_whole_delivery(delivery)
 
 
-@routes.post("/api/organizations/webhook-deliveries/{id}/redeliver/", answer=WholeDeliveryResponse)
-async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/organizations/webhook-deliveries/{id}/redeliver/")
+async def redeliver_webhook(request: web.Request, caller: Caller) -> WholeDeliveryResponse:
     """Send a delivery of any status again at once, under the same id and with a new retry schedule."""
     outbox = request.app[STORAGE].outbox
     delivery = await load_owned(request, caller, outbox.get)
     pending = require_found(await outbox.redeliver(delivery.id, request.app[CLOCK].now()))
-    return json_response(serialize_whole_delivery(pending))
+    return serialize_whole_delivery(pending)

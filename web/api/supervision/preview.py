@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -21,7 +21,6 @@ from web.access.references import resolve
 from web.app_keys import STATUS, STORAGE
 from web.errors import Invalid
 from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Uuid
-from web.json import json_response
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 
@@ -78,16 +77,14 @@ class PreviewBody(Body):
 
 routes = Routes()
 
-BODY = PreviewBody()
-
 MAX_DAYS = 31
 HAS_PASSED = "This moment has passed: leave at out to ask about the present."
 TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
 OWNED_FIELDS = ("paused", "status", "sleep_until")
 
 
-@routes.post("/api/cloud/agents/{id}/preview/", answer=Preview, body=BODY, refusals={409})
-async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/cloud/agents/{id}/preview/", body=PreviewBody, refusals={409})
+async def preview_agent(request: web.Request, caller: Caller) -> Preview:
     """Explain an agent as it is now, and as it would be if notifications came, if it were changed, or by
     itself at a moment ahead.
 
@@ -95,7 +92,7 @@ async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
     run, because no rule decides what a run does. A change that PATCH would refuse is refused.
     """
     agent = await load_agent(request, caller)
-    body = await read_body(request, BODY)
+    body = await read_body(request)
     event, patch = body["event"] or {}, body["patch"] or {}
     zone = ZoneInfo(agent.timezone)
     localize(body, ("at",), zone)
@@ -105,11 +102,14 @@ async def preview_agent(request: web.Request, caller: Caller) -> web.Response:
         localize(patch, ("sleep_until",), zone)
         references = await resolve(request.app[STORAGE], lambda _: agent.organization_id, patch)
     present = await load_in_turn(request, request.app[STATUS].present)
-    _require_near(body["at"], present.now)
+    if body["at"] is not None and body["at"] < present.now:
+        raise Invalid({"at": [HAS_PASSED]})
+    if body["at"] is not None and body["at"] > present.now + timedelta(days=MAX_DAYS):
+        raise Invalid({"at": [TOO_FAR]})
     changed = await _with_settings(request, agent, references.template, patch, present)
     owned = OwnedFieldsRequest(**{name: patch[name] for name in OWNED_FIELDS if name in patch})
     changed = after_owned_fields(changed, owned, present.now, run_is_stopping=present.run_is_stopping)
-    return json_response(preview(present, changed, event=Event(**event) if event else None, at=body["at"]))
+    return preview(present, changed, event=Event(**event) if event else None, at=body["at"])
 
 
 @contextmanager
@@ -119,14 +119,6 @@ def _refused_inside(name: str) -> Iterator[None]:
         yield
     except Invalid as error:
         raise Invalid({name: error.body}) from error
-
-
-def _require_near(at: datetime | None, now: datetime) -> None:
-    """Raise Invalid for a moment that has passed or is too far ahead."""
-    if at is not None and at < now:
-        raise Invalid({"at": [HAS_PASSED]})
-    if at is not None and at > now + timedelta(days=MAX_DAYS):
-        raise Invalid({"at": [TOO_FAR]})
 
 
 async def _with_settings(

@@ -2,24 +2,26 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, TypedDict
+from typing import TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import orjson
 from aiohttp import web
+from marshmallow import ValidationError
+from marshmallow.fields import Field
 
-from storage.agents.lists import AgentFilters, AgentRow, AgentSort, Position, SortedPage, Value
+from storage.agents.attention import AttentionKind, FailedDelivery, FailedMessage, FailedRun
+from storage.agents.filters import AgentFilters, AgentRow, AgentSort, Position, SortedPage, Value
+from storage.agents.overviews import FailingWebhook, TroubledAgent
 from storage.model import AgentStatus, Purpose
 from supervisors.engine.snapshot import AgentSummary, NextWake, Snapshot
 from supervisors.organization_overview import (
     AgendaItem,
     AgendaKind,
     AttentionItem,
-    AttentionKind,
-    OrganizationsOverview,
     OverviewReader,
 )
 from supervisors.policy.phases import ShownPhase
@@ -30,7 +32,7 @@ from web.api.agents.agents import AgentFilterQuery
 from web.api.supervision.timeline import PastSupervisorResponse, SupervisorAtQuery, serialize_past
 from web.app_keys import CLOCK, HEALTH, ROOM, STATUS, STORAGE, TIMELINES
 from web.errors import Invalid, require_found
-from web.fields import Choice, Integer, Line, ListOf, Uuid
+from web.fields import MAX_MONEY, Choice, Integer, Line, ListOf, Money, Text, UtcDatetime, Uuid
 from web.json import json_response
 from web.paging import TOTAL_HEADER, next_link
 from web.request.parsing import Body, localize, read_query
@@ -87,7 +89,9 @@ class SupervisorRowResponse(TypedDict):
     next_wake: NextWake | None
     """When and why it wakes next by itself; null if only something new can wake it."""
     cost_today_usd: Decimal
-    """What its model calls have cost in the present UTC day, in US dollars."""
+    """What its model calls have cost in the present UTC day, in US dollars, without those of unknown cost."""
+    unpriced_calls_today: int
+    """How many of the day's model calls are of unknown cost."""
     max_cost_usd_per_day: Decimal | None
     """What it may spend in a UTC day, by its own cap or that of its template; null if neither has one."""
     uncleared_high: int
@@ -112,6 +116,7 @@ def serialize_row(row: AgentRow, summary: AgentSummary) -> SupervisorRowResponse
         "why": summary.why,
         "next_wake": summary.next_wake,
         "cost_today_usd": row.cost_today_usd,
+        "unpriced_calls_today": row.unpriced_calls_today,
         "max_cost_usd_per_day": row.max_cost_usd_per_day,
         "uncleared_high": summary.uncleared_high,
         "run": summary.run,
@@ -142,6 +147,12 @@ class AttentionResponse(TypedDict):
     """The IANA time zone of the agent; null if it is about something else."""
     webhook: UUID | None
     """The event webhook that it is about; null if it is about something else."""
+    message: UUID | None
+    """The message that was not sent; null if it is about something else."""
+    run: UUID | None
+    """The run in which something failed, or that wrote the message; null if there is none."""
+    delivery: UUID | None
+    """The delivery that the webhook of a template did not take; null if it is about something else."""
 
 
 class AgendaResponse(TypedDict):
@@ -176,90 +187,76 @@ class OverviewResponse(TypedDict):
     attention_total: int
     """How many things need a person."""
     attention_counts: Mapping[AttentionKind, int]
-    """How many there are of each kind. Of `forgotten`, `uncleared_high` and `failing_webhook`, at most 100
-    are counted."""
+    """How many there are of each kind. Only of `quarantined` and `over_budget`, more than 100 are
+    counted."""
     agenda: Sequence[AgendaResponse]
     """The wakes of the next 24 hours, at most 100, the next one first."""
     agenda_total: int
     """How many wakes there are. Beyond 100, moments at which an agent acts without waking count, too."""
 
 
-def serialize_overview(overview: OrganizationsOverview) -> OverviewResponse:
-    attention = overview.attention
-    return {
-        "as_of": overview.as_of,
-        "sentence": overview.sentence,
-        "phases": overview.phases,
-        "attention": [_serialize_attention(item) for item in attention.items],
-        "attention_total": attention.counts.total(),
-        "attention_counts": attention.counts,
-        "agenda": [_serialize_agenda(item) for item in overview.agenda],
-        "agenda_total": overview.agenda_total,
-    }
+def _of(name: str, *kinds: type) -> Callable[[AttentionItem], object]:
+    """Return a function that shows an attribute of the subject of an item; None if it is of another kind."""
+    return lambda item: getattr(item.subject, name) if isinstance(item.subject, kinds) else None
 
 
-def _serialize_attention(item: AttentionItem) -> AttentionResponse:
-    agent = item.agent
-    return {
-        "kind": item.kind,
-        "sentence": item.sentence,
-        "since": item.since,
-        "organization": item.organization_id,
-        "agent": agent.agent_id if agent else None,
-        "agent_name": agent.name if agent else None,
-        "timezone": agent.timezone if agent else None,
-        "webhook": item.webhook_id,
-    }
-
-
+_serialize_attention = Serializer(
+    AttentionResponse,
+    AttentionItem,
+    since="subject.since",
+    organization="subject.organization_id",
+    agent=_of("agent_id", TroubledAgent),
+    agent_name=_of("name", TroubledAgent),
+    timezone=_of("timezone", TroubledAgent),
+    webhook=_of("id", FailingWebhook),
+    message=_of("id", FailedMessage),
+    run=_of("run_id", FailedMessage, FailedRun),
+    delivery=_of("id", FailedDelivery),
+)
 _serialize_agenda = Serializer(
     AgendaResponse, AgendaItem, agent="agent.agent_id", agent_name="agent.name", timezone="agent.timezone"
 )
 
-
 routes = Routes()
 
-AT = SupervisorAtQuery()
 LIES_AHEAD = "This moment lies ahead: leave at out to see the present."
-QUERY = SortedAgentQuery()
-OVERVIEW_QUERY = OverviewQuery()
 MAX_TOTAL = 100_000
 UNKNOWN_POSITION = (
     "This is no position in a list of this order: take the address of the next page from the Link header."
 )
-MAX_COUNT = 2**63
-MAX_EXPONENT = 1000  # far beyond any cost, and well within what the database can compare
+MAX_COUNT = 2**63 - 1
+MAX_SUM = MAX_COUNT * MAX_MONEY  # of the costs of a day, each of which may be as high as any amount
 
 
-@routes.get("/api/cloud/agents/{id}/supervisor/", answer=Snapshot | PastSupervisorResponse, query=AT)
-async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/supervisor/", query=SupervisorAtQuery)
+async def get_supervisor(request: web.Request, caller: Caller) -> Snapshot | PastSupervisorResponse:
     """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
-    return await answer_supervisor(request, await agent_of_path(request, caller))
+    return await explain_agent(request, await agent_of_path(request, caller))
 
 
-async def answer_supervisor(request: web.Request, agent_id: UUID) -> web.Response:
-    """Answer with the explanation of the agent at the moment `at` of the query, else at present.
+async def explain_agent(request: web.Request, agent_id: UUID) -> Snapshot | PastSupervisorResponse:
+    """Return the explanation of the agent at the moment `at` of the query, else at present.
 
     Raise NotFound if the agent does not exist, Invalid for a moment that lies ahead.
     """
-    query = read_query(request, AT)
+    query = read_query(request)
     if query["at"] is None:
-        return json_response(require_found(await request.app[STATUS].snapshot(agent_id)))
+        return require_found(await request.app[STATUS].snapshot(agent_id))
     agent = require_found(await request.app[STORAGE].agents.get(agent_id))
     localize(query, ("at",), ZoneInfo(agent.timezone))
     if query["at"] > request.app[CLOCK].now():
         raise Invalid({"at": [LIES_AHEAD]})
     past = require_found(await request.app[TIMELINES].state_at(agent_id, query["at"]))
-    return json_response(serialize_past(agent, query["at"], past))
+    return serialize_past(agent, query["at"], past)
 
 
-@routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=QUERY)
+@routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=SortedAgentQuery)
 async def list_own_supervisors(request: web.Request, caller: Caller) -> web.Response:
     """List the agents of your organizations with what they do, why, and what it costs.
 
     The first page counts all that match in `X-Total-Count`, up to 100,000; that number stands for more, too.
     """
-    query = read_query(request, QUERY)
+    query = read_query(request)
     filters = await read_agent_filters(request, caller, query)
     after = query["after"] and read_position(query["after"], query["sort"])
     page = SortedPage(request.app[CLOCK].now(), after, query["limit"] + 1)
@@ -294,21 +291,31 @@ async def _explain(
     return shown
 
 
-@routes.get("/api/cloud/overview/", answer=OverviewResponse, query=OVERVIEW_QUERY)
-async def get_overview(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/overview/", query=OverviewQuery)
+async def get_overview(request: web.Request, caller: Caller) -> OverviewResponse:
     """Show what the agents of your organizations do, what needs a person, and who wakes next.
 
-    Event webhooks are among it where you are an admin or owner.
+    Webhooks are among it where you are an admin or owner.
     """
-    organization_id = read_query(request, OVERVIEW_QUERY)["organization"]
+    organization_id = read_query(request)["organization"]
     await require_organization(request, caller, organization_id)
     owners = [own_id for own_id in caller.organizations if organization_id in {None, own_id}]
     administered = [own_id for own_id in owners if caller.is_admin(own_id)]
     app = request.app
-    reader = OverviewReader(app[STORAGE].overviews, app[STATUS], app[CLOCK])
+    reader = OverviewReader(app[STORAGE].overviews, app[STORAGE].attention, app[STATUS], app[CLOCK])
     async with app[ROOM].reading(caller.accountable):
         overview = await reader.read(owners, administered, app[HEALTH].forgotten())
-    return json_response(serialize_overview(overview))
+    attention = overview.attention
+    return {
+        "as_of": overview.as_of,
+        "sentence": overview.sentence,
+        "phases": overview.phases,
+        "attention": [_serialize_attention(item) for item in attention.items],
+        "attention_total": attention.counts.total(),
+        "attention_counts": attention.counts,
+        "agenda": [_serialize_agenda(item) for item in overview.agenda],
+        "agenda_total": overview.agenda_total,
+    }
 
 
 def write_position(position: Position) -> str:
@@ -322,42 +329,16 @@ def read_position(text: str, sort: AgentSort) -> Position:
     """Return the position that `write_position` wrote. Raise Invalid for any other text."""
     try:
         value, created_at, agent_id = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        read = None if value is None else READERS[sort](_text(value))
-        return Position(read, _instant(_text(created_at)), UUID(_text(agent_id)))
-    except (ValueError, ArithmeticError, KeyError):
+        read = None if value is None else READERS[sort].deserialize(value)
+        return Position(read, INSTANT.deserialize(created_at), Uuid().deserialize(agent_id))
+    except (ValueError, KeyError, ValidationError):
         raise Invalid({"after": [UNKNOWN_POSITION]}) from None
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or "\x00" in value:
-        raise ValueError(value)
-    return value
-
-
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(text)
-    return moment.astimezone(UTC)  # fails beyond the first and the last year, which no database stores
-
-
-def _amount(text: str) -> Decimal:
-    amount = Decimal(text)
-    if not amount.is_finite() or abs(amount.adjusted()) > MAX_EXPONENT:
-        raise ValueError(text)
-    return amount
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if not 0 <= count < MAX_COUNT:
-        raise ValueError(text)
-    return count
-
-
-READERS: dict[AgentSort, Callable[[str], Value]] = {
-    AgentSort.NAME: str,
-    AgentSort.NEXT_WAKE: _instant,
-    AgentSort.COST: _amount,
-    AgentSort.UNCLEARED: _count,
+INSTANT = UtcDatetime()
+READERS: dict[AgentSort, Field[Value]] = {
+    AgentSort.NAME: Text(),
+    AgentSort.NEXT_WAKE: INSTANT,
+    AgentSort.COST: Money(max_value=MAX_SUM),
+    AgentSort.UNCLEARED: Integer(min_value=0, max_value=MAX_COUNT),
 }

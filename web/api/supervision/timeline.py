@@ -10,20 +10,19 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.events.catalogue import EventType
+from storage.events.model import EventType
 from storage.events.timeline import NotificationTimes
 from storage.model import Agent, Priority
 from supervisors.text import format_timestamp
 from supervisors.timeline.bands import Band, BandPhase
-from supervisors.timeline.marks import AheadKind, Mark
-from supervisors.timeline.timelines import MAX_CHANGES, MAX_PAUSES, PastState, Timeline, TooManyChanges
+from supervisors.timeline.marks import Ahead, AheadKind, Mark
+from supervisors.timeline.timelines import MAX_CHANGES, MAX_PAUSES, PastState, TooManyChanges
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn
 from web.api.events.schemas import ActorResponse, actor_of
 from web.app_keys import CLOCK, TIMELINES
 from web.errors import Invalid
 from web.fields import Datetime
-from web.json import json_response
 from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
 from web.serializers import Serializer
@@ -170,24 +169,6 @@ class PastSupervisorResponse(TypedDict):
     """The id of the event that this is known from; null if that is not kept."""
 
 
-def serialize_timeline(
-    agent_id: UUID, start: datetime, end: datetime, timeline: Timeline
-) -> TimelineResponse:
-    return {
-        "agent": agent_id,
-        "start": start,
-        "end": end,
-        "bands": _serialize_bands(timeline.bands),
-        "marks": [_serialize_mark(mark) for mark in timeline.marks],
-        "marks_left_out": timeline.marks_left_out,
-        "waiting": [_serialize_waiting(notification) for notification in timeline.waiting],
-        "ahead": [
-            {"at": one.at, "kind": one.kind, "because": one.because, "resource": one.resource_id}
-            for one in timeline.ahead
-        ],
-    }
-
-
 def serialize_past(agent: Agent, at: datetime, past: PastState) -> PastSupervisorResponse:
     state = past.state
     return {
@@ -221,29 +202,19 @@ def _serialize_bands(bands: Sequence[Band]) -> list[Any]:
     ]
 
 
-def _serialize_mark(mark: Mark) -> MarkResponse:
-    return {
-        "at": mark.at,
-        "type": mark.type,
-        "event": mark.event_id,
-        "resource": mark.resource_id,
-        "run": mark.run_id,
-        "by": actor_of(mark.actor),
-        "data": mark.data,
-        "title": mark.title,
-        "priority": mark.priority,
-        "due_at": mark.due_at,
-        "cleared_at": mark.cleared_at,
-        "cleared_by": None if mark.cleared_by is None else actor_of(mark.cleared_by),
-    }
-
-
+_serialize_mark = Serializer(
+    MarkResponse,
+    Mark,
+    event="event_id",
+    resource="resource_id",
+    run="run_id",
+    by=lambda mark: actor_of(mark.actor),
+    cleared_by=lambda mark: None if mark.cleared_by is None else actor_of(mark.cleared_by),
+)
+_serialize_ahead = Serializer(AheadResponse, Ahead)
 _serialize_waiting = Serializer(WaitingResponse, NotificationTimes, notification="id", due_at="scheduled_for")
 
-
 routes = Routes()
-
-QUERY = TimelineQuery()
 
 DEFAULT_PERIOD = timedelta(days=1)
 MAX_DAYS = 31
@@ -257,8 +228,8 @@ TOO_MANY_CHANGES = (
 )
 
 
-@routes.get("/api/cloud/agents/{id}/timeline/", answer=TimelineResponse, query=QUERY)
-async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/timeline/", query=TimelineQuery)
+async def get_timeline(request: web.Request, caller: Caller) -> TimelineResponse:
     """Show what happened to an agent in a period, by default the last 24 hours: its phases, and what was
     beside them, such as notifications, messages and changes by people.
 
@@ -266,7 +237,7 @@ async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
     the phase is refused, with the latest `end` that its `start` takes.
     """
     agent = await load_agent(request, caller)
-    query = read_query(request, QUERY)
+    query = read_query(request)
     localize(query, ("start", "end"), ZoneInfo(agent.timezone))
     start, end = _period(query, request.app[CLOCK].now())
     read = partial(request.app[TIMELINES].timeline, start=start, end=end)
@@ -274,7 +245,16 @@ async def get_timeline(request: web.Request, caller: Caller) -> web.Response:
         timeline = await load_in_turn(request, read)
     except TooManyChanges as error:
         raise Invalid({"end": [TOO_MANY_CHANGES.format(format_timestamp(error.fits_until))]}) from None
-    return json_response(serialize_timeline(agent.id, start, end, timeline))
+    return {
+        "agent": agent.id,
+        "start": start,
+        "end": end,
+        "bands": _serialize_bands(timeline.bands),
+        "marks": [_serialize_mark(mark) for mark in timeline.marks],
+        "marks_left_out": timeline.marks_left_out,
+        "waiting": [_serialize_waiting(notification) for notification in timeline.waiting],
+        "ahead": [_serialize_ahead(moment) for moment in timeline.ahead],
+    }
 
 
 def _period(query: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:

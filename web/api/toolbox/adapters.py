@@ -10,17 +10,23 @@ from aiohttp import web
 
 from storage.ids import new_id
 from storage.model import Template, Visibility
-from storage.toolbox.adapter_configs import AdapterConfig
-from storage.toolbox.adapters import Adapter
+from storage.toolbox import Adapter, AdapterConfig
 from web.access.auth import Caller, requested_organization
-from web.access.path_access import load, load_owned, may_see, require_adapter, require_owned, require_visible
+from web.access.path_access import (
+    delete_owned,
+    load,
+    load_owned,
+    may_see,
+    require_adapter,
+    require_owned,
+    require_visible,
+)
+from web.access.references import load_all_named
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
-from web.constraint_errors import refusing_constraint_errors
-from web.errors import Invalid, NotFound, PermissionDenied, require_found
-from web.fields import MAX_SIDE_TEXT, Choice, JsonObject, JsonValue, Line, Text, Url, Uuid, unknown_id
-from web.idempotency import read_body_once, receipt_of, receipt_without
-from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list, find_owned
+from web.errors import Invalid, PermissionDenied, refusing_constraint_errors, require_found
+from web.fields import MAX_SIDE_TEXT, Choice, JsonObject, JsonValue, Line, Text, Url, Uuid
+from web.idempotency import read_body_once, receipt_of
+from web.paging import Listing, PageQuery, answer_list, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
 from web.secret_fields import SecretHeaders
@@ -110,24 +116,20 @@ class AdapterConfigResponse(TypedDict):
 
 serialize_adapter_config = Serializer(AdapterConfigResponse, AdapterConfig)
 
-
 routes = Routes()
 
-BODY = AdapterBody()
-QUERY = AdapterQuery()
 
-
-@routes.create("/api/toolbox/adapters/", answer=AdapterResponse, body=BODY, by_header=True)
-async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/toolbox/adapters/", body=AdapterBody, by_header=True)
+async def create_adapter(request: web.Request, caller: Caller) -> AdapterResponse:
     """Create a private adapter; only an operator can publish it. Add its tools afterwards."""
     organization_id = requested_organization(request, caller)
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     await _check_schema(request, organization_id, body)
     now = request.app[CLOCK].now()
     adapter = Adapter(
         id=new_id(), organization_id=organization_id, visibility=Visibility.PRIVATE, created_at=now, **body
     )
-    answer = json_response(serialize_adapter(adapter), status=201)
+    answer = serialize_adapter(adapter)
     await request.app[STORAGE].adapters.insert(adapter, receipt_of(request, answer))
     return answer
 
@@ -140,65 +142,55 @@ async def _check_schema(request: web.Request, organization_id: UUID, body: dict[
             raise Invalid({"config_schema": errors})
 
 
-@routes.get("/api/toolbox/adapters/", answer=list[AdapterResponse], query=QUERY)
+@routes.get("/api/toolbox/adapters/", answer=list[AdapterResponse], query=AdapterQuery)
 async def list_adapters(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List your own adapters and the public ones, newest first."""
-    query = read_query(request, QUERY)
+    query = read_query(request)
     adapters = request.app[STORAGE].adapters
-
-    async def find(adapter_id: UUID) -> Adapter | None:
-        adapter = await adapters.get(adapter_id)
-        return adapter if adapter and may_see(caller, adapter) else None
-
     fetch = partial(adapters.list_page, caller.organizations, query["visibility"])
-    return await answer_list(request, query, Listing(fetch, serialize_adapter, find))
+    listing = Listing(fetch, serialize_adapter, adapters.get, partial(may_see, caller))
+    return await answer_list(request, query, listing)
 
 
-@routes.get("/api/toolbox/adapters/{id}/", answer=AdapterResponse)
-async def get_adapter(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/toolbox/adapters/{id}/")
+async def get_adapter(request: web.Request, caller: Caller) -> AdapterResponse:
     """Read one adapter, of your own or public."""
     adapter = await load(request, request.app[STORAGE].adapters.get)
     require_visible(caller, adapter)
-    return json_response(serialize_adapter(adapter))
+    return serialize_adapter(adapter)
 
 
-@routes.patch("/api/toolbox/adapters/{id}/", answer=AdapterResponse, body=BODY)
-async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/toolbox/adapters/{id}/", body=AdapterBody)
+async def change_adapter(request: web.Request, caller: Caller) -> AdapterResponse:
     """Change the fields that the body contains.
 
     Existing configs are not checked against a new `config_schema`.
     """
     adapters = request.app[STORAGE].adapters
     adapter = await load_owned(request, caller, adapters.get)
-    changes = await read_body(request, BODY, partial=True)
+    changes = await read_body(request)
     await _check_schema(request, adapter.organization_id, changes)
     changed = require_found(await adapters.update(adapter.id, changes))
-    return json_response(serialize_adapter(changed))
+    return serialize_adapter(changed)
 
 
 @routes.delete("/api/toolbox/adapters/{id}/")
-async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
+async def delete_adapter(request: web.Request, caller: Caller) -> None:
     """Delete an adapter with its tools and configs, and remove it from all agents."""
-    adapters = request.app[STORAGE].adapters
-    adapter = await load_owned(request, caller, adapters.get)
-    if not await adapters.delete(adapter.id):
-        raise NotFound
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].adapters)
 
 
-CONFIG_BODY = AdapterConfigBody()
-CONFIG_CHANGES = AdapterConfigChangesBody()
-CONFIG_QUERY = AdapterConfigQuery()
-
-
-@routes.create("/api/toolbox/adapter-configs/", answer=AdapterConfigResponse, body=CONFIG_BODY)
-async def create_config(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/toolbox/adapter-configs/", body=AdapterConfigBody)
+async def create_config(request: web.Request, caller: Caller) -> AdapterConfigResponse:
     """Create the config of an adapter for a template.
 
     A config that does not fit the adapter's `config_schema` is refused with 400, and so is a second one.
     """
-    body = await read_body_once(request, caller, CONFIG_BODY)
-    template, adapter = await _load_template_and_adapter(request, body)
+    body = await read_body_once(request, caller)
+    storage = request.app[STORAGE]
+    named = await load_all_named(body, template=storage.templates.get, adapter=storage.adapters.get)
+    template: Template = named["template"]
+    adapter: Adapter = named["adapter"]
     caller.require(template.organization_id)
     if adapter.visibility is not Visibility.PUBLIC and adapter.organization_id != template.organization_id:
         raise PermissionDenied
@@ -209,21 +201,8 @@ async def create_config(request: web.Request, caller: Caller) -> web.Response:
     )
     answer = serialize_adapter_config(config)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].adapter_configs.insert(config, receipt_without(request, answer, "config"))
-    return json_response(answer, status=201)
-
-
-async def _load_template_and_adapter(request: web.Request, body: dict[str, Any]) -> tuple[Template, Adapter]:
-    """Return what the body names. Raise Invalid for ids that name nothing."""
-    storage = request.app[STORAGE]
-    template = await storage.templates.get(body["template_id"])
-    adapter = await storage.adapters.get(body["adapter_id"])
-    if template is None or adapter is None:
-        named = {"template": template, "adapter": adapter}
-        raise Invalid(
-            {field: [unknown_id(body[f"{field}_id"])] for field, row in named.items() if row is None}
-        )
-    return template, adapter
+        await request.app[STORAGE].adapter_configs.insert(config, receipt_of(request, answer, "config"))
+    return answer
 
 
 async def _check_config(request: web.Request, organization_id: UUID, adapter: Adapter, config: Any) -> None:
@@ -233,46 +212,42 @@ async def _check_config(request: web.Request, organization_id: UUID, adapter: Ad
         raise Invalid({"config": errors})
 
 
-@routes.get("/api/toolbox/adapter-configs/", answer=list[AdapterConfigResponse], query=CONFIG_QUERY)
+@routes.get("/api/toolbox/adapter-configs/", answer=list[AdapterConfigResponse], query=AdapterConfigQuery)
 async def list_configs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the adapter configs of your organizations, newest first."""
-    query = read_query(request, CONFIG_QUERY)
+    query = read_query(request)
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_adapter(request, caller, query["adapter"])
     configs = request.app[STORAGE].adapter_configs
     fetch = partial(configs.list_page, caller.organizations, query["template"], query["adapter"])
-    find = find_owned(caller.organizations, configs.get)
-    return await answer_list(request, query, Listing(fetch, serialize_adapter_config, find))
+    owners = caller.organizations
+    return await answer_owned(request, query, owners, configs.get, fetch, serialize_adapter_config)
 
 
-@routes.get("/api/toolbox/adapter-configs/{id}/", answer=AdapterConfigResponse)
-async def get_config(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/toolbox/adapter-configs/{id}/")
+async def get_config(request: web.Request, caller: Caller) -> AdapterConfigResponse:
     """Read one adapter config."""
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
-    return json_response(serialize_adapter_config(config))
+    return serialize_adapter_config(config)
 
 
-@routes.patch("/api/toolbox/adapter-configs/{id}/", answer=AdapterConfigResponse, body=CONFIG_CHANGES)
-async def change_config(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/toolbox/adapter-configs/{id}/", body=AdapterConfigChangesBody)
+async def change_config(request: web.Request, caller: Caller) -> AdapterConfigResponse:
     """Change the fields that the body contains. Tool calls use them at once.
 
     A config that does not fit the adapter's `config_schema` is refused with 400.
     """
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
-    changes = await read_body(request, CONFIG_CHANGES, partial=True)
+    changes = await read_body(request)
     storage, now = request.app[STORAGE], request.app[CLOCK].now()
     if "config" in changes:
         adapter = require_found(await storage.adapters.get(config.adapter_id))
         await _check_config(request, config.organization_id, adapter, changes["config"])
     changed = require_found(await storage.adapter_configs.update(config.id, changes, now))
-    return json_response(serialize_adapter_config(changed))
+    return serialize_adapter_config(changed)
 
 
 @routes.delete("/api/toolbox/adapter-configs/{id}/")
-async def delete_config(request: web.Request, caller: Caller) -> web.Response:
+async def delete_config(request: web.Request, caller: Caller) -> None:
     """Delete an adapter config. Tool calls then carry null as their config."""
-    configs = request.app[STORAGE].adapter_configs
-    config = await load_owned(request, caller, configs.get)
-    if not await configs.delete(config.id):
-        raise NotFound
-    return web.Response(status=204)
+    await delete_owned(request, caller, request.app[STORAGE].adapter_configs)

@@ -12,7 +12,7 @@ from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
 from supervisors.tools.tool import PartialResult, ToolDefinition
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_agent
-from web.app_keys import REGISTRY, TOOLSET
+from web.app_keys import REGISTRY, STORAGE, TOOLSET
 from web.errors import NotFound
 from web.fields import Boolean, JsonValue, Text, printable
 from web.json import json_response
@@ -99,24 +99,23 @@ def _form_field(schema: Any, boolean_field: fields.Field[Any]) -> fields.Field[A
 
 routes = Routes()
 
-BODY = ToolCallBody()
 
-
-@routes.get("/api/cloud/agents/{id}/tools/", answer=list[AgentToolResponse], run_access=RunAccess.RUNNING)
-async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/cloud/agents/{id}/tools/", run_access=RunAccess.RUNNING)
+async def list_agent_tools(request: web.Request, caller: Caller) -> list[AgentToolResponse]:
     """List the tools that the agent has now: built-in ones and those of its adapters.
 
     Tools that deliver messages are left out, because only `send_message` and `send_sms` call them.
     """
     agent = await load_agent(request, caller)
-    definitions = await request.app[TOOLSET].definitions(agent)
-    return json_response([serialize_agent_tool(definition) for definition in definitions])
+    template = await request.app[STORAGE].templates.get_of(agent)
+    definitions = await request.app[TOOLSET].definitions(agent, template)
+    return [serialize_agent_tool(definition) for definition in definitions]
 
 
 @routes.post(
     "/api/cloud/agents/{id}/tools/{name}/",
     answer=ToolCalledResponse,
-    body=BODY,
+    body=ToolCallBody,
     run_access=RunAccess.RUNNING,
     refused=ToolRefusedResponse,
 )

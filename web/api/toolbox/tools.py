@@ -8,18 +8,15 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.ids import new_id
-from storage.toolbox.adapters import Adapter
-from storage.toolbox.tools import Tool
+from storage.toolbox import Adapter, Tool
 from supervisors.tools.adapter_tools import may_take_arguments
 from web.access.auth import Caller
-from web.access.path_access import load, may_see, require_adapter, require_visible
+from web.access.path_access import load, require_adapter, require_visible
 from web.access.references import load_named
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
-from web.constraint_errors import refusing_constraint_errors
-from web.errors import Invalid, NotFound, require_found
+from web.errors import Invalid, NotFound, refusing_constraint_errors, require_found
 from web.fields import MAX_SIDE_TEXT, JsonValue, Line, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Routes
@@ -75,29 +72,25 @@ class ToolResponse(TypedDict):
 
 serialize_tool = Serializer(ToolResponse, Tool)
 
-
 routes = Routes()
 
-BODY = ToolBody()
-CHANGES = ToolChangesBody()
-QUERY = ToolQuery()
 PARAMETERS = "this schema"
 
 
-@routes.create("/api/toolbox/tools/", answer=ToolResponse, body=BODY)
-async def create_tool(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/toolbox/tools/", body=ToolBody)
+async def create_tool(request: web.Request, caller: Caller) -> ToolResponse:
     """Create a tool in one of your own adapters.
 
     Agents that have the adapter have the tool from their next model call on. A `$ref` to another document is
     refused.
     """
     storage = request.app[STORAGE]
-    body = await read_body_once(request, caller, BODY)
+    body = await read_body_once(request, caller)
     adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
     is_enforced = await _check_parameters(request, adapter.organization_id, body["parameters"])
     now = request.app[CLOCK].now()
     tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
-    answer = json_response(serialize_tool(tool), status=201)
+    answer = serialize_tool(tool)
     with refusing_constraint_errors(body):
         await storage.tools.insert(tool, receipt_of(request, answer))
     return answer
@@ -118,53 +111,52 @@ async def _check_parameters(request: web.Request, organization_id: UUID, paramet
     )
 
 
-@routes.get("/api/toolbox/tools/", answer=list[ToolResponse], query=QUERY)
+@routes.get("/api/toolbox/tools/", answer=list[ToolResponse], query=ToolQuery)
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the tools of your own adapters and of the public ones, newest first."""
-    query = read_query(request, QUERY)
+    query = read_query(request)
     await require_adapter(request, caller, query["adapter"])
     storage = request.app[STORAGE]
 
     async def find(tool_id: UUID) -> Tool | None:
         tool = await storage.tools.get(tool_id)
-        adapter = tool and await storage.adapters.get(tool.adapter_id)
-        return tool if adapter and may_see(caller, adapter) else None
+        await require_adapter(request, caller, tool.adapter_id if tool else None)
+        return tool
 
     fetch = partial(storage.tools.list_page, caller.organizations, query["adapter"])
     return await answer_list(request, query, Listing(fetch, serialize_tool, find))
 
 
-@routes.get("/api/toolbox/tools/{id}/", answer=ToolResponse)
-async def get_tool(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/toolbox/tools/{id}/")
+async def get_tool(request: web.Request, caller: Caller) -> ToolResponse:
     """Read one tool, of your own or of a public adapter."""
     tool, adapter = await _load_tool_and_adapter(request)
     require_visible(caller, adapter)
-    return json_response(serialize_tool(tool))
+    return serialize_tool(tool)
 
 
-@routes.patch("/api/toolbox/tools/{id}/", answer=ToolResponse, body=CHANGES)
-async def change_tool(request: web.Request, caller: Caller) -> web.Response:
+@routes.patch("/api/toolbox/tools/{id}/", body=ToolChangesBody)
+async def change_tool(request: web.Request, caller: Caller) -> ToolResponse:
     """Change the fields that the body contains. Calls use the new values at once."""
     tool, adapter = await _load_tool_and_adapter(request)
     caller.require(adapter.organization_id)
-    changes = await read_body(request, CHANGES, partial=True)
+    changes = await read_body(request)
     if "parameters" in changes:
         changes["is_enforced"] = await _check_parameters(
             request, adapter.organization_id, changes["parameters"]
         )
     with refusing_constraint_errors(changes):
         changed = await request.app[STORAGE].tools.update(tool.id, changes)
-    return json_response(serialize_tool(require_found(changed)))
+    return serialize_tool(require_found(changed))
 
 
 @routes.delete("/api/toolbox/tools/{id}/")
-async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
+async def delete_tool(request: web.Request, caller: Caller) -> None:
     """Delete a tool. Agents no longer have it."""
     tool, adapter = await _load_tool_and_adapter(request)
     caller.require(adapter.organization_id)
     if not await request.app[STORAGE].tools.delete(tool.id):
         raise NotFound
-    return web.Response(status=204)
 
 
 async def _load_tool_and_adapter(request: web.Request) -> tuple[Tool, Adapter]:

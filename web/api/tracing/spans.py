@@ -13,13 +13,14 @@ from storage.errors import NotUnique, TraceFull
 from storage.history.trace_model import NewSpan, Span, SpanSummary, usage_of
 from storage.history.traces import Ending, SpanOwner, SpanWithMetadata, TraceOwner, Traces
 from storage.ids import new_id
+from storage.postgres.paging import Cursor
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load, load_of_agent
 from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.errors import Invalid, PermissionDenied, TooLarge
 from web.fields import MAX_SIDE_TEXT, Datetime, JsonValue, Line, Text, Uuid, unknown_id
 from web.idempotency import read_items_once, receipt_of
-from web.json import json_response, to_json
+from web.json import to_json
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 from web.serializers import Serializer
@@ -108,6 +109,16 @@ def serialize_full_span(full: SpanWithMetadata) -> FullSpanResponse:
     return {**serialize_span(full.span), "error": full.span.error, "metadata": full.metadata}
 
 
+async def span_cursor(traces: Traces, trace_id: UUID, span_id: UUID | None) -> Cursor | None:
+    """Return the place of a span in its trace; None for the beginning. Raise Invalid for an unknown one."""
+    if span_id is None:
+        return None
+    cursor = await traces.get_span_cursor(trace_id, span_id)
+    if cursor is None:
+        raise Invalid({"after": [unknown_id(span_id)]})
+    return cursor
+
+
 TOO_EARLY = "Ensure this is not before started_at."
 
 
@@ -136,9 +147,6 @@ def check_order(started_at: datetime, ended_at: datetime | None) -> None:
 
 routes = Routes()
 
-NEW = NewSpanBody()
-END = SpanEndBody()
-
 MAX_SPANS = 500
 IS_OWN_PARENT = "A span may not be its own parent."
 PARENT_IN_OTHER_TRACE = "This is not a span of the trace."
@@ -150,13 +158,12 @@ MessagesByIndex = dict[int, Mapping[str, Any]]
 
 @routes.create(
     "/api/tracing/spans/",
-    answer=SpanResponse | list[SpanResponse],
-    body=NEW,
+    body=NewSpanBody,
     run_access=RunAccess.FINISHING,
     body_bytes=SPAN_BODY_BYTES,
     max_items=MAX_SPANS,
 )
-async def create_spans(request: web.Request, caller: Caller) -> web.Response:
+async def create_spans(request: web.Request, caller: Caller) -> SpanResponse | list[SpanResponse]:
     """Create one span, or a list of up to 500 spans of which all or none are stored.
 
     The answer is a span or a list like the body. A trace may have `limits.spans_per_trace` spans; beyond it
@@ -165,14 +172,14 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     traces = request.app[STORAGE].traces
     max_bytes = request.app[SETTINGS].limits.span_metadata_bytes
     encode = partial(_encode_metadata, max_bytes)
-    bodies, is_list = await read_items_once(request, caller, NEW, MAX_SPANS, encode)
+    bodies, is_list = await read_items_once(request, caller, encode)
     owners = await traces.list_owners({body["trace_id"] for body in bodies})
     spans = _build_spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
         caller.require_trace(trace_id, owner.organization_id)
     await _check_parents(traces, spans, owners, is_list)
     created = [serialize_span(new.span) for new in spans]
-    answer = json_response(created if is_list else created[0], status=201)
+    answer = created if is_list else created[0]
     try:
         await traces.insert_spans(spans, receipt_of(request, answer))
     except TraceFull as error:
@@ -189,32 +196,31 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
-@routes.get("/api/tracing/spans/{id}/", answer=FullSpanResponse, run_access=RunAccess.RUNNING)
-async def get_span(request: web.Request, caller: Caller) -> web.Response:
+@routes.get("/api/tracing/spans/{id}/", run_access=RunAccess.RUNNING)
+async def get_span(request: web.Request, caller: Caller) -> FullSpanResponse:
     """Read one span with its error and metadata."""
     full = await load_of_agent(request, caller, request.app[STORAGE].traces.get_span)
-    return json_response(serialize_full_span(full))
+    return serialize_full_span(full)
 
 
 @routes.post(
     "/api/tracing/spans/{id}/end/",
-    answer=FullSpanResponse,
-    body=END,
+    body=SpanEndBody,
     run_access=RunAccess.FINISHING,
     body_bytes=SPAN_BODY_BYTES,
 )
-async def end_span(request: web.Request, caller: Caller) -> web.Response:
+async def end_span(request: web.Request, caller: Caller) -> FullSpanResponse:
     """End a span; a repetition is harmless."""
     traces = request.app[STORAGE].traces
     full = await load(request, traces.get_span)
     span = full.span
     caller.require_trace(span.trace_id, full.organization_id)
-    body = await read_body(request, END)
+    body = await read_body(request)
     _metadata_json(request.app[SETTINGS].limits.span_metadata_bytes, body.get("metadata"))
     owners = await traces.list_owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
     await traces.end_span(span.id, ending_of(body, span.started_at, zone, request.app[CLOCK].now()))
-    return json_response(serialize_full_span(await load(request, traces.get_span)))
+    return serialize_full_span(await load(request, traces.get_span))
 
 
 def _build_spans(

@@ -11,31 +11,27 @@ from aiohttp import web
 
 from storage.errors import NotUnique
 from storage.history.trace_model import Trace
-from storage.history.traces import ExpandedSpan, TraceFilters, Traces, TraceSummary
-from storage.history.waterfalls import MAX_SPANS as MAX_WATERFALL_SPANS
-from storage.history.waterfalls import SpanColumns
+from storage.history.traces import MAX_SPANS as MAX_WATERFALL_SPANS
+from storage.history.traces import ExpandedSpan, SpanColumns, TraceFilters, Traces, TraceSummary
 from storage.ids import new_id
 from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load, load_of_agent, require_agent, require_owned
 from web.access.references import load_named
-from web.api.tracing.spans import SpanResponse, ending_of, serialize_span
+from web.api.tracing.spans import SpanEndBody, SpanResponse, ending_of, serialize_span, span_cursor
 from web.app_keys import CLOCK, ROOM, STORAGE
 from web.errors import Invalid, require_found
 from web.fields import (
     MAX_OFFSET,
-    MAX_SIDE_TEXT,
     Boolean,
     Choice,
     Datetime,
     Integer,
     JsonValue,
     Line,
-    Text,
+    UtcDatetime,
     Uuid,
-    unknown_id,
 )
-from web.filter_fields import UtcDatetime
 from web.idempotency import read_body_once, receipt_of
 from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
 from web.paging import Listing, PageReader, next_link, period, send_page
@@ -67,19 +63,13 @@ class NewTraceBody(Body):
     """Any JSON value of yours."""
 
 
-class TraceEndBody(Body):
+class TraceEndBody(SpanEndBody):
     """How a trace ended. A repetition keeps the first `ended_at` and replaces the rest."""
 
     agent_id = Uuid(data_key="agent")
     """The agent of the trace; another one is refused with 400. It may be left out."""
     name = Line(blank=False, max_length=255)
     """A new name; left out: the name stays."""
-    ended_at = Datetime(allow_none=True)
-    """When it ended, not before its start; null or left out: now."""
-    error = Text(max_length=MAX_SIDE_TEXT)
-    """Why it failed; left out: the error stays."""
-    metadata = JsonValue(allow_none=True)
-    """Any JSON value, which replaces the earlier one; left out: it stays."""
 
 
 class TraceQuery(Body):
@@ -99,13 +89,19 @@ class TraceQuery(Body):
     """Only traces started before this time. Without an offset it is UTC."""
 
 
-class SpanPageQuery(Body):
-    """Which spans of a trace: `limit` of them, from the one after the span `after`."""
+class WaterfallQuery(Body):
+    """Which spans: `limit` of them, from the one after the span `after`."""
 
-    limit = Integer(min_value=1, max_value=MAX_SPANS, load_default=MAX_SPANS)
+    limit = Integer(min_value=1, max_value=MAX_WATERFALL_SPANS, load_default=MAX_WATERFALL_SPANS)
     """The maximum number of spans; a `Link` header leads to the next page while there is one."""
     after = Uuid(load_default=None)
     """The id of the last span of the previous page: the spans that follow it are returned."""
+
+
+class SpanPageQuery(WaterfallQuery):
+    """The same, with fewer spans at most because they are shown whole."""
+
+    limit = Integer(min_value=1, max_value=MAX_SPANS, load_default=MAX_SPANS)
     expand = Choice(SpanExpansion, load_default=None)
     """`metadata` adds the metadata of each span. A page then ends after about 1 MiB."""
 
@@ -189,21 +185,7 @@ def serialize_expanded_span(span: ExpandedSpan) -> SpanOfTraceResponse:
     return {**serialize_span(span.span), "metadata": span.metadata}
 
 
-def serialize_full_trace(trace: Trace, spans: list[Any], total: int) -> FullTraceResponse:
-    """Return the response for a trace with these spans, which are responses or finished JSON."""
-    return {**serialize_trace(trace), "spans": spans, "total_spans": total}
-
-
 serialize_trace_summary = Serializer(TraceSummaryResponse, TraceSummary)
-
-
-class WaterfallQuery(Body):
-    """Which spans: `limit` of them, from the one after the span `after`."""
-
-    limit = Integer(min_value=1, max_value=MAX_WATERFALL_SPANS, load_default=MAX_WATERFALL_SPANS)
-    """The maximum number of spans; a `Link` header leads to the next page while there is one."""
-    after = Uuid(load_default=None)
-    """The id of the last span of the previous page: the spans that follow it are returned."""
 
 
 class SpanColumnsResponse(TypedDict):
@@ -246,46 +228,23 @@ class WaterfallResponse(TypedDict):
     """Spans, oldest first."""
 
 
-def serialize_waterfall(trace: Trace, total: int, columns: SpanColumns) -> WaterfallResponse:
-    return {
-        "started_at": trace.started_at,
-        "ended_at": trace.ended_at,
-        "total_spans": total,
-        "spans": {
-            "ids": columns.ids,
-            "parents": columns.parents,
-            "names": columns.names,
-            "span_types": columns.span_types,
-            "starts_us": columns.starts_us,
-            "durations_us": columns.durations_us,
-            "has_errors": columns.has_errors,
-            "input_tokens": columns.input_tokens,
-            "output_tokens": columns.output_tokens,
-            "cached_tokens": columns.cached_tokens,
-            "costs_usd": columns.costs_usd,
-        },
-    }
+serialize_columns = Serializer(SpanColumnsResponse, SpanColumns)
 
 
 routes = Routes()
-
-NEW = NewTraceBody()
-END = TraceEndBody()
-QUERY = TraceQuery()
-SPAN_PAGE = SpanPageQuery()
 
 MIN_SPANS_BYTES = 262_144  # of a page, beside however much metadata the trace itself has
 ID_TAKEN = "trace with this id already exists."
 OTHER_AGENT = "This is not the agent of the trace."
 
 
-@routes.create("/api/tracing/traces/", answer=TraceResponse, body=NEW)
-async def create_trace(request: web.Request, caller: Caller) -> web.Response:
+@routes.create("/api/tracing/traces/", body=NewTraceBody)
+async def create_trace(request: web.Request, caller: Caller) -> TraceResponse:
     """Create a trace for work outside the service. Each run of the service already has a trace.
 
     An id that is taken is refused with 400.
     """
-    body = await read_body_once(request, caller, NEW)
+    body = await read_body_once(request, caller)
     agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", body["agent_id"])
     localize(body, ("started_at",), ZoneInfo(agent.timezone))
     trace = Trace(
@@ -298,7 +257,7 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
         error="",
         metadata=body["metadata"],
     )
-    answer = json_response(serialize_trace(trace), status=201)
+    answer = serialize_trace(trace)
     try:
         await request.app[STORAGE].traces.insert(trace, receipt_of(request, answer))
     except NotUnique as error:
@@ -307,16 +266,14 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 @routes.get(
-    "/api/tracing/traces/{id}/", answer=FullTraceResponse, query=SPAN_PAGE, run_access=RunAccess.RUNNING
+    "/api/tracing/traces/{id}/", answer=FullTraceResponse, query=SpanPageQuery, run_access=RunAccess.RUNNING
 )
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
     traces = request.app[STORAGE].traces
     trace = await load_of_agent(request, caller, traces.get)
-    query = read_query(request, SPAN_PAGE)
-    after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
-    if query["after"] and after is None:
-        raise Invalid({"after": [unknown_id(query["after"])]})
+    query = read_query(request)
+    after = await span_cursor(traces, trace.id, query["after"])
     total = await traces.count_spans(trace.id)
     room = max(MAX_ANSWER_BYTES - len(to_json(serialize_trace(trace))), MIN_SPANS_BYTES)
     if query["expand"] is None:
@@ -327,7 +284,8 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     shown = fit(spans, room)
     is_last = len(shown) == len(spans) and not spans.is_cut
     headers = {} if is_last else next_link(request, spans[len(shown) - 1]["id"], query["limit"])
-    return json_response(serialize_full_trace(trace, shown, total), headers=headers)
+    answer = {**serialize_trace(trace), "spans": shown, "total_spans": total}
+    return json_response(answer, headers=headers)
 
 
 async def _read_spans(
@@ -344,8 +302,8 @@ async def _read_expanded_spans(
     return Chunk([serialize_expanded_span(span) for span in spans], is_cut=spans.is_cut)
 
 
-@routes.post("/api/tracing/traces/{id}/end/", answer=TraceResponse, body=END, run_access=RunAccess.FINISHING)
-async def end_trace(request: web.Request, caller: Caller) -> web.Response:
+@routes.post("/api/tracing/traces/{id}/end/", body=TraceEndBody, run_access=RunAccess.FINISHING)
+async def end_trace(request: web.Request, caller: Caller) -> TraceResponse:
     """End a trace; a repetition is harmless.
 
     The service itself ends the trace of a current run, with the run.
@@ -353,16 +311,16 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
     traces, now = request.app[STORAGE].traces, request.app[CLOCK].now()
     trace = await load(request, traces.get)
     caller.require_trace(trace.id, trace.organization_id)
-    body = await read_body(request, END)
+    body = await read_body(request)
     if body.get("agent_id", trace.agent_id) != trace.agent_id:
         raise Invalid({"agent": [OTHER_AGENT]})
     agent = await request.app[STORAGE].agents.get_retained(trace.agent_id)
     zone = ZoneInfo(agent.timezone) if agent else UTC
     ended = require_found(await traces.end(trace.id, ending_of(body, trace.started_at, zone, now)))
-    return json_response(serialize_trace(ended))
+    return serialize_trace(ended)
 
 
-@routes.get("/api/tracing/traces/", answer=TracePageResponse, query=QUERY, run_access=RunAccess.RUNNING)
+@routes.get("/api/tracing/traces/", answer=TracePageResponse, query=TraceQuery, run_access=RunAccess.RUNNING)
 async def list_traces(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List traces, last started first, 50 of them unless `limit` says otherwise.
 
@@ -372,7 +330,10 @@ async def list_traces(request: web.Request, caller: Caller) -> web.StreamRespons
 
 
 @routes.get(
-    "/api/tracing/traces/list/", answer=list[TracePageResponse], query=QUERY, run_access=RunAccess.RUNNING
+    "/api/tracing/traces/list/",
+    answer=list[TracePageResponse],
+    query=TraceQuery,
+    run_access=RunAccess.RUNNING,
 )
 async def list_traces_in_array(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List traces as an array that contains one page; otherwise like the list of traces."""
@@ -383,7 +344,7 @@ async def _answer_page(
     request: web.Request, caller: Caller, opening: bytes, closing: bytes
 ) -> web.StreamResponse:
     """Answer with a TracePageResponse."""
-    query = read_query(request, QUERY)
+    query = read_query(request)
     traces = request.app[STORAGE].traces
     await _require_agent(request, caller, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
@@ -418,10 +379,7 @@ async def _require_agent(request: web.Request, caller: Caller, agent_id: UUID | 
         await require_owned(caller, request.app[STORAGE].agents.get_retained, agent_id)
 
 
-WATERFALL_QUERY = WaterfallQuery()
-
-
-@routes.get("/api/tracing/traces/{id}/waterfall/", answer=WaterfallResponse, query=WATERFALL_QUERY)
+@routes.get("/api/tracing/traces/{id}/waterfall/", answer=WaterfallResponse, query=WaterfallQuery)
 async def get_waterfall(request: web.Request, caller: Caller) -> web.Response:
     """Read the spans of a trace in short, as columns, to draw them on a time axis.
 
@@ -429,16 +387,19 @@ async def get_waterfall(request: web.Request, caller: Caller) -> web.Response:
     one.
     """
     traces = request.app[STORAGE].traces
-    trace = await load(request, traces.get)
-    caller.require_agent(trace.agent_id, trace.organization_id)
-    query = read_query(request, WATERFALL_QUERY)
-    after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
-    if query["after"] and after is None:
-        raise Invalid({"after": [unknown_id(query["after"])]})
+    trace = await load_of_agent(request, caller, traces.get)
+    query = read_query(request)
+    after = await span_cursor(traces, trace.id, query["after"])
     async with request.app[ROOM].reading(caller.accountable):  # it reads up to a megabyte
         columns = await traces.read_columns(trace, after, query["limit"])
         total = await traces.count_spans(trace.id)
     headers = (
         next_link(request, columns.last_id, query["limit"]) if columns.last_id and columns.is_cut else {}
     )
-    return json_response(serialize_waterfall(trace, total, columns), headers=headers)
+    answer: WaterfallResponse = {
+        "started_at": trace.started_at,
+        "ended_at": trace.ended_at,
+        "total_spans": total,
+        "spans": serialize_columns(columns),
+    }
+    return json_response(answer, headers=headers)

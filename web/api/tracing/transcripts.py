@@ -11,16 +11,16 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from storage.history.span_content import INSTRUCTIONS, TOOL_DEFINITIONS
+from storage.history.spans import INSTRUCTIONS, TOOL_DEFINITIONS
 from storage.history.trace_model import Trace
 from storage.history.traces import ExpandedSpan
 from storage.postgres.json_values import decoded
 from supervisors.harness.trace_recorder import EARLIER_MESSAGES, INPUT_MESSAGES, OUTPUT_MESSAGES
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_of_agent
+from web.api.tracing.spans import span_cursor
 from web.app_keys import ROOM, STORAGE
-from web.errors import Invalid
-from web.fields import Integer, Uuid, unknown_id
+from web.fields import Integer, Uuid
 from web.json import JSON_TYPE, MAX_ANSWER_BYTES, to_json
 from web.paging import next_link
 from web.request.parsing import Body, read_query
@@ -335,13 +335,11 @@ def _string(value: Any) -> str:
 
 routes = Routes()
 
-QUERY = TraceTranscriptQuery()
-
 
 @routes.get(
     "/api/tracing/traces/{id}/transcript/",
     answer=TraceTranscriptResponse,
-    query=QUERY,
+    query=TraceTranscriptQuery,
     run_access=RunAccess.RUNNING,
 )
 async def get_transcript(request: web.Request, caller: Caller) -> web.Response:
@@ -352,10 +350,8 @@ async def get_transcript(request: web.Request, caller: Caller) -> web.Response:
     """
     traces = request.app[STORAGE].traces
     trace = await load_of_agent(request, caller, traces.get)
-    query = read_query(request, QUERY)
-    after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
-    if query["after"] and after is None:
-        raise Invalid({"after": [unknown_id(query["after"])]})
+    query = read_query(request)
+    after = await span_cursor(traces, trace.id, query["after"])
     async with request.app[ROOM].reading(caller.accountable):  # it reads up to two megabytes
         spans = await traces.list_expanded_spans(trace, after, query["limit"], MAX_ANSWER_BYTES)
         text = await asyncio.to_thread(_transcript_json, trace, spans, is_first_page=after is None)

@@ -43,24 +43,15 @@ async def test_contact_is_found_by_phone_or_email(world: World) -> None:
     assert (error["code"], error["parameter"]) == ("invalid", "address")
 
 
-async def test_contact_is_read_with_its_metadata(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    contact = await stored_contact(world, agent, metadata={"vip": True})
-
-    read = await run.call("get_contact", contact_id=str(contact.id))
-
-    assert (read["id"], read["name"], read["metadata"]) == (str(contact.id), "Ada", {"vip": True})
-
-
 async def test_update_changes_only_what_is_given(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
-    contact = await stored_contact(world, agent, name="Ada", email="ada@example.com")
+    contact = await stored_contact(world, agent, name="Ada", email="ada@example.com", metadata={"vip": True})
 
     changed = await run.call("update_contact", contact_id=str(contact.id), name=" Ada Byron ", email="")
 
     assert (changed["name"], changed["email"], changed["phone"]) == ("Ada Byron", "", contact.phone)
+    assert changed["metadata"] == {"vip": True}
     assert await run.call("get_contact", contact_id=str(contact.id)) == changed
 
 
@@ -105,41 +96,50 @@ async def test_contact_out_of_reach_is_not_found(world: World, tool: str) -> Non
         assert await world.storage.contacts.get(contact.id) == contact
 
 
-async def test_list_goes_on_only_after_own_contact(world: World) -> None:
-    agent, sibling = await world.agent(), await world.agent()
-    run = await world.start(agent)
-    contact = await stored_contact(world, sibling)
+async def test_new_contact_belongs_to_all_agents_and_is_found(world: World) -> None:
+    run = await world.start(await world.agent())
+    sibling = await world.start(await world.agent())
 
-    error = await refusal(run, "list_contacts", after=str(contact.id))
+    created = await run.call("create_contact", name=" Ada ", phone="+43 664 123-4567")
 
-    assert error == {"code": "not_found", "message": f"You have no contact {contact.id}."}
-
-
-async def test_address_of_another_contact_is_refused(world: World) -> None:
-    agent, sibling = await world.agent(), await world.agent()
-    contact = await stored_contact(world, agent)
-    known = await stored_contact(world, agent, agent_id=None, phone="+436641234567")
-    await stored_contact(world, sibling, email="eve@example.com")
-    run = await world.start(agent)
-
-    error = await refusal(run, "update_contact", contact_id=str(contact.id), phone="+43 664 1234567")
-    assert error["message"] == f"phone: +436641234567 is an address of the contact {known.id}."
-    error = await refusal(run, "update_contact", contact_id=str(contact.id), email="Eve@example.com")
-    assert error["message"] == "email: eve@example.com is an address of a contact of another agent."
-    error = await refusal(run, "update_contact", contact_id=str(contact.id), phone="0664 1234567")
-    assert (error["code"], error["parameter"]) == ("invalid", "phone")
-    assert error["message"].startswith("phone: Enter the phone number with + and its country code")
-    assert await world.storage.contacts.get(contact.id) == contact
+    assert (created["name"], created["phone"], created["email"]) == ("Ada", "+436641234567", "")
+    assert await sibling.call("get_contact", contact_id=created["id"]) == created
+    error = await refusal(run, "create_contact", phone="+436641234567")
+    assert error["message"] == f"phone: +436641234567 is an address of the contact {created['id']}."
 
 
-async def test_contact_with_two_numbers_is_found_by_both(world: World) -> None:
-    agent = await world.agent()
-    contact = await stored_contact(
-        world, agent, phone="+436641234567", other_addresses=("+4317654321", "ada@example.org")
-    )
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "Ada"}, "Give a phone number or an e-mail address."),
+        ({"phone": "0664 1234567"}, "phone: Enter the phone number with +"),
+        ({"email": "ada"}, "email: Enter a valid email address."),
+    ],
+)
+async def test_unfit_new_contact_is_refused(world: World, arguments: dict[str, Any], message: str) -> None:
+    run = await world.start(await world.agent())
+    error = await refusal(run, "create_contact", **arguments)
+    assert (error["code"], error["message"][: len(message)]) == ("invalid", message)
+
+
+async def test_template_can_forbid_new_contacts(world: World) -> None:
+    template = await world.template(may_create_contacts=False)
+    agent = await world.agent(template_id=template.id)
+    ada = await stored_contact(world, agent, phone="+436641234567")
     run = await world.start(agent)
 
-    for address in ("+43 664 1234567", "+43 1 7654321", "Ada@example.org"):
-        assert [each["id"] for each in await run.call("list_contacts", address=address)] == [str(contact.id)]
-    read = await run.call("get_contact", contact_id=str(contact.id))
-    assert read["other_addresses"] == ["+4317654321", "ada@example.org"]
+    for tool, arguments in (
+        ("create_contact", {"phone": "+436647654321"}),
+        ("send_sms", {"contact_id": "+436647654321", "body": "Hi"}),
+        ("send_message", {"contact_id": "bea@example.com", "body": "Hi"}),
+        ("update_contact", {"contact_id": str(ada.id), "phone": "+436647654321"}),
+    ):
+        assert (await refusal(run, tool, **arguments))["code"] == "not_allowed"
+
+    assert [each["id"] for each in await run.call("list_contacts")] == [str(ada.id)]
+    renamed = await run.call("update_contact", contact_id=str(ada.id), name="Ada")
+    assert (renamed["name"], renamed["phone"]) == ("Ada", "+436641234567")
+    error = await refusal(run, "send_sms", contact_id="+43 664 1234567", body="Hi")
+    assert error["code"] == "no_channel", "a contact that there is can be written to"
+    names = [definition.name for definition in await world.toolset.definitions(agent, template)]
+    assert "create_contact" not in names

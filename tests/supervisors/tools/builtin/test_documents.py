@@ -5,11 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from storage.channels.documents import Documents
-from storage.channels.memory_paths import CORE
 from storage.channels.projects import ProjectStatus
 from storage.ids import new_id
-from storage.organization_limits import OrganizationLimits, StorageLimits
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES, MAX_READ_CHARACTERS
 from supervisors.tools.tool import PartialResult
 from tests.storage.factories import NOW, SECOND
@@ -116,7 +113,7 @@ async def test_replaced_content_keeps_the_version_before(world: World) -> None:
     stored = await world.storage.documents.get(document.id)
     assert stored is not None
     assert (stored.content, stored.agent_id, stored.run_id) == ("Coffee", None, run.run.id)
-    before = await world.storage.document_versions.get(document.id, 1)
+    before = await world.storage.versions.get(document.id, 1)
     assert before is not None
     assert before.content == "Tea"
 
@@ -152,17 +149,6 @@ async def test_change_of_document_needs_something_to_change(world: World) -> Non
     assert error["message"] == "title takes a text that is not blank."
 
 
-async def test_core_memory_stays_short_when_written_as_document(world: World) -> None:
-    agent = await world.agent()
-    core = await stored_document(world, agent, path=CORE, content="Ada likes tea.")
-    run = await world.start(agent)
-
-    error = await refusal(run, "write_document", document_id=str(core.id), content="x" * 8193)
-
-    assert (error["code"], error["parameter"]) == ("invalid", "content")
-    assert await world.storage.documents.get(core.id) == core
-
-
 async def test_documents_out_of_reach_are_not_found(world: World) -> None:
     """Invariant I7."""
     agent, sibling = await world.agent(), await world.agent()
@@ -183,17 +169,6 @@ async def test_documents_out_of_reach_are_not_found(world: World) -> None:
         assert error["message"] == f"You have no project {project.id}."
     assert await world.storage.documents.get(hidden.id) == hidden
     assert await world.storage.documents.get(gone.id) == gone
-
-
-async def test_documents_of_tools_count_against_the_limit(world: World) -> None:
-    limits = OrganizationLimits(world.pool, StorageLimits(document_bytes=5000))
-    world.storage.documents = Documents(world.pool, limits)
-    run = await world.start(await world.agent())
-
-    written = await run.call("write_document", title="a", content="x" * 2000)
-    error = await refusal(run, "write_document", document_id=written["id"], content="x" * 2000)
-
-    assert (error["code"], error["limit"]) == ("limit_reached", "document_bytes")
 
 
 async def test_projects_of_agent_and_organization_are_listed(world: World) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from storage.channels.documents import Document, Documents, VersionSummary
-from storage.channels.memory_paths import CORE, MAX_CORE_BYTES
+from storage.channels.documents import Document
 from storage.model import Agent
-from storage.organization_limits import OrganizationLimits, StorageLimits
+from storage.versions import VersionSummary
 from supervisors.tools.builtin.documents import MAX_CONTENT_BYTES
 from supervisors.tools.builtin.memory import MAX_ENTRIES, MAX_SHOWN_BYTES
 from supervisors.tools.tool import PartialResult
@@ -64,7 +63,7 @@ async def memory_of(world: World, agent: Agent, path: str) -> Document:
 
 
 async def versions_of(world: World, memory: Document) -> list[VersionSummary]:
-    return await world.storage.document_versions.list_all(memory.id)
+    return await world.storage.versions.list_all(memory.id)
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
@@ -94,14 +93,6 @@ async def test_unfit_arguments_are_refused_by_name(world: World) -> None:
         assert (error["code"], error["parameter"]) == ("invalid", parameter), arguments
 
 
-async def test_paths_are_normalized(world: World) -> None:
-    run = await world.start(await world.agent())
-    assert await create(run, "/memories/a//b/../c") == "File created successfully at: /memories/a/c"
-    assert await view(run, "/memories/a/./c/") == (
-        "Here's the content of /memories/a/c with line numbers:\n     1\t"
-    )
-
-
 async def test_file_is_no_directory(world: World) -> None:
     run = await world.start(await world.agent())
     await create(run, "/memories/a")
@@ -115,26 +106,6 @@ async def test_file_is_no_directory(world: World) -> None:
         assert error["message"] == "The path /memories/a is a file, not a directory."
 
 
-async def test_core_memory_is_bounded(world: World) -> None:
-    run = await world.start(await world.agent())
-    await create(run, CORE, "x" * MAX_CORE_BYTES)
-    await create(run, "/memories/long", "x" * (MAX_CORE_BYTES + 1))
-    arguments: dict[str, Any]
-    for arguments in (
-        {"command": "insert", "path": CORE, "insert_line": 0, "insert_text": "y"},
-        {"command": "str_replace", "path": CORE, "old_str": "x" * MAX_CORE_BYTES, "new_str": "ä" * 4097},
-    ):
-        error = await refusal(run, "memory", **arguments)
-        assert error["code"] == "too_long"
-        assert f"at most {MAX_CORE_BYTES} bytes" in error["message"]
-    await run.call("memory", command="delete", path=CORE)
-    for arguments in (
-        {"command": "rename", "old_path": "/memories/long", "new_path": CORE},
-        {"command": "create", "path": CORE, "file_text": "x" * (MAX_CORE_BYTES + 1)},
-    ):
-        assert (await refusal(run, "memory", **arguments))["code"] == "too_long"
-
-
 async def test_memory_is_bounded_in_bytes(world: World) -> None:
     run = await world.start(await world.agent())
     error = await refusal(
@@ -144,16 +115,6 @@ async def test_memory_is_bounded_in_bytes(world: World) -> None:
     await create(run, "/memories/x", "x" * (MAX_CONTENT_BYTES - 1) + "y")
     error = await refusal(run, "memory", command="str_replace", path="/memories/x", old_str="y", new_str="yy")
     assert error["code"] == "too_long"
-
-
-async def test_memories_count_against_the_limit_of_the_organization(world: World) -> None:
-    limits = OrganizationLimits(world.pool, StorageLimits(document_bytes=5000))
-    world.storage.documents = Documents(world.pool, limits)
-    run = await world.start(await world.agent())
-    await create(run, "/memories/x", "x" * 1999 + "y")
-    error = await refusal(run, "memory", command="str_replace", path="/memories/x", old_str="y", new_str="z")
-    assert (error["code"], error["limit"]) == ("limit_reached", "document_bytes")
-    await run.call("memory", command="delete", path="/memories/x")
 
 
 async def test_each_edit_keeps_the_version_before_it(world: World) -> None:
@@ -171,7 +132,7 @@ async def test_each_edit_keeps_the_version_before_it(world: World) -> None:
     assert [(version.number, version.author, version.run_id) for version in versions] == [
         (number, f"agent:{agent.id}", run.run.id) for number in (3, 2, 1)
     ]
-    second = await world.storage.document_versions.get(memory.id, 2)
+    second = await world.storage.versions.get(memory.id, 2)
     assert second is not None
     assert second.content == "Ada is vegan.\n"
 

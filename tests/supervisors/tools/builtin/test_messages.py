@@ -5,9 +5,8 @@ from uuid import UUID
 import pytest
 
 from storage.channels.contacts import Contact
-from storage.channels.messages import Attachment, Channel, Direction, MessageStatus
+from storage.channels.messages import Attachment, Direction, MessageStatus
 from storage.ids import new_id
-from storage.model import Agent, Source
 from supervisors.tools.builtin.listing import MAX_LIST_BYTES
 from supervisors.tools.tool import PartialResult
 from tests.storage.factories import NOW, SECOND
@@ -18,40 +17,9 @@ from tests.supervisors.world import World
 async def new_contact(
     world: World, organization_id: UUID, agent_id: UUID | None = None, name: str = "Ada"
 ) -> Contact:
-    contact = Contact(new_id(), organization_id, agent_id, name, "", "+15550100", {}, world.clock.now())
+    contact = Contact(new_id(), organization_id, agent_id, name, "", "+15555550100", {}, world.clock.now())
     await world.storage.contacts.insert(contact)
     return contact
-
-
-async def only_notification(world: World, agent: Agent) -> tuple[Source, str, str]:
-    [notification] = await world.queue(agent)
-    return notification.source, notification.title, notification.body
-
-
-async def test_message_to_a_parent_or_child_is_a_notification(world: World) -> None:
-    parent = await world.agent(name="Pa")
-    child = await world.agent(parent_id=parent.id, name="Kid")
-    parent_run, child_run = await world.start(parent), await world.start(child)
-
-    answer = await parent_run.call("send_sms", contact_id=str(child.id), body="Hello")
-    await child_run.call("send_message", contact_id=str(parent.id), body="Done.", subject=" Re:\n work ")
-
-    assert answer == {"agent": str(child.id), "status": "delivered"}
-    assert await only_notification(world, child) == (Source.SUBAGENT, "Message from Pa", "Hello")
-    assert await only_notification(world, parent) == (Source.SUBAGENT, "Re: work", "Done.")
-
-
-async def test_message_without_a_channel_tool_is_kept_as_failed(world: World) -> None:
-    agent = await world.agent()
-    run = await world.start(agent)
-    contact = await new_contact(world, agent.organization_id)
-
-    error = await refusal(run, "send_message", contact_id=str(contact.id), body="Hi")
-
-    assert (error["code"], error["channel"]) == ("no_channel", Channel.SMS)
-    message = await world.storage.messages.get(UUID(error["message_id"]))
-    assert message is not None
-    assert (message.status, message.body) == (MessageStatus.FAILED, "Hi")
 
 
 @pytest.mark.parametrize("tool", ["send_message", "send_sms"])
@@ -85,12 +53,42 @@ async def test_only_own_contacts_and_related_agents_can_be_written_to(world: Wor
         }
 
 
-async def test_attachments_of_an_unknown_message_are_not_found(world: World) -> None:
+async def test_address_of_another_agents_contact_is_refused(world: World) -> None:
+    """Invariant I7."""
+    sibling = await world.agent()
+    hidden = await stored_contact(world, sibling, phone="+436641234567")
     run = await world.start(await world.agent())
 
-    error = await refusal(run, "open_sms_attachment", message_id=str(new_id()))
+    error = await refusal(run, "send_sms", contact_id=hidden.phone, body="Hi")
 
-    assert error["code"] == "not_found"
+    assert error == {
+        "code": "not_found",
+        "message": "+436641234567 is an address of a contact of another agent.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "recipient", "message"),
+    [
+        ("send_message", "Ada", "contact_id takes an id or a phone number"),
+        (
+            "send_message",
+            "0664 1234567",
+            "contact_id takes an id, a phone number or an e-mail address. Enter",
+        ),
+        ("send_sms", "ada@example.com", "contact_id takes an id or a phone number"),
+    ],
+)
+async def test_recipient_that_is_no_address_is_refused(
+    world: World, tool: str, recipient: str, message: str
+) -> None:
+    run = await world.start(await world.agent())
+
+    error = await refusal(run, tool, contact_id=recipient, body="Hi")
+
+    assert (error["code"], error["parameter"]) == ("invalid", "contact_id")
+    assert error["message"].startswith(message)
+    assert await run.call("list_contacts") == []
 
 
 async def test_conversation_is_listed_newest_last_in_local_time(world: World) -> None:

@@ -43,15 +43,6 @@ async def test_refused_sleep_lists_the_blocking_notifications(world: World) -> N
     assert refused.value.details == {"notifications": [str(blocker.id) for blocker in blockers]}
 
 
-async def test_sleep_outside_a_run_is_refused(world: World) -> None:
-    agent = await world.agent()
-
-    with pytest.raises(ToolError) as refused:
-        await world.toolset.use(await world.toolset.find(agent, "sleep"), agent, None, world.registry.ask, {})
-
-    assert refused.value.code == "not_running"
-
-
 async def test_sleep_of_a_run_that_is_over_is_refused(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)

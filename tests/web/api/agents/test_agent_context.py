@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from tests.web.api.channels.test_attachments import PNG, upload
 from tests.web.conftest import SETTINGS, Api
 from web.credentials.formats import RunTokens
 
@@ -38,6 +39,7 @@ async def test_context_of_new_agent_is_empty(api: Api) -> None:
         "conversations": [],
         "memory": None,
         "journal": [],
+        "files": [],
     }
 
 
@@ -79,17 +81,6 @@ async def test_context_holds_notification_and_conversation(api: Api) -> None:
     assert '"from":"contact","channel":"email","subject":"Parcel","text":"Where is it?"' in context["text"]
 
 
-async def test_context_keeps_to_the_tokens_of_the_template(api: Api) -> None:
-    template = (await api.post("/api/templates/", {"name": "Brief", "context_tokens": 600})).body
-    agent = await api.create_agent(template=template["id"])
-    await api.create_notification(agent, body="x" * 20_000)
-
-    context = (await api.get(path(agent))).body
-
-    assert context["tokens"] <= 600
-    assert context["notifications"][0]["is_cut"]
-
-
 async def test_run_token_reads_the_context_of_its_run(api: Api) -> None:
     agent, sibling = await api.create_agent(), await api.create_agent()
     run_id = (await api.post(f"{AGENTS}{agent['id']}/run/", {})).body["run"]
@@ -101,3 +92,22 @@ async def test_run_token_reads_the_context_of_its_run(api: Api) -> None:
     assert (context["run"], context["wake_reason"]) == (run_id, "run_requested")
     assert "You were woken by a run request. This is your first run." in context["text"]
     assert (await run.get(path(sibling))).status == 403
+
+
+async def test_context_lists_the_files_that_the_model_gets(api: Api) -> None:
+    agent = await api.create_agent(model="builtin/inbox", debounce_window_seconds=3600)
+    photo = ("photo.png", "image/png", PNG)
+    message = await upload(api, agent, photo, ("note.txt", "text/plain", b"Hi"), **{"from": "+43123456"})
+
+    context = (await api.get(path(agent))).body
+
+    [file] = context["files"]
+    assert file == {
+        "message": message["id"],
+        "name": "photo.png",
+        "content_type": "image/png",
+        "size": len(PNG),
+        "url": message["attachments"][0]["url"],
+        "is_left_out": False,
+    }
+    assert context["text"].endswith('"name":"photo.png","content_type":"image/png"}')

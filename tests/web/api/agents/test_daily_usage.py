@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from storage.history.daily_usage import MAX_NAMED_MODELS
+from storage.history.usage import MAX_NAMED_MODELS
 from tests.web.api.unknown import UNKNOWN_ID
 from tests.web.conftest import Api
 
@@ -109,19 +109,6 @@ async def test_daily_usage_is_filtered_by_agent_and_template(api: Api) -> None:
     ]
 
     assert costs == [1, 2, 0]
-
-
-async def test_daily_usage_of_other_organizations_is_out_of_reach(api: Api, other: Api) -> None:
-    agent = await api.create_agent()
-    template = await api.create("/api/templates/", name="Desk")
-    await report(api, agent, 1, "a", 1)
-    for query in (
-        f"agent={agent['id']}",
-        f"template={template['id']}",
-        f"organization={agent['organization']}",
-    ):
-        assert (await other.get(f"{USAGE}?{query}")).status == 403
-    assert (await other.get(f"{USAGE}?{PERIOD}&top_agents=5")).body["top_agents"] == []
 
 
 @pytest.mark.parametrize(

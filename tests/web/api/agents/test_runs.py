@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from tests.web.api.unknown import UNKNOWN_ID
 from tests.web.conftest import Api, Service
 
 AGENTS = "/api/cloud/agents/"
@@ -37,7 +36,10 @@ async def test_run_starts_once_and_is_listed(api: Api) -> None:
         "stop_reason": "",
         "output": "",
         "journal": None,
+        "failed_calls": 0,
+        "needs_person": False,
         "max_sleep_until": run["max_sleep_until"],
+        "prompt": None,
     }
     shown = (await api.get(path(agent, ""))).body
     assert (shown["status"], shown["run_started_at"]) == ("running", run["started_at"])
@@ -47,21 +49,6 @@ async def test_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
     agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
     answer = await api.request("POST", path(agent, "run/"), data={"wakeup": "false"})
     assert answer.body == {"status": "sleeping", "run": None}
-    answer = await api.post(path(agent, "run/"), {"wakeup": "maybe"})
-    assert (answer.status, answer.body) == (400, {"wakeup": ["Must be a valid boolean."]})
-
-
-async def test_agent_over_its_budget_is_not_run(api: Api) -> None:
-    agent = await api.create_agent(max_cost_usd_per_day=5)
-    await api.create(path(agent, "usage/"), model="mine", input_tokens=1, output_tokens=1, cost_usd=5.01)
-
-    answer = await api.post(path(agent, "run/"))
-
-    assert (answer.status, answer.body) == (200, {"status": "over_budget", "run": None})
-    shown = (await api.get(path(agent, "supervisor/"))).body
-    assert (shown["phase"], shown["next_wake"]) == ("asleep", None)
-    assert shown["why"].startswith("Over its budget of 5.00 USD a day; it starts no run before ")
-    assert (await api.get(path(agent, "runs/"))).body == []
 
 
 async def test_stopping_is_idempotent(api: Api) -> None:
@@ -107,37 +94,6 @@ async def test_stop_keeps_trace_metadata_that_is_no_object(api: Api) -> None:
     assert (await api.get(f"/api/tracing/traces/{run}/")).body["metadata"] == 7
 
 
-async def test_reason_of_stop_is_bounded(api: Api) -> None:
-    agent = await api.create_agent()
-    refused = await api.post(path(agent, "stop/"), {"reason": "x" * 1001})
-    assert refused.status == 400
-    assert refused.body == {"reason": ["Ensure this field has no more than 1000 characters."]}
-    assert (await api.post(path(agent, "stop/"), {"reason": "x" * 1000})).status == 200
-
-
-async def test_status_running_requests_a_run(api: Api) -> None:
-    agent = await api.create_agent(status="running")
-    assert agent["status"] == "running"
-    stopped = await api.patch(path(agent, ""), {"status": "sleeping"})
-    assert stopped.status == 200
-
-
-async def test_run_of_another_agent_is_not_found(api: Api) -> None:
-    agent, bob = await api.create_agent(), await api.create_agent()
-    run = (await api.post(path(agent, "run/"))).body["run"]
-    assert (await api.get(path(bob, f"runs/{run}/"))).status == 404
-    assert (await api.get(path(agent, f"runs/{UNKNOWN_ID}/"))).status == 404
-    assert (await api.get(path(bob, f"runs/?after={run}"))).body == []
-
-
-async def test_supervisor_explains_what_the_agent_does(api: Api) -> None:
-    agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
-    snapshot = (await api.get(path(agent, "supervisor/"))).body
-    assert (snapshot["agent"], snapshot["phase"]) == (agent["id"], "asleep")
-    assert "2127-01-01 00:00" in snapshot["why"]
-    assert snapshot["next_wake"]["at"] == "2127-01-01T00:00:00.000000Z"
-
-
 async def test_run_of_a_deleted_agent_is_stopped(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
@@ -176,16 +132,8 @@ async def test_wait_holds_no_database_connection(service: Service, api: Api) -> 
     run = (await api.post(path(agent, "run/"))).body["run"]
     waiting = [asyncio.create_task(api.get(path(agent, f"runs/{run}/?wait=60"))) for _ in range(30)]
     await asyncio.wait(waiting, timeout=0.1)
-    async with asyncio.timeout(10):
-        while not all_idle(service):
-            await asyncio.wait(waiting, timeout=0.1)
+    while not all_idle(service):
+        await asyncio.wait(waiting, timeout=0.1)
     assert (await api.get(path(agent, "runs/"))).status == 200
     await api.post(path(agent, "stop/"))
     assert {(await each).body["outcome"] for each in waiting} == {"stopped"}
-
-
-async def test_wait_must_be_one_to_sixty_seconds(api: Api) -> None:
-    agent = await api.create_agent()
-    run = (await api.post(path(agent, "run/"))).body["run"]
-    for wait in ("0", "61", "x", ""):
-        assert (await api.get(path(agent, f"runs/{run}/?wait={wait}"))).status == 400, wait

@@ -1,39 +1,10 @@
 """Templates over HTTP: fields and their limits, deletion and detachment."""
 
-from typing import Any
-
 from storage.model import Role
-from tests.web.api.unknown import UNKNOWN_ID
 from tests.web.conftest import Api, Service
 from tests.web.people import founder, staff
 
 TEMPLATES = "/api/templates/"
-MAX_INT32 = 2**31 - 1
-TOO_MUCH = ["Ensure this value is less than or equal to 2147483647."]
-TOO_LONG = ["Ensure this field has no more than 255 characters."]
-
-LIMITS: list[tuple[dict[str, Any], list[str]]] = [
-    ({"name": ""}, ["This field may not be blank."]),
-    ({"name": "x" * 256}, TOO_LONG),
-    ({"default_model": "x" * 256}, TOO_LONG),
-    ({"default_reasoning_effort": ""}, ['"" is not a valid choice.']),
-    ({"thinking_max_tokens": MAX_INT32 + 1}, TOO_MUCH),
-    (
-        {"context_tokens": 100_001},
-        ["Ensure this value is less than or equal to 100000."],
-    ),
-    ({"max_turns": -1}, ["Ensure this value is greater than or equal to 0."]),
-    ({"debounce_window_seconds": None}, ["This field may not be null."]),
-    ({"debounce_window_seconds": True}, ["A valid integer is required."]),
-    ({"harness_git_ref": "x" * 256}, TOO_LONG),
-    ({"agent_created_webhook_url": "ftp://x"}, ["Enter a valid URL."]),
-    (
-        {"agent_created_webhook_url": "http://x.io/" + "x" * 200},
-        ["Ensure this field has no more than 200 characters."],
-    ),
-    ({"tool_call_secret": "x" * 256}, TOO_LONG),
-    ({"max_cost_usd_per_day": -0.01}, ["Ensure this value is greater than or equal to 0."]),
-]
 
 
 async def test_template_needs_only_a_name(api: Api) -> None:
@@ -61,41 +32,44 @@ async def test_template_needs_only_a_name(api: Api) -> None:
         "content_days": None,
         "environment_secrets": [],
         "unpriced": "refuse",
+        "may_create_contacts": True,
+        "temperature": None,
+        "max_output_tokens": 0,
+        "tool_choice": "auto",
+        "response_format": None,
+        "may_create_agents": False,
     }
     assert (await api.get(f"{TEMPLATES}{created['id']}/")).body == created
 
 
-async def test_change_leaves_other_fields_alone(api: Api) -> None:
-    created = await api.create_template(system_prompt=" Be brief. ", max_turns=MAX_INT32)
-    changes = {"debounce_window_seconds": "60", "agent_created_webhook_url": "https://example.com/hook"}
-    answer = await api.patch(f"{TEMPLATES}{created['id']}/", changes)
-    assert (answer.status, answer.body) == (200, {**created, **changes, "debounce_window_seconds": 60})
+async def test_template_keeps_the_options_of_its_models(api: Api) -> None:
+    options = {"temperature": 0.7, "max_output_tokens": 500, "tool_choice": "required"}
+    created = await api.create(TEMPLATES, name="Clerk", **options)
+    path = f"{TEMPLATES}{created['id']}/"
+    assert (await api.get(path)).body.items() >= options.items()
+    schema = {"type": "object", "required": ["score"]}
+    assert (await api.patch(path, {"response_format": schema})).body["response_format"] == schema
+    cleared = (await api.patch(path, {"temperature": None})).body
+    assert (cleared["temperature"], cleared["max_output_tokens"]) == (None, 500)
+    refused = await api.patch(path, {"temperature": 2.1, "max_output_tokens": -1, "tool_choice": "look"})
+    assert (refused.status, refused.body.keys()) == (400, options.keys())
 
 
-async def test_template_fields_have_limits(api: Api) -> None:
-    created = await api.create_template()
-    for changes, messages in LIMITS:
-        answer = await api.patch(f"{TEMPLATES}{created['id']}/", changes)
-        assert (answer.status, answer.body) == (400, dict.fromkeys(changes, messages))
-
-
-async def test_path_is_checked_before_the_body(api: Api, other: Api) -> None:
-    created = await api.create_template()
-    bad = {"name": ""}
-    assert (await other.patch(f"{TEMPLATES}{created['id']}/", bad)).status == 403
-    assert (await api.patch(f"{TEMPLATES}{UNKNOWN_ID}/", bad)).status == 404
-    assert (await api.patch(f"{TEMPLATES}7/", bad)).status == 404
-    assert (await api.with_authorization(None).patch(f"{TEMPLATES}7/", bad)).status == 401
-
-
-async def test_list_shows_own_templates_newest_first(api: Api, other: Api) -> None:
-    first, second = await api.create_template(), await api.create_template()
-    await other.create_template()
-    assert (await api.get(TEMPLATES)).body == [second, first]
-    page = await api.get(f"{TEMPLATES}?limit=1")
-    assert page.body == [second]
-    assert f"after={second['id']}" in page.headers["Link"]
-    assert (await api.get(f"{TEMPLATES}?after={second['id']}")).body == [first]
+async def test_response_format_must_be_a_short_json_schema(api: Api) -> None:
+    created = await api.create(TEMPLATES, name="Clerk")
+    path = f"{TEMPLATES}{created['id']}/"
+    for schema, message in (
+        ({"type": "number of teas"}, '$.type: "number of teas" is not valid'),
+        ({"$ref": "https://example.com/schema"}, "A $ref may not leave the document."),
+        ({"title": "x" * 16_384}, "Ensure this field has no more than 16384 bytes as JSON."),
+    ):
+        for refused in (
+            await api.patch(path, {"response_format": schema}),
+            await api.post(TEMPLATES, {"name": "Clerk", "response_format": schema}),
+        ):
+            assert refused.status == 400
+            assert message in refused.body["response_format"][0]
+    assert (await api.get(path)).body["response_format"] is None
 
 
 async def test_template_in_use_is_not_deleted(api: Api) -> None:

@@ -8,26 +8,12 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from tests.web.api.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 from tests.web.conftest import SETTINGS, Api, Service
 from web.credentials.formats import RunTokens
 
 ORGANIZATIONS = "/api/organizations/organizations/"
 
 CALL = {"model": "openai/gpt-4o", "input_tokens": 1000, "output_tokens": 100, "cached_tokens": 200}
-
-REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"model": " "}, {"model": ["This field may not be blank."]}),
-    ({"input_tokens": -1}, {"input_tokens": ["Ensure this value is greater than or equal to 0."]}),
-    ({"output_tokens": 2**31}, {"output_tokens": ["Ensure this value is less than or equal to 2147483647."]}),
-    ({"cached_tokens": 1001}, {"cached_tokens": ["Ensure this value is less than or equal to 1000."]}),
-    ({"cost_usd": -1}, {"cost_usd": ["Ensure this value is greater than or equal to 0."]}),
-    (
-        {"cost_usd": 0.0000001},
-        {"cost_usd": ["Ensure that there are no more than 6 decimal places."]},
-    ),
-    ({"trace": UNKNOWN_ID}, {"trace": UNKNOWN_ID_MESSAGES}),
-]
 
 
 def path(agent: Any) -> str:
@@ -132,13 +118,6 @@ async def test_local_times_use_agent_timezone_and_dates_use_utc(api: Api) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    "query", ["start_date=x", "end_date=2026-02-30", "start_date=2999-01-01", "end_date="]
-)
-async def test_bad_period_is_refused(api: Api, query: str) -> None:
-    assert (await api.get(f"{path(await api.create_agent())}?{query}")).status == 400
-
-
 async def test_period_that_ends_before_it_starts_is_refused(api: Api) -> None:
     agent = await api.create_agent()
     answer = await api.get(f"{path(agent)}?start_date=2026-01-02&end_date=2026-01-01")
@@ -146,14 +125,10 @@ async def test_period_that_ends_before_it_starts_is_refused(api: Api) -> None:
     assert (answer.status, answer.body) == (400, {"non_field_errors": [message]})
 
 
-async def test_report_with_bad_field_is_refused(api: Api) -> None:
-    agent = await api.create_agent()
-    required = ["This field is required."]
-    answer = await api.request("POST", path(agent))
-    assert answer.body == dict.fromkeys(("model", "input_tokens", "output_tokens"), required)
-    for changes, messages in REFUSED:
-        answer = await api.post(path(agent), {**CALL, **changes})
-        assert (answer.status, answer.body) == (400, messages)
+async def test_cached_tokens_are_part_of_the_input_tokens(api: Api) -> None:
+    refused = await api.post(path(await api.create_agent()), {**CALL, "cached_tokens": 1001})
+    message = "Ensure this value is less than or equal to 1000."
+    assert (refused.status, refused.body) == (400, {"cached_tokens": [message]})
 
 
 async def test_report_may_only_name_a_trace_of_its_agent(api: Api, other: Api) -> None:
@@ -176,13 +151,6 @@ async def test_usage_outlives_its_agent_but_accepts_no_report(api: Api, other: A
     assert (usage["agent_name"], usage["llm_calls"]) == ("Ann", 1)
     assert (await api.post(path(agent), CALL)).status == 404
     assert (await other.get(path(agent))).status == 403
-
-
-async def test_repeated_report_counts_once(api: Api) -> None:
-    agent, headers = await api.create_agent(), {"Idempotency-Key": "call 1"}
-    first, second = [await api.post(path(agent), CALL, headers=headers) for _ in range(2)]
-    assert second.body == first.body
-    assert (await api.get(path(agent))).body["llm_calls"] == 1
 
 
 @pytest.mark.parametrize("cap_usd", [2, None])

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from aiohttp import FormData
 
-from storage.channels.attachments import CHUNK_BYTES
+from storage.channels.messages import CHUNK_BYTES
 from tests.web.api.channels.test_message_tools import call
 from tests.web.api.unknown import UNKNOWN_ID
 from tests.web.conftest import SETTINGS, Answer, Api, Service

@@ -54,6 +54,12 @@ async def test_wrong_password_is_refused_like_an_unknown_address(service: Servic
         assert (answer.status, answer.body) == (401, WRONG)
 
 
+async def test_password_keeps_its_spaces(service: Service) -> None:
+    await sign_up(service, password=" correct horse ")
+    assert (await log_in(service, "ann@example.com", "correct horse")).status == 401
+    assert (await log_in(service, "ann@example.com", " correct horse ")).status == 200
+
+
 async def test_address_signs_up_once(service: Service) -> None:
     await sign_up(service)
     answer = await sign_up(service, email="ANN@example.com")

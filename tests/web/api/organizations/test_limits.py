@@ -152,6 +152,21 @@ async def test_earlier_versions_of_documents_count(service: Service, api: Api) -
     assert (await api.post(f"{path}versions/2/revert/")).status == 400
 
 
+@pytest.mark.parametrize("collection", [AGENTS, "/api/templates/"])
+async def test_earlier_versions_of_prompts_count(service: Service, api: Api, collection: str) -> None:
+    set_limits(service, document_bytes=10_000)
+    body = {"name": "Ann", "model": "builtin/inbox", "system_prompt": "x" * 3000}
+    path = f"{collection}{(await api.post(collection, body)).body['id']}/"
+    for prompt in ("x" * 2000, "x" * 2000, "y"):
+        assert (await api.patch(path, {"system_prompt": prompt})).status == 200
+    assert (await uses(api))["document_bytes"] == 2 * 1024 + 3000 + 2000
+    assert (await api.patch(path, {"system_prompt": "x" * 2000})).status == 200
+    refused = [await api.patch(path, {"system_prompt": "z"}), await api.post(f"{path}prompts/1/revert/")]
+    assert [answer.status for answer in refused] == [400, 400]
+    assert "limits.document_bytes" in refused[0].body["detail"]
+    assert (await api.patch(path, {"name": "Bob", "system_prompt": "x" * 2000})).status == 200
+
+
 async def test_refusals_are_counted_by_limit(service: Service, api: Api) -> None:
     set_limits(service, agents=1)
     await api.create_agent()

@@ -2,8 +2,6 @@
 
 from uuid import uuid4
 
-import pytest
-
 from storage.model import Role
 from tests.web.conftest import Api, Service
 from tests.web.people import founder, staff
@@ -45,8 +43,6 @@ async def test_change_without_role_changes_nothing(service: Service) -> None:
     changed = await owner.patch(f"{MEMBERSHIPS}{membership_id}/", {"organization": str(uuid4())})
 
     assert (changed.status, changed.body["role"]) == (200, "admin")
-    answer = await owner.patch(f"{MEMBERSHIPS}{membership_id}/", {"role": "king"})
-    assert (answer.status, answer.body) == (400, {"role": ['"king" is not a valid choice.']})
 
 
 async def test_admin_cannot_create_or_change_an_owner(service: Service) -> None:
@@ -93,16 +89,3 @@ async def test_removed_member_is_refused_on_the_next_request(service: Service) -
 
     assert (await member.get(f"/api/cloud/agents/{agent['id']}/")).status == 403
     assert (await owner.delete(f"{MEMBERSHIPS}{membership_id}/")).status == 404
-
-
-@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-async def test_members_and_strangers_cannot_manage_memberships(
-    service: Service, api: Api, method: str
-) -> None:
-    _, organization = await founder(service)
-    member, membership_id = await staff(service, organization, Role.MEMBER)
-
-    for caller in (member, api):
-        assert (await caller.request(method, f"{MEMBERSHIPS}{membership_id}/")).status == 403
-    assert (await api.request(method, f"{MEMBERSHIPS}{uuid4()}/")).status == 404
-    assert (await member.get(MEMBERSHIPS)).status == 403

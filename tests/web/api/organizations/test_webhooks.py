@@ -63,8 +63,6 @@ async def test_webhook_shows_its_secret_once(service: Service, api: Api) -> None
         (["*", "runs.*"], {"1": ['Unknown event type "runs.*". Did you mean "run.*"?']}),
         (["model.delta"], {"0": ['Unknown event type "model.delta". Did you mean "agent.deleted"?']}),
         ([], ["This list may not be empty."]),
-        ([""], {"0": ["This field may not be blank."]}),
-        ("run.ended", ['Expected a list of items but got type "str".']),
     ],
 )
 async def test_unknown_type_is_refused_with_the_nearest(api: Api, types: Any, messages: Any) -> None:
@@ -79,12 +77,10 @@ async def test_repeated_types_are_stored_once(api: Api) -> None:
 
 async def test_url_that_no_call_can_use_is_refused(api: Api) -> None:
     for url, message in (
-        ("ftp://hooks.example/", "Enter a valid URL."),
         (
             "https://user:password@hooks.example/",
             "The URL must not contain credentials. Requests are signed instead.",
         ),
-        (f"https://hooks.example/{'x' * 500}", "Ensure this field has no more than 500 characters."),
     ):
         answer = await api.post(WEBHOOKS, {"url": url, "types": ["*"]})
         assert (answer.status, answer.body) == (400, {"url": [message]})

@@ -32,8 +32,3 @@ async def test_api_root_names_every_list(service: Service) -> None:
         assert (await service.nobody.get(path)).status == 401, path
     assert {"/api/cloud/agents/", "/api/tracing/traces/list/"} <= set(lists)
     assert not any("{" in path for path in lists)
-
-
-async def test_api_root_without_slash_is_redirected(service: Service) -> None:
-    answer = await service.nobody.get("/api")
-    assert (answer.status, answer.headers["Location"]) == (308, "/api/")

@@ -19,11 +19,6 @@ async def test_every_address_of_the_console_answers_the_page(service: Service, p
     assert answer.headers["Cache-Control"] == "no-cache"
 
 
-async def test_console_without_slash_is_redirected(service: Service) -> None:
-    answer = await service.nobody.get("/console")
-    assert (answer.status, answer.headers["Location"]) == (308, "/console/")
-
-
 async def test_browsers_keep_files_for_a_year(service: Service) -> None:
     answer = await service.nobody.get(MAIN, headers={"Accept-Encoding": "identity"})
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
@@ -35,7 +30,7 @@ async def test_browsers_keep_files_for_a_year(service: Service) -> None:
 
 @pytest.mark.parametrize(
     ("path", "content_type"),
-    [("css/base.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml; charset=utf-8")],
+    [("console.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml; charset=utf-8")],
 )
 async def test_file_has_its_content_type(service: Service, path: str, content_type: str) -> None:
     answer = await service.nobody.get(FILES.url(path))

@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime
 from platform import python_version
-from urllib.parse import quote
 from uuid import UUID
 
-from tests.web.api.unknown import UNKNOWN_ID
+import pytest
+
+from supervisors.engine.snapshot import RunsResponse
 from tests.web.conftest import Api, Service
+from web.api.service.status import sentence_of
 from web.ports import Readiness, ServiceState
 
 STATUS = "/status/"
@@ -35,31 +37,23 @@ async def test_supervisors_are_listed_filtered_and_read_one_by_one(service: Serv
     assert one["agent"] == running["id"]
     shown = (await service.operator.get(f"/status/supervisors/{agent['id']}/")).body
     assert (shown["phase"], shown["organization"]) == ("asleep", agent["organization"])
-    assert (await service.operator.get(f"/status/supervisors/{UNKNOWN_ID}/")).status == 404
-    assert (await service.operator.get("/status/supervisors/?phase=dead")).status == 400
     (sleeping,) = (await service.operator.get("/status/supervisors/?status=sleeping")).body
     assert sleeping["agent"] == agent["id"]
     by_organization = f"/status/supervisors/?organization={agent['organization']}&limit=1"
     assert len((await service.operator.get(by_organization)).body) == 1
 
 
-async def test_supervisors_are_found_by_name_in_any_case(service: Service, api: Api) -> None:
-    grace = await api.create_agent(name="Grace Hopper")
-    await api.create_agent(name="Grace")
-    for name, found in (("grace hopper", [grace["id"]]), ("Hopper", [])):
-        listed = (await service.operator.get(f"/status/supervisors/?name={quote(name)}")).body
-        assert [snapshot["agent"] for snapshot in listed] == found
-    assert (await service.operator.get("/status/supervisors/?name=")).status == 400
-    assert (await service.operator.get(f"/status/supervisors/?name={'x' * 256}")).status == 400
+async def test_health_needs_no_credential(service: Service) -> None:
+    assert (await service.nobody.get("/healthz")).status == 200
+    answer = await service.nobody.get("/readyz")
+    assert (answer.status, answer.body) == (200, {"state": "ready", "reasons": []})
 
 
-async def test_status_needs_the_operator_token(service: Service, api: Api) -> None:
-    token = service.operator.authorization or ""
-    for path in ("/status/", "/status/supervisors/", "/status/supervisors/7/"):
-        for authorization in (None, api.authorization, token.replace("Bearer", "Token"), "Bearer \u00fc"):
-            answer = await service.nobody.with_authorization(authorization).get(path)
-            assert (answer.status, list(answer.body)) == (401, ["detail"]), (path, authorization)
-    assert (await service.operator.get("/api/cloud/agents/")).status == 401
+async def test_draining_service_is_alive_but_not_ready(service: Service) -> None:
+    service.health.stated = Readiness(ServiceState.DRAINING, ("SIGTERM",), may_serve=False)
+    answer = await service.nobody.get("/readyz")
+    assert (answer.status, answer.body) == (503, {"detail": "SIGTERM"})
+    assert (await service.nobody.get("/healthz")).status == 200
 
 
 async def test_service_without_the_lead_is_degraded_and_not_ready(service: Service) -> None:
@@ -100,3 +94,27 @@ async def test_status_names_versions_phases_and_what_needs_a_person(service: Ser
     assert (oldest["agent"], oldest["name"]) == (agent["id"], "Rosa")
     assert body["forgotten"][0]["agent"] == agent["id"]
     assert body["failing_webhooks"] == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "problems", "queued", "sentence"),
+    [
+        ("ready", 0, 0, "The service is ready. 3 of 32 run slots are taken"),
+        (
+            "degraded",
+            1,
+            1,
+            "The service has a problem. 3 of 32 run slots are taken, and 1 agent waits for one",
+        ),
+        ("degraded", 2, 0, "The service has 2 problems. 3 of 32 run slots are taken"),
+        (
+            "draining",
+            1,
+            2,
+            "The service is shutting down. 3 of 32 run slots are taken, and 2 agents wait for one",
+        ),
+    ],
+)
+def test_sentence_tells_state_and_work(state: str, problems: int, queued: int, sentence: str) -> None:
+    readiness = Readiness(ServiceState(state), ("It is full.",) * problems, may_serve=True)
+    assert sentence_of(readiness, RunsResponse(running=3, queued=queued, limit=32)) == f"{sentence}."

@@ -8,10 +8,11 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from storage.agents.lists import AgentSort, Position, Value
+from storage.agents.filters import AgentSort, Position, Value
 from tests.storage.factories import NOW
 from web.api.supervision.supervisors import read_position, write_position
 from web.errors import Invalid
+from web.fields import MAX_MONEY
 
 VALUES: list[tuple[AgentSort, Value | None]] = [
     (AgentSort.NEWEST, None),
@@ -20,16 +21,15 @@ VALUES: list[tuple[AgentSort, Value | None]] = [
     (AgentSort.NEXT_WAKE, NOW),
     (AgentSort.NEXT_WAKE, None),
     (AgentSort.COST, Decimal("12.345678")),
+    (AgentSort.COST, 2 * MAX_MONEY),
     (AgentSort.UNCLEARED, 7),
 ]
 ID, MOMENT = "01a20591-9c04-76bf-82ea-dec89d3a165a", NOW.isoformat()
 BROKEN: list[tuple[AgentSort, Any]] = [
     (AgentSort.NAME, ["a", MOMENT]),
     (AgentSort.NAME, {"a": 1}),
-    (AgentSort.NAME, [1, MOMENT, ID]),
     (AgentSort.NAME, ["a\x00", MOMENT, ID]),
     (AgentSort.NAME, ["a", "yesterday", ID]),
-    (AgentSort.NAME, ["a", "2026-01-01T00:00:00", ID]),
     (AgentSort.NAME, ["a", MOMENT, "7"]),
     (AgentSort.NEWEST, ["a", MOMENT, ID]),
     (AgentSort.NEXT_WAKE, ["soon", MOMENT, ID]),

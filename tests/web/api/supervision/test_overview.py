@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from storage.model import Role
-from supervisors.policy.explanations import when
 from tests.web.conftest import Api, Service
 from tests.web.people import founder, staff
 
@@ -16,7 +15,6 @@ QUARANTINE = """
 UPDATE agent_state SET phase = 'quarantined', phase_since = $2, failures = 5, last_error = 'No route.',
     retry_at = $3, next_due_at = $3, retry_reason = 'retry_after_failure' WHERE agent_id = $1
 """
-MAKE_OLD = "UPDATE notification SET activated_at = $2 WHERE agent_id = $1 AND activated_at IS NOT NULL"
 FAIL_WEBHOOK = "UPDATE webhook SET failing_since = $2 WHERE id = $1"
 
 
@@ -63,48 +61,12 @@ async def test_quarantined_agent_needs_a_person(service: Service, api: Api) -> N
         "agent_name": "Rosa",
         "timezone": "Asia/Tokyo",
         "webhook": None,
+        "message": None,
+        "run": None,
+        "delivery": None,
     }
     assert item["sentence"].startswith("Quarantined until")
     assert body["agenda"][0]["because"] == "It tries again after a failure."
-
-
-async def test_agent_over_budget_needs_a_person(service: Service, api: Api) -> None:
-    agent = await api.create_agent(max_cost_usd_per_day=0)
-    await api.create_notification(agent, priority="high")
-    body = await overview(api)
-    while kinds(body) != ["over_budget"]:
-        body = await overview(api)
-    assert body["attention"][0]["sentence"].startswith("Over its budget of 0.00 USD a day")
-    assert body["attention_counts"] == {"over_budget": 1}
-    assert body["agenda"] == []  # a budget of 0 lets nothing start
-
-
-async def test_notification_uncleared_for_long_needs_a_person(service: Service, api: Api) -> None:
-    agent = await api.create_agent(status="running")
-    fresh = await api.create_agent(status="running")
-    for one in (agent, fresh):
-        await api.create_notification(one, priority="high")
-    await service.storage.pool.execute(MAKE_OLD, agent["id"], NOW - HOUR)
-    body = await overview(api)
-    [item] = body["attention"]
-    assert (item["kind"], item["agent"]) == ("uncleared_high", agent["id"])
-    began = f"A high-priority notification has been uncleared since {when(NOW - HOUR)}. Running since"
-    assert item["sentence"].startswith(began)
-
-
-async def test_forgotten_agents_need_a_person_once(service: Service, api: Api) -> None:
-    stuck = await api.create_agent(name="Stuck")
-    late = await api.create_agent(name="Late")
-    stranger = await (await service.new_organization()).create_agent()
-    await service.storage.pool.execute(QUARANTINE, late["id"], NOW - HOUR, NOW - HOUR)
-    service.health.stuck = {stuck["id"]: NOW, stranger["id"]: NOW}
-    body = await overview(api)
-    assert [(item["kind"], item["agent_name"]) for item in body["attention"]] == [
-        ("forgotten", "Late"),
-        ("forgotten", "Stuck"),
-    ]
-    assert (body["attention_total"], body["attention_counts"]) == (2, {"forgotten": 2})
-    assert body["attention"][0]["sentence"].startswith(f"It has been due since {when(NOW - HOUR)}")
 
 
 async def test_paused_organization_is_one_item_for_all_its_agents(service: Service) -> None:

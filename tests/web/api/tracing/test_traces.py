@@ -86,11 +86,6 @@ async def test_whole_trace_is_like_a_page_of_it(api: Api, count: int, text: str)
     assert (len(whole.body["spans"]), whole.body["total_spans"]) == (count, count)
 
 
-async def test_whole_trace_that_does_not_exist_is_not_found(api: Api) -> None:
-    for unknown in (UNKNOWN_ID, "x"):
-        assert (await api.get(f"{TRACES}{unknown}/")).status == 404
-
-
 async def pages(api: Api, path: str) -> list[Any]:
     """Return the traces that the links lead through."""
     bodies = []
@@ -261,27 +256,12 @@ async def test_trace_is_created_with_the_id_of_the_client(api: Api) -> None:
     assert (again.status, again.body) == (400, {"id": ["trace with this id already exists."]})
 
 
-async def test_trace_needs_an_agent_of_the_same_organization(api: Api, other: Api) -> None:
-    agent = await api.create_agent()
+async def test_trace_of_a_deleted_agent_is_not_created(api: Api) -> None:
     gone = await api.create_agent()
     await api.delete(f"/api/cloud/agents/{gone['id']}/")
-    missing = ["This field is required."]
-    assert (await api.post(TRACES, {})).body == {"agent": missing, "name": missing}
-    for unknown in (UNKNOWN_ID, gone["id"]):
-        answer = await api.post(TRACES, {"agent": unknown, "name": "x"})
-        assert (answer.status, answer.body) == (
-            400,
-            {"agent": [f'Invalid pk "{unknown}" - object does not exist.']},
-        )
-    assert (await other.post(TRACES, {"agent": agent["id"], "name": "x"})).status == 403
-
-
-async def test_repeated_request_creates_one_trace(api: Api) -> None:
-    agent = await api.create_agent()
-    body, headers = {"agent": agent["id"], "name": "x"}, {"Idempotency-Key": "once"}
-    first, second = [await api.post(TRACES, body, headers=headers) for _ in range(2)]
-    assert second.body == first.body
-    assert (await api.get(TRACES)).body["pagination"]["total_count"] == 1
+    answer = await api.post(TRACES, {"agent": gone["id"], "name": "x"})
+    message = f'Invalid pk "{gone["id"]}" - object does not exist.'
+    assert (answer.status, answer.body) == (400, {"agent": [message]})
 
 
 async def test_first_end_time_stays_and_last_values_win(api: Api) -> None:
@@ -298,14 +278,7 @@ async def test_first_end_time_stays_and_last_values_win(api: Api) -> None:
     assert (await api.request("POST", path)).body == later.body
 
 
-async def test_end_without_time_is_now(api: Api) -> None:
-    agent = await api.create_agent()
-    trace = await api.create(TRACES, agent=agent["id"], name="x")
-    ended = (await api.post(f"{TRACES}{trace['id']}/end/", {"ended_at": None})).body["ended_at"]
-    assert trace["started_at"] <= ended <= f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-async def test_trace_end_checks_its_agent_and_its_start(api: Api, other: Api) -> None:
+async def test_trace_end_checks_its_agent_and_its_start(api: Api) -> None:
     agent, bob = await api.create_agent(), await api.create_agent()
     trace = await api.create(TRACES, agent=agent["id"], name="x", started_at="2026-01-01T00:00Z")
     path = f"{TRACES}{trace['id']}/end/"
@@ -313,19 +286,6 @@ async def test_trace_end_checks_its_agent_and_its_start(api: Api, other: Api) ->
     assert (answer.status, answer.body) == (400, {"agent": ["This is not the agent of the trace."]})
     answer = await api.post(path, {"ended_at": "2025-12-31T23:59Z"})
     assert (answer.status, answer.body) == (400, {"ended_at": ["Ensure this is not before started_at."]})
-    assert (await other.post(path)).status == 403
-    assert (await api.post(f"{TRACES}{UNKNOWN_ID}/end/")).status == 404
-
-
-async def test_trace_of_a_live_run_ends_with_the_run(api: Api) -> None:
-    agent = await api.create_agent()
-    run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
-    ended = await api.post(f"{TRACES}{run}/end/", {"name": "mine", "metadata": {"a": 1}})
-    assert (ended.body["ended_at"], ended.body["name"], ended.body["metadata"]) == (None, "mine", {"a": 1})
-    await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
-    ended = (await api.get(f"{TRACES}{run}/")).body
-    assert ended["ended_at"] is not None
-    assert (ended["name"], ended["error"], ended["metadata"]) == ("mine", "stopped", {"a": 1})
 
 
 async def test_traces_of_a_deleted_agent_stay_within_its_organization(

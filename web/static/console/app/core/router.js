@@ -1,6 +1,6 @@
 // The address is the state: the path says which screen, the query says what the user has chosen there.
 import { computed, signal } from "../lib.js";
-import { plain } from "./plain.js";
+import { plain } from "./words.js";
 
 export const BASE = "/console";
 

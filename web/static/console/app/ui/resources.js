@@ -1,15 +1,10 @@
 // Lists and forms of what an organization owns. A screen describes its columns and fields, and gets both.
 import { html, useRef } from "../lib.js";
-import { del, patch, post } from "../core/api.js";
+import { del, isAdmin, organization, patch, post, session } from "../core/api.js";
 import { useRows } from "../core/keys.js";
-import { usePages } from "../core/resource.js";
+import { usePages } from "../core/live.js";
 import { navigate, query, setQuery } from "../core/router.js";
-import { isAdmin, organization, session } from "../core/session.js";
-import { Button, ConfirmButton, CopyButton, Page, Table } from "./basics.js";
-import { Dialog } from "./dialog.js";
-import { changesOf, Field, Form } from "./form.js";
-import { Loaded } from "./loaded.js";
-import { toast } from "./toast.js";
+import { Button, changesOf, ConfirmButton, CopyButton, Dialog, Field, Form, Loaded, Page, Table, toast } from "./ui.js";
 
 const PAGE = 100;
 

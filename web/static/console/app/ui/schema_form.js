@@ -1,6 +1,6 @@
 // The fields of a form, made from a JSON Schema; one field of JSON where the schema says more than a form can show.
 import { html } from "../lib.js";
-import { Field } from "./form.js";
+import { Field } from "./ui.js";
 
 const STRUCTURE = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "const", "prefixItems", "contains", "propertyNames",
   "patternProperties", "dependentSchemas", "dependentRequired", "unevaluatedProperties", "unevaluatedItems"]; // prettier-ignore

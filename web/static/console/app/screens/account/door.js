@@ -1,8 +1,7 @@
 // The card that all screens before the sign-in share, and what each of them ends with.
 import { html } from "../../lib.js";
-import { ApiError, send } from "../../core/api.js";
+import { ApiError, send, updateSession } from "../../core/api.js";
 import { BASE, navigate, query, setTitle } from "../../core/router.js";
-import { updateSession } from "../../core/session.js";
 import { useFirstField } from "../../ui/ui.js";
 
 /** Show a card with a title, whose first empty field gets the focus. */

@@ -1,8 +1,7 @@
 // An invite: its code stands behind the # of the address, which browsers send to no server.
 import { html } from "../../lib.js";
-import { post } from "../../core/api.js";
+import { endSession, isOperator, post, session, updateSession } from "../../core/api.js";
 import { BASE } from "../../core/router.js";
-import { endSession, isOperator, session, updateSession } from "../../core/session.js";
 import { Field, Form } from "../../ui/ui.js";
 import { Door, enter, goOn } from "./door.js";
 

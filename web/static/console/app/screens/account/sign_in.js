@@ -1,8 +1,7 @@
 // Sign-in: with e-mail and password, or with the operator's token for the service as a whole.
 import { html } from "../../lib.js";
-import { ApiError, post, send } from "../../core/api.js";
+import { ApiError, endSession, hasExpired, post, send, updateSession } from "../../core/api.js";
 import { BASE, query } from "../../core/router.js";
-import { endSession, hasExpired, updateSession } from "../../core/session.js";
 import { Field, Form, Tabs } from "../../ui/ui.js";
 import { Door, goOn } from "./door.js";
 

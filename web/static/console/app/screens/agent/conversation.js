@@ -1,12 +1,10 @@
 // The messages of an agent by contact: who wrote, the thread in time, and the contact itself.
-import { html, useState } from "../../lib.js";
-import { get, patch, send } from "../../core/api.js";
-import { saveFile } from "../../core/export.js";
-import { usePages, useResource } from "../../core/resource.js";
+import { html } from "../../lib.js";
+import { get, send } from "../../core/api.js";
+import { usePages, useResource } from "../../core/live.js";
 import { query, setQuery } from "../../core/router.js";
-import { plural, safeUrl, sourceWord } from "../../core/words.js";
-import { Badge, Button, Dialog, Empty, Field, Form, Instant, Line, Loaded, Text, toast } from "../../ui/ui.js";
-import { listOf } from "./preview.js";
+import { Instant, plural, safeUrl, sourceWord } from "../../core/words.js";
+import { Badge, Button, Empty, Line, Loaded, saveFile, Text } from "../../ui/ui.js";
 
 const MESSAGES = "/api/defaults/messages/";
 const CONTACTS = "/api/defaults/contacts/";
@@ -58,7 +56,8 @@ const Message = ({ message, zone }) => html`<li class="conversation-message conv
   ${message.attachments.length > 0 && html`<div class="actions">${message.attachments.map((file) => html`<${Attachment} file=${file} />`)}</div>`}
   <small>
     ${message.direction === "inbound" ? "in" : "out"} by ${sourceWord(message.channel)} · <${Instant} at=${message.created_at} zone=${zone} />${" "}
-    <${Badge} tone=${message.status === "failed" ? "bad" : ""}>${message.status}<//>
+    <${Badge} tone=${message.status === "failed" ? "bad" : ""}>${message.status === "failed" ? "not sent" : message.status}<//>
+    ${message.error && html` <span class="error"><${Line} value=${message.error} max=${200} /></span>`}
     ${message.contact === null && message.address && html` · <${Line} value=${message.address} max=${60} />`}
   </small>
 </li>`;
@@ -69,27 +68,7 @@ const Messages = ({ messages, zone, more }) => html`
     ${[...messages].reverse().map((message) => html`<${Message} key=${message.id} message=${message} zone=${zone} />`)}
   </ol>`;
 
-const Edit = ({ contact, close, reload }) => {
-  const save = async (values) => {
-    if (String(values.other_addresses) === String(listOf(contact.other_addresses))) delete values.other_addresses;
-    await patch(`${CONTACTS}${contact.id}/`, values);
-    close();
-    toast("Contact saved.");
-    reload();
-  };
-  return html`<${Dialog} title="Contact" close=${close}>
-    <${Form} save=${save}>
-      <${Field} label="Name" name="name" value=${contact.name} />
-      <${Field} label="Phone" name="phone" value=${contact.phone} help="With + and the country code." />
-      <${Field} label="E-mail" name="email" type="email" value=${contact.email} />
-      <${Field} label="Other addresses" name="other_addresses" type="list" value=${contact.other_addresses.join("\n")} help="One in each line." />
-      <${Field} label="Metadata" name="metadata" type="json" value=${JSON.stringify(contact.metadata, null, 2)} />
-    <//>
-  <//>`;
-};
-
-const Head = ({ person, reload }) => {
-  const [isEdited, setEdited] = useState(false);
+const Head = ({ person }) => {
   const { contact } = person;
   const addresses = contact ? [contact.phone, contact.email, ...contact.other_addresses].filter(Boolean) : [];
   return html`<header class="split">
@@ -97,8 +76,7 @@ const Head = ({ person, reload }) => {
       <h2><${Line} value=${nameOf(person)} max=${80} /></h2>
       ${addresses.length > 0 && html`<small>${addresses.map((one, index) => html`${index > 0 && " · "}<${Line} value=${one} max=${60} />`)}</small>`}
     </div>
-    ${contact && html`<button type="button" onClick=${() => setEdited(true)}>Edit contact</button>`}
-    ${isEdited && html`<${Edit} contact=${contact} close=${() => setEdited(false)} reload=${reload} />`}
+    ${contact && html`<a class="button" href="/console/contacts/${contact.id}">Edit contact</a>`}
   </header>`;
 };
 
@@ -122,7 +100,7 @@ const Person = ({ person, isChosen, zone }) => {
 };
 
 const NOBODY = html`<${Empty} title="Nobody has written yet">
-  <p>An inbound message from a contact appears here and wakes the agent. Send one with POST /api/defaults/messages/.</p>
+  <p>What people write to the agent and what it answers appears here. Begin with a text from you: under Queue, <b>Send it a text</b>. A gateway sends them with POST /api/defaults/messages/.</p>
 <//>`;
 
 /** Show the conversations of an agent. */
@@ -136,7 +114,7 @@ export default ({ agent }) => {
           <ul>${all.map((one) => html`<${Person} key=${one.id} person=${one} isChosen=${one === person} zone=${agent.timezone} />`)}</ul>
         </nav>
         <section class="card" aria-label="Thread">
-          <${Head} key=${person.id} person=${person} reload=${people.reload} />
+          <${Head} key=${person.id} person=${person} />
           ${person.id === UNKNOWN
             ? html`<${Messages} messages=${person.unnamed} zone=${agent.timezone} />`
             : html`<${Thread} key=${person.id} agent=${agent} person=${person} />`}

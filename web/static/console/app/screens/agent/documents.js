@@ -1,16 +1,13 @@
-// The documents of an agent: a tree by path, each with its versions, what they changed, and the way back.
+// The documents of an agent: a tree by path, each with its versions.
 import { html, useState } from "../../lib.js";
-import { get, post } from "../../core/api.js";
-import { useGet, usePages, useResource } from "../../core/resource.js";
+import { useGet, usePages } from "../../core/live.js";
 import { query, setQuery } from "../../core/router.js";
-import { plural } from "../../core/words.js";
-import { Badge, Button, ConfirmButton, Empty, Instant, Line, Loaded, QueryChoice, Text, toast } from "../../ui/ui.js";
-import { diff } from "./diff.js";
+import { Instant } from "../../core/words.js";
+import { Badge, Button, Empty, Line, Loaded, QueryChoice, Text } from "../../ui/ui.js";
+import { authorOf, Versions } from "../../ui/versions.js";
 
 const DOCUMENTS = "/api/defaults/documents/";
 const FRESH = { events: ["run.ended"], every: 15 }; // changes of documents are no events
-const MAX_LINES = 1000;
-const SHOW = { replace: true };
 
 const folderOf = (path) => (path ? path.slice(0, path.lastIndexOf("/") + 1) : "");
 
@@ -33,60 +30,6 @@ const Tree = ({ documents, chosen }) => {
   );
 };
 
-const Change = ({ before, after }) => {
-  const lines = diff(before, after);
-  if (!lines.length) return html`<p class="muted">The text is the same.</p>`;
-  return html`<div class="documents-diff" tabindex="0" role="region" aria-label="Changes">
-    ${lines.slice(0, MAX_LINES).map(
-      ({ sign, text }, index) => html`<div key=${index} class=${{ "+": "documents-added", "-": "documents-removed" }[sign] ?? "muted"}>
-        <span aria-label=${{ "+": "added", "-": "removed" }[sign]}>${sign}</span><${Text} value=${text} />
-      </div>`,
-    )}
-    ${lines.length > MAX_LINES && html`<p class="muted">${plural(lines.length - MAX_LINES, "more line")} changed.</p>`}
-  </div>`;
-};
-
-const Version = ({ document, number, reload }) => {
-  const path = `${DOCUMENTS}${document.id}/versions/`;
-  const read = (one, signal) => (one ? get(`${path}${one}/`, {}, signal) : { content: "" });
-  const texts = useResource((signal) => Promise.all([read(number - 1, signal), read(number, signal)]), [document.id, number]);
-  const revert = async () => {
-    await post(`${path}${number}/revert/`);
-    toast(`Version ${number} is back, as a new version.`, { undo: () => post(`${path}${document.version}/revert/`).then(reload) });
-    setQuery({ version: null }, SHOW);
-    reload();
-  };
-  const isCurrent = number === document.version && !document.deleted_at;
-  return html`<${Loaded} of=${texts}>
-    ${([before, after]) => html`<div class="split">
-        <h3>Version ${number}${number > 1 ? `, compared with ${number - 1}` : ""}</h3>
-        ${!isCurrent && html`<${ConfirmButton} question="Make it the current version?" run=${revert}>Revert to version ${number}<//>`}
-      </div>
-      <${Change} before=${before.content} after=${after.content} />`}
-  <//>`;
-};
-
-const authorOf = ({ author, run }) => (run ? "the agent" : { user: "a person", key: "an API key", agent: "the agent" }[author.split(":")[0]] ?? "unknown");
-
-const Versions = ({ document, reload }) => {
-  const versions = usePages(`${DOCUMENTS}${document.id}/versions/`, { limit: 50 }, FRESH);
-  const chosen = Number(query.value.version) || null;
-  return html`<h3>Versions</h3>
-    <${Loaded} of=${versions}>
-      ${(all) => html`<ul class="documents-versions">
-        ${all.map(
-          (one) => html`<li key=${one.number}>
-            <button type="button" class="quiet" aria-pressed=${one.number === chosen} onClick=${() => setQuery({ version: one.number === chosen ? null : one.number }, SHOW)}>
-              ${one.number} · <${Instant} at=${one.created_at} /> · ${authorOf(one)}
-            </button>
-          </li>`,
-        )}
-      </ul>
-      ${versions.hasMore && html`<${Button} kind="quiet" run=${versions.more}>Earlier versions<//>`}`}
-    <//>
-    ${chosen && html`<${Version} key=${chosen} document=${document} number=${chosen} reload=${reload} />`}`;
-};
-
 const Document = ({ id, agent }) => {
   const document = useGet(`${DOCUMENTS}${id}/`, {}, FRESH);
   return html`<${Loaded} of=${document}>
@@ -96,7 +39,7 @@ const Document = ({ id, agent }) => {
         <${Instant} at=${found.updated_at} zone=${agent.timezone} />
       </p>
       <div class="documents-text" tabindex="0" role="region" aria-label="Text">${found.content ? html`<${Text} value=${found.content} />` : html`<p class="muted">It is empty.</p>`}</div>
-      <${Versions} document=${found} reload=${document.reload} />`}
+      <${Versions} path="${DOCUMENTS}${id}/versions/" zone=${agent.timezone} isDeleted=${found.deleted_at !== null} reload=${document.reload} />`}
   <//>`;
 };
 

@@ -1,7 +1,8 @@
 // What the service would do: asked with a pause after each change, so that typing stays quick.
 import { html, useEffect, useState } from "../../lib.js";
 import { flatten, post } from "../../core/api.js";
-import { Instant, PhaseBadge, Sentence } from "../../ui/ui.js";
+import { Instant } from "../../core/words.js";
+import { PhaseBadge, Sentence } from "../../ui/ui.js";
 
 const PAUSE_MS = 250;
 

@@ -1,10 +1,10 @@
 // The queue of an agent: what waits, what falls due later, and what was cleared; and a way to send it something.
 import { html, useState } from "../../lib.js";
 import { del, patch, post } from "../../core/api.js";
-import { usePages } from "../../core/resource.js";
+import { usePages } from "../../core/live.js";
 import { query, setQuery } from "../../core/router.js";
-import { sourceWord } from "../../core/words.js";
-import { Badge, Button, ConfirmButton, Dialog, Field, Form, Instant, Line, Loaded, Relative, Text, toast } from "../../ui/ui.js";
+import { Instant, Relative, reminderHint, sourceWord } from "../../core/words.js";
+import { Badge, Button, ConfirmButton, Dialog, Field, Form, Line, Loaded, Text, toast } from "../../ui/ui.js";
 
 const NOTIFICATIONS = "/api/defaults/notifications/";
 const EVENTS = ["notification.*"];
@@ -41,21 +41,25 @@ const Part = ({ agent, title, none, list, resource }) => html`<h3>${title}</h3>
     : html`<p class="muted">${none}</p>`}
   ${resource.hasMore && html`<p><button class="quiet" onClick=${resource.more}>Show more</button></p>`}`;
 
+const SENDER = "hostsvc.sender"; // the last one of this browser; a guess would be the number of a stranger
+
 const TextForm = ({ agent }) => {
   const send = async ({ from, body }) => {
     await post("/api/defaults/messages/", { agent: agent.id, from, channel: "sms", direction: "inbound", body });
+    localStorage.setItem(SENDER, from);
     document.querySelector(".agent-send [name=body]").value = "";
-    toast("Sent. Watch the lane above.");
+    toast("Sent. The sentence above says what the agent does now.");
   };
   return html`<div class="agent-send">
     <${Form} save=${send} submit="Send it a text">
-      <${Field} label="From" name="from" value="+43 660 1234567" />
+      <${Field} label="From" name="from" value=${localStorage.getItem(SENDER) ?? ""} placeholder="Your phone number" title="The agent's answer goes to this number." required />
       <${Field} label="Text" name="body" required />
     <//>
   </div>`;
 };
 
 const NewNotification = ({ agent, close }) => {
+  const [hint, setHint] = useState(null);
   const save = async (values) => {
     await post(NOTIFICATIONS, { agent: agent.id, ...values });
     close();
@@ -63,11 +67,12 @@ const NewNotification = ({ agent, close }) => {
   };
   const priorities = [["high", "high: wakes it"], ["low", "low: waits until it is awake"]];
   return html`<${Dialog} title="New notification" close=${close}>
-    <${Form} save=${save} submit="Add">
+    <${Form} save=${save} submit="Add" onInput=${({ priority, scheduled_for: at }) => setHint(reminderHint(priority, at))}>
       <${Field} label="Title" name="title" required />
       <${Field} label="Text" name="body" type="textarea" />
       <${Field} label="Priority" name="priority" type="select" options=${priorities} value="high" />
       <${Field} label="Due" name="scheduled_for" type="datetime" help=${`Such as 2026-11-24 09:00, in ${agent.timezone}. Empty: at once.`} />
+      <p class="hint" role="status">${hint}</p>
     <//>
   <//>`;
 };

@@ -1,7 +1,6 @@
 // Runs in words.
 import { html } from "../../lib.js";
-import { formatDuration } from "../../core/time.js";
-import { plural, reasonWords } from "../../core/words.js";
+import { formatDuration, plural, reasonWords } from "../../core/words.js";
 import { Badge } from "../../ui/ui.js";
 
 export const OUTCOMES = {
@@ -14,12 +13,14 @@ export const OUTCOMES = {
   budget: "spent the budget",
   interrupted: "was interrupted",
 };
-const BAD = new Set(["failed", "timed_out", "interrupted"]);
+const TONES = { slept: "", ended: "open", turn_limit: "warn", stopped: "warn", budget: "warn" };
+
+const toneOf = (outcome, error) => (outcome ? (TONES[outcome] ?? "bad") : error ? "bad" : "open");
 
 /** Show how a run or a trace ended. */
 export const Outcome = ({ of: { outcome, ended_at: endedAt, error } }) => {
   if (!endedAt) return html`<${Badge} tone="good">under way<//>`;
-  return html`<${Badge} tone=${BAD.has(outcome) || (error && !outcome) ? "bad" : ""}>${OUTCOMES[outcome] ?? (error ? "failed" : "ended")}<//>`;
+  return html`<${Badge} tone=${toneOf(outcome, error)}>${OUTCOMES[outcome] ?? (error ? "failed" : "ended")}<//>`;
 };
 
 /** Return how many seconds a run took, or has taken so far. */
@@ -35,13 +36,19 @@ export const outcomeWords = (run) => {
   return `${why}; it ${OUTCOMES[run.outcome]} after ${length}${error}`;
 };
 
+const toolWords = ({ name, calls, errors }) => {
+  const times = calls > 1 ? `${name} ×${calls}` : name;
+  return errors ? `${times} (${errors === calls ? "failed" : `${errors} failed`})` : times;
+};
+
 /** Return what a run did, from its journal. */
 export const journalWords = ({ journal, output }) => {
   if (!journal) return "";
-  const tools = journal.tools.map(({ name, calls }) => (calls > 1 ? `${name} ×${calls}` : name)).join(", ");
+  const tools = journal.tools.map(toolWords).join(", ");
   const parts = [
     journal.cleared_count && `cleared ${plural(journal.cleared_count, "notification")}`,
     journal.sent_count && `sent ${plural(journal.sent_count, "message")}`,
+    journal.failed_count && `could not send ${plural(journal.failed_count, "message")}`,
     tools && `called ${tools}`,
     output && `said “${output.slice(0, 300)}”`,
   ];

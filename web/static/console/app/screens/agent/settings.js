@@ -1,8 +1,8 @@
 // The settings of an agent: what it has of its own and what its template passes on, and what a change would do.
 import { html, useEffect, useRef, useState } from "../../lib.js";
 import { get, patch } from "../../core/api.js";
-import { useResource } from "../../core/resource.js";
-import { formatInput } from "../../core/time.js";
+import { useResource } from "../../core/live.js";
+import { formatInput } from "../../core/words.js";
 import { changesOf, Failure, Field, Form, Line, Loading, namesOf, readForm, toast } from "../../ui/ui.js";
 import { listOf, Outlook, Refusal, usePreview } from "./preview.js";
 
@@ -19,7 +19,7 @@ const GROUPS = [
       { name: "max_cost_usd_per_day", label: "Cap in US dollars a day", type: "number", blank: null, from: "max_cost_usd_per_day", fallback: "no cap", help: "Days are those of UTC. 0 allows no run." },
       { name: "unpriced", label: "Models without a known price", type: "select", options: [["refuse", "refuse, if there is a cap"], ["allow", "allow, as free"]], blank: null, from: "unpriced", fallback: "refuse" },
       { name: "max_sleep_hours", label: "Longest sleep, in hours", type: "number", blank: null, help: "Counted from the start of a run; blank: no limit." },
-      { name: "sleep_until", label: "Asleep until", type: "datetime", blank: null, help: "In the agent's time zone, such as 2026-11-23T09:00; blank: as long as it may." },
+      { name: "sleep_until", label: "Asleep until", type: "datetime", blank: null, help: "In the agent's time zone, such as 2026-11-23 09:00; blank: as long as it may." },
       { name: "timezone", label: "Time zone", },
     ],
   },
@@ -54,7 +54,7 @@ const TEXT = { source: "sms", priority: "high" };
 const shown = ({ name, blank }, agent) => {
   const value = agent[name];
   if (value === blank) return "";
-  if (name === "sleep_until" && value) return formatInput(value, agent.timezone);
+  if (name === "sleep_until" && value) return formatInput(value, agent.timezone).replace("T", " ");
   return Array.isArray(value) ? value.join("\n") : value;
 };
 
@@ -100,7 +100,8 @@ const Setting = ({ field, agent, values, template, templates, form }) => {
   } else if (from && rest.type === "select") rest.options = [["", `inherit (${inherited})`], ...rest.options];
   else if (from) rest.placeholder = inherited;
   const origin = from && html`<${Origin} ...${{ field, value: values[field.name], template, inherited, clear }} />`;
-  return html`<${Field} ...${rest} value=${shown(field, agent)} help=${(origin || help) && html`${origin}<span>${help}</span>`} />`;
+  const versions = field.name === "system_prompt" && html`<a href="/console/agents/${agent.id}/prompts">Versions</a>`;
+  return html`<${Field} ...${rest} value=${shown(field, agent)} help=${(origin || help) && html`${origin}${versions}<span>${help}</span>`} />`;
 };
 
 const Adapters = ({ adapters, chosen, choose }) => html`<fieldset class="settings-adapters">

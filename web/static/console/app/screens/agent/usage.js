@@ -1,11 +1,10 @@
 // What an agent has used in the last 30 days.
 import { html } from "../../lib.js";
-import { useGet } from "../../core/resource.js";
+import { useGet } from "../../core/live.js";
 import { query, setQuery } from "../../core/router.js";
-import { dayAfter, utcDay } from "../../core/time.js";
-import { usualMeasure } from "../../core/usage.js";
+import { dayAfter, utcDay } from "../../core/words.js";
 import { Empty, Loaded } from "../../ui/ui.js";
-import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
+import { UsageChart, UsageTable, usualMeasure } from "../../ui/usage_chart.js";
 
 const NONE = html`<${Empty} title="No model was called in the last 30 days">
   <p>Each call of a model appears here with its tokens and its cost.</p>

@@ -1,10 +1,9 @@
 // What if: choose what comes and when, and read what the agent would do. Nothing is sent to the agent.
 import { html, useState } from "../../lib.js";
-import { useEvents } from "../../core/resource.js";
+import { useEvents } from "../../core/live.js";
 import { query, setQuery } from "../../core/router.js";
-import { formatInput, formatInstant } from "../../core/time.js";
-import { sourceWord } from "../../core/words.js";
-import { QueryChoice } from "../../ui/ui.js";
+import { formatInput, formatInstant, sourceWord } from "../../core/words.js";
+import { DateField, QueryChoice } from "../../ui/ui.js";
 import { Outlook, Refusal, usePreview } from "./preview.js";
 
 const SOURCES = ["sms", "email", "mms", "api", "portal", "system", "subagent", "browser", "agent"];
@@ -41,7 +40,9 @@ const Input = ({ label, name, ...rest }) => html`<label>
 
 const Question = ({ zone }) => {
   const isEvent = query.value.event !== "none";
-  const date = { type: "datetime-local", step: "1" };
+  const moment = (label, name) => html`<label>
+    ${label} <${DateField} type="moment" value=${query.value[name]} change=${(at) => setQuery({ [name]: at }, { replace: true })} />
+  </label>`;
   return html`<div class="filters" role="group" aria-label="Examples">
       ${presets(zone).map(([label, values]) => html`<button type="button" onClick=${() => choose(values)}>${label}</button>`)}
     </div>
@@ -51,8 +52,8 @@ const Question = ({ zone }) => {
       html`<${QueryChoice} label="Priority" name="priority" value=${query.value.priority ?? "high"} options=${[["high", "high"], ["low", "low"]]} />
         <${Input} label="How many" name="count" type="number" min="1" max="100" usual="1" />
         <${Input} label="Seconds apart" name="apart" type="number" min="0" max="3600" usual="0" />
-        <${Input} label="Reminder for" name="due" ...${date} />`}
-      <${Input} label=${isEvent ? "Comes at" : "Until"} name="at" ...${date} />
+        ${moment("Reminder for", "due")}`}
+      ${moment(isEvent ? "Comes at" : "Until", "at")}
       <${Input} label="With a debounce window of" name="window" type="number" min="0" placeholder="as it is" />
     </form>
     <small>Times are in the agent's zone, ${zone}. Nothing is sent: the rules are run on a copy of the agent.</small>`;

@@ -1,9 +1,10 @@
 // The first use: a template, an agent, a text, and what the agent then does, as it happens.
 import { html } from "../../lib.js";
 import { get, post } from "../../core/api.js";
-import { useGet, useResource } from "../../core/resource.js";
+import { useGet, useResource } from "../../core/live.js";
 import { BASE, query, setQuery } from "../../core/router.js";
-import { Field, Form, Instant, Line, Loaded, Page, PhaseBadge, Sentence, toast, useFirstField } from "../../ui/ui.js";
+import { Instant } from "../../core/words.js";
+import { Field, Form, Line, Loaded, Page, PhaseBadge, Sentence, toast, useFirstField } from "../../ui/ui.js";
 
 const createTemplate = async (values) => {
   const { id } = await post("/api/templates/", values);

@@ -1,9 +1,9 @@
 // Secrets: their names. A value can be written, but nobody can read it.
 import { html, useState } from "../../lib.js";
-import { patch, post } from "../../core/api.js";
-import { isAdmin } from "../../core/session.js";
+import { isAdmin, patch, post } from "../../core/api.js";
+import { Instant } from "../../core/words.js";
 import { AdminNote, DeleteButton, ResourceList } from "../../ui/resources.js";
-import { Dialog, Empty, Field, Form, Instant, toast } from "../../ui/ui.js";
+import { Dialog, Empty, Field, Form, toast } from "../../ui/ui.js";
 
 const ValueDialog = ({ path, secret, close, saved }) => {
   const save = async (values) => {

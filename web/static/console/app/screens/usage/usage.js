@@ -1,14 +1,11 @@
 // What the calls of models cost, day by day.
 import { html } from "../../lib.js";
-import { get } from "../../core/api.js";
-import { saveFile } from "../../core/export.js";
-import { useGet, useResource } from "../../core/resource.js";
+import { get, organization, session } from "../../core/api.js";
+import { useGet, useResource } from "../../core/live.js";
 import { query, setQuery } from "../../core/router.js";
-import { organization, session } from "../../core/session.js";
-import { dayAfter, now, utcDay } from "../../core/time.js";
-import { MEASURES, usageCsv, usualMeasure } from "../../core/usage.js";
-import { Button, Empty, Line, Loaded, Money, namesOf, Page, QueryChoice, Table } from "../../ui/ui.js";
-import { UsageChart, UsageTable } from "../../ui/usage_chart.js";
+import { dayAfter, now, utcDay } from "../../core/words.js";
+import { Button, DateField, Empty, Line, Loaded, Money, namesOf, Page, QueryChoice, saveFile, Table } from "../../ui/ui.js";
+import { MEASURES, UsageChart, usageCsv, UsageTable, usualMeasure } from "../../ui/usage_chart.js";
 
 const PRESETS = [7, 30, 90, 365];
 const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -27,7 +24,7 @@ const download = (usage) => {
 const Period = ({ from, to }) => {
   const today = utcDay(now.peek());
   const date = (name, value) =>
-    html`<label>${name} <input type="date" value=${value} onChange=${(event) => setQuery({ from, to, [name]: event.target.value, day: null })} /></label>`;
+    html`<label>${name} <${DateField} value=${value} change=${(day) => day && setQuery({ from, to, [name]: day, day: null })} /></label>`;
   return html`<div class="actions usage-period" role="group" aria-label="Period">
     ${PRESETS.map((days) => {
       const start = dayAfter(today, 1 - days);
@@ -56,7 +53,7 @@ const Filters = ({ from, to, measure }) => {
 };
 
 const Totals = ({ total, days }) => html`<dl class="usage-total">
-  <div><dt>Cost</dt><dd><${Money} amount=${total.total_cost_usd} /></dd></div>
+  <div><dt>Cost</dt><dd><${Money} amount=${total.total_cost_usd} unpriced=${!total.priced} /></dd></div>
   <div><dt>Calls</dt><dd>${total.llm_calls.toLocaleString("en")}</dd></div>
   <div><dt>Input tokens</dt><dd>${total.input_tokens.toLocaleString("en")}</dd></div>
   <div><dt>of them from a cache</dt><dd>${total.cached_tokens.toLocaleString("en")}</dd></div>
@@ -66,7 +63,7 @@ const Totals = ({ total, days }) => html`<dl class="usage-total">
 
 const AGENT_COLUMNS = [
   { title: "Agent", cell: ({ agent, name }) => html`<a href="/console/agents/${agent}/usage"><${Line} value=${name || agent} max=${80} /></a>` },
-  { title: "Cost", number: true, cell: (row) => html`<${Money} amount=${row.total_cost_usd} />` },
+  { title: "Cost", number: true, cell: (row) => html`<${Money} amount=${row.total_cost_usd} unpriced=${row.priced === false} />` },
   { title: "Calls", number: true, cell: (row) => row.llm_calls.toLocaleString("en") },
 ];
 
