@@ -41,6 +41,8 @@ class AgentState:
     phase_since: datetime | None = None
     why_digest: int = 0
     paused: bool = False  # unlike the pause of an organization, a pause of this agent alone
+    node_id: int | None = None  # the node that attends the agent while it is awake
+    lingers: bool = False  # its last run is over, and something of it goes on in the process of that node
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
@@ -168,6 +170,29 @@ class StateUpdate:
     receipt: Receipt | None = None
     notice: SystemNotice | None = None
     events: tuple[NewEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttendedAgent:
+    """An agent and the node that attends it; None if it sleeps."""
+
+    agent_id: UUID
+    node_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueAgent(AttendedAgent):
+    """An agent that is due at a moment."""
+
+    next_due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An agent that is awake although no node attends it, and whether it had a run."""
+
+    agent_id: UUID
+    had_run: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from storage.identity.accounts import Accounts, LoginNetworks, TokenHolders
 from storage.identity.api_keys import ApiKeys
 from storage.identity.instance import Instance
 from storage.identity.organizations import Invites, Memberships, Organizations
-from storage.notifications.notifications import Notifications
+from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Sleep
@@ -47,16 +47,16 @@ from storage.versions import Versions
 class Storage:
     """Every table family of one database, over one pool.
 
-    `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
-    `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's. `cipher`
-    encrypts and decrypts the secrets among the columns. Without `limits`, organizations may store as much as
-    they like.
+    `on_commit` is called with the agents that a committed change of the queue concerns, and the nodes that
+    attend them, as far as they are known. If given, `on_clear` is called instead when notifications were only
+    cleared. `sleep` is the clock's. `cipher` encrypts and decrypts the secrets among the columns. Without
+    `limits`, organizations may store as much as they like.
     """
 
     def __init__(
         self,
         pool: Pool,
-        on_commit: Callable[[Sequence[UUID]], None],
+        on_commit: OnCommit,
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
         *,
         sleep: Sleep,

@@ -1,12 +1,13 @@
 """Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
+from storage.agent_facts import AgentFacts, AttendedAgent, Budget, Counts, DueAgent, Orphan, StateUpdate
 from storage.events.model import Event, Interest
 from storage.history.runs import JournalFacts
 from storage.postgres.paging import Chunk
@@ -36,11 +37,11 @@ class StateStore(Protocol):
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
-    ) -> list[tuple[UUID, datetime]]: ...
+    ) -> list[DueAgent]: ...
 
     async def list_with_active_notification(
         self, now: datetime, after: UUID | None, limit: int
-    ) -> list[UUID]: ...
+    ) -> list[AttendedAgent]: ...
 
     async def list_non_idle(
         self,
@@ -59,9 +60,7 @@ class StateStore(Protocol):
 
     async def list_newly_over_budget(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
 
-    async def list_running(self) -> list[UUID]: ...
-
-    async def list_queued(self) -> list[UUID]: ...
+    async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]: ...
 
     async def list_activated_later(self, now: datetime) -> list[UUID]: ...
 
@@ -72,6 +71,30 @@ class StateStore(Protocol):
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]: ...
 
     async def count(self, now: datetime, *, quarantine_failures: int) -> Counts: ...
+
+
+class Nodes(Protocol):
+    """The nodes of the service; `storage.postgres.membership.Membership` documents each operation."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def living_ids(self) -> Collection[int]: ...
+
+    @property
+    def staying_ids(self) -> Collection[int]: ...
+
+    @property
+    def is_confirmed(self) -> bool: ...
+
+    def is_living(self, node_id: int) -> bool: ...
+
+    def is_leaving(self, node_id: int) -> bool: ...
+
+    def is_responsible(self, agent_id: UUID) -> bool: ...
+
+    async def wait_until_confirmed(self) -> None: ...
 
 
 class EventStore(Protocol):

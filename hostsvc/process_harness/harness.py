@@ -102,6 +102,7 @@ class ProcessHarness:
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run the agent's code until it ends. Raise RunError if it fails."""
+        run.may_linger = True
         recorder = SpanRecorder(run.id, self.stores.traces, self.clock, lambda: run.ended_at)
         agent = await self.stores.agents.get(run.agent_id)
         if agent is None:

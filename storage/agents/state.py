@@ -1,19 +1,29 @@
 """Agent states: the narrow rows that supervisors own, read with all the facts and updated under a guard."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from uuid import UUID
 
 import asyncpg
 
-from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
+from storage.agent_facts import (
+    AgentFacts,
+    AgentState,
+    AttendedAgent,
+    Budget,
+    Counts,
+    DueAgent,
+    Orphan,
+    PendingGroup,
+    StateUpdate,
+)
 from storage.agents.state_updates import update_states
 from storage.history.runs import JournalFacts, get_journal_facts
 from storage.history.usage import get_budgets
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions
-from storage.postgres.statement import from_row
+from storage.postgres.statement import fetch_all, from_row
 
 # One row for each kind of pending notification, so that a queue of any length is a handful of rows. One
 # statement, so that wake_seq and the queue come from one snapshot. Only a reminder can be ahead: any other
@@ -68,7 +78,7 @@ WHERE trace_id = $1 AND ended_at IS NULL
 LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
 
 LIST_DUE = """
-SELECT agent_id, next_due_at FROM agent_state
+SELECT agent_id, node_id, next_due_at FROM agent_state
 WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
 ORDER BY next_due_at, agent_id LIMIT $4
 """
@@ -76,7 +86,7 @@ ORDER BY next_due_at, agent_id LIMIT $4
 # Each of these agents has a wake ahead or is about to be signalled again. Paused agents and those of paused
 # organizations are left out: they are signalled when the pause ends.
 LIST_WITH_ACTIVE = """
-SELECT DISTINCT s.agent_id FROM notification n
+SELECT DISTINCT s.agent_id, s.node_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND s.status = 'sleeping' AND s.queued_at IS NULL AND NOT s.paused
@@ -176,13 +186,26 @@ WHERE s.status = 'sleeping' AND NOT s.paused
 ORDER BY s.agent_id LIMIT $3
 """
 
-# By the index on runs under way, because agent_state has none on run_id.
-LIST_RUNNING = """
-SELECT s.agent_id FROM run r JOIN agent_state s ON s.agent_id = r.agent_id AND s.run_id = r.id
-WHERE r.outcome IS NULL ORDER BY s.last_started_at, s.agent_id
+# Awake agents whose attendant is dead ($1: the living ones), or leaves what does not run to others ($2: those
+# that stay), or was never noted, as by a version that knew no nodes. Runs that died come first, then the
+# queued starts in their order.
+LIST_ORPHANS = """
+WITH orphan AS (
+    SELECT agent_id, run_id, queued_at, last_started_at FROM agent_state
+    WHERE node_id IS NOT NULL
+      AND (node_id <> ALL($1::integer[])
+           OR (node_id <> ALL($2::integer[]) AND run_id IS NULL AND NOT lingers))
+    UNION ALL
+    SELECT s.agent_id, s.run_id, s.queued_at, s.last_started_at
+    FROM run r JOIN agent_state s ON s.agent_id = r.agent_id AND s.run_id = r.id
+    WHERE r.outcome IS NULL AND s.node_id IS NULL
+    UNION ALL
+    SELECT agent_id, run_id, queued_at, last_started_at FROM agent_state
+    WHERE queued_at IS NOT NULL AND node_id IS NULL
+)
+SELECT agent_id, run_id IS NOT NULL AS had_run FROM orphan
+ORDER BY run_id IS NULL, queued_at, last_started_at, agent_id
 """
-
-LIST_QUEUED = "SELECT agent_id FROM agent_state WHERE queued_at IS NOT NULL ORDER BY queued_at, agent_id"
 
 LIST_BLOCKERS = """
 SELECT id FROM notification
@@ -270,21 +293,21 @@ class AgentStates:
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
-    ) -> list[tuple[UUID, datetime]]:
-        """List agents that are due by `until` with their due times, earliest first.
+    ) -> list[DueAgent]:
+        """List agents that are due by `until`, earliest first.
 
-        `after` is the last pair of the page before, the due time first.
+        `after` is the due time and the id of the last one of the page before.
         """
         due_at, agent_id = after or (FIRST_MOMENT, FIRST_ID)
-        rows = await self._pool.fetch(LIST_DUE, until, due_at, agent_id, limit)
-        return [(row["agent_id"], row["next_due_at"]) for row in rows]
+        return await fetch_all(self._pool, DueAgent, LIST_DUE, until, due_at, agent_id, limit)
 
     async def list_with_active_notification(
         self, now: datetime, after: UUID | None, limit: int
-    ) -> list[UUID]:
+    ) -> list[AttendedAgent]:
         """List sleeping agents with an active notification, by id; `after` is the last one seen."""
         conditions = Conditions(now, after or FIRST_ID, limit)
-        return await self._list_ids(conditions.into(LIST_WITH_ACTIVE), *conditions.parameters)
+        sql = conditions.into(LIST_WITH_ACTIVE)
+        return await fetch_all(self._pool, AttendedAgent, sql, *conditions.parameters)
 
     async def list_activated_later(self, now: datetime) -> list[UUID]:
         """List sleeping agents with a notification that is no reminder and became active after `now`."""
@@ -327,13 +350,9 @@ class AgentStates:
         """List resting agents that are over a budget, but not so in the event log, by id."""
         return await self._list_ids(LIST_NEWLY_OVER_BUDGET, now, after or FIRST_ID, limit)
 
-    async def list_running(self) -> list[UUID]:
-        """List agents with a run that has not ended, longest first."""
-        return await self._list_ids(LIST_RUNNING)
-
-    async def list_queued(self) -> list[UUID]:
-        """List agents whose start waits for a run slot, longest first."""
-        return await self._list_ids(LIST_QUEUED)
+    async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
+        """List awake agents that no node attends: `living` nodes keep their runs, `staying` ones all."""
+        return await fetch_all(self._pool, Orphan, LIST_ORPHANS, list(living), list(staying))
 
     async def list_ids(
         self, organization_id: UUID | None, after: UUID | None, limit: int, name: str | None = None

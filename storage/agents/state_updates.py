@@ -72,6 +72,7 @@ WITH item AS (
         run_requested_at timestamptz, queued_at timestamptz, failures integer, retries integer,
         left_over integer, retry_at timestamptz, retry_reason text, last_error text, next_due_at timestamptz,
         seen_until timestamptz, phase text, phase_since timestamptz, why_digest bigint, paused boolean,
+        node_id integer, lingers boolean,
         start_id uuid, start_reason text, start_interrupted timestamptz, start_max_sleep_until timestamptz,
         start_at timestamptz, start_name text, end_id uuid, end_outcome text, end_at timestamptz,
         end_turns integer, end_error text, end_output text, end_journal text)
@@ -90,7 +91,7 @@ WITH item AS (
         retry_reason = i.retry_reason, last_error = i.last_error, next_due_at = i.next_due_at,
         seen_until = i.seen_until, stop_reason = i.stop_reason,
         phase = i.phase, phase_since = i.phase_since, why_digest = i.why_digest,
-        paused = i.paused
+        paused = i.paused, node_id = i.node_id, lingers = i.lingers
     FROM locked i
     WHERE s.agent_id = i.agent_id
       AND s.status = i.seen_status
@@ -100,11 +101,11 @@ WITH item AS (
     RETURNING s.agent_id, s.organization_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
-                     interrupted_sleep_until, max_sleep_until, started_at, prompt)
+                     interrupted_sleep_until, max_sleep_until, started_at, node_id, prompt)
     SELECT i.start_id, i.agent_id, updated.organization_id, i.start_reason,
            coalesce(active.ids[1 : :max_notifications::integer], '{}'),
            greatest(active.count - :max_notifications::integer, 0),
-           i.start_interrupted, i.start_max_sleep_until, i.start_at, (
+           i.start_interrupted, i.start_max_sleep_until, i.start_at, i.node_id, (
                SELECT CASE
                    WHEN a.system_prompt <> ''
                    THEN json_build_object('of', 'agent', 'id', a.id, 'version', a.prompt_version)

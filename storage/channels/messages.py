@@ -14,7 +14,7 @@ from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
 from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Source
-from storage.notifications.notifications import NewNotification, Notifications, lock_state
+from storage.notifications.notifications import InsertItem, NewNotification, Notifications, lock_state
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import Chunk, OfAgents, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Connection, Pool
@@ -298,17 +298,17 @@ class Messages:
         Raise the errors of `insert`, of `Contacts.insert` and of `Notifications.insert`.
         """
 
-        async def write(connection: Connection) -> None:
+        async def write(connection: Connection) -> InsertItem:
             await insert_receipt(connection, receipt, message.organization_id)
             if sender is not None:
                 await insert_contact(connection, sender)
             await _insert(connection, message, None, uploads)
             await lock_state(connection, message.agent_id)
             await connection.execute(INSERT_EVENT, message.id, actor)
-            await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
+            return await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 
-        def report(_: None) -> None:
-            self._notifications.report_committed([notification])
+        def report(item: InsertItem) -> None:
+            self._notifications.report_committed([item])
 
         async with self._notifications.limit.reserved(message.organization_id):
             await self._pool.write(write, f"receipt of message {message.id}", report)

@@ -66,6 +66,9 @@ class NewNotification:
     cleared_at: ClassVar[datetime | None] = None
 
 
+OnCommit = Callable[[Mapping[UUID, int | None]], None]
+
+
 @dataclass(slots=True)
 class InsertItem:
     """A new notification, the organizations that may own its agent, the answer to its request, its actor."""
@@ -74,6 +77,7 @@ class InsertItem:
     allowed: Collection[UUID]
     receipt: Receipt | None = None
     actor: str = BY_SERVICE
+    node_id: int | None = None  # once it is stored: the node that attends the agent, if it is awake
 
 
 # One statement for many notifications, so that they share a commit: it looks up their agents, decides about
@@ -100,7 +104,7 @@ WITH item AS MATERIALIZED (
         SELECT organization_id FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0
     ) a ON true
 ), locked AS MATERIALIZED (
-    SELECT agent_id, run_id IS NOT NULL AS is_running,
+    SELECT agent_id, node_id, run_id IS NOT NULL AS is_running,
            greatest(last_activated_at, last_started_at, last_ended_at, stopped_at, seen_until) AS latest_at
     FROM agent_state
     WHERE agent_id IN (SELECT agent_id FROM item WHERE permitted AND activated_at IS NOT NULL)
@@ -108,7 +112,7 @@ WITH item AS MATERIALIZED (
 ), judged AS MATERIALIZED (
     SELECT item.id, agent_id, item.organization_id, source, source_id, title, body, priority,
            created_at, scheduled_for, actor, receipt, ordinal,
-           (activated_at = scheduled_for) IS TRUE AS is_reminder,
+           locked.node_id, (activated_at = scheduled_for) IS TRUE AS is_reminder,
            CASE WHEN activated_at = scheduled_for OR (is_running AND source = 'agent') THEN activated_at
                 WHEN activated_at IS NOT NULL
                 THEN greatest(activated_at, latest_at + interval '1 microsecond')
@@ -153,7 +157,7 @@ WITH item AS MATERIALIZED (
         status smallint, answer bytea, created_at timestamptz)
     WHERE judged.verdict = 'inserted' AND judged.receipt IS NOT NULL
 )
-SELECT verdict FROM judged ORDER BY ordinal
+SELECT verdict, node_id FROM judged ORDER BY ordinal
     """,
     ["items"],
 )
@@ -162,13 +166,15 @@ SELECT verdict FROM judged ORDER BY ordinal
 async def insert_together(fetch: Fetch, items: list[InsertItem]) -> list[StorageError | None]:
     """Insert the notifications and return for each the reason why it was refused, None if it was stored.
 
-    RowLocked stands for an agent whose state another transaction holds.
+    RowLocked stands for an agent whose state another transaction holds. The item of a stored notification
+    gets the node that attends its agent.
     """
     rows = await fetch(*INSERT.given(items=[_row(item) for item in items]))
-    return [
-        None if row["verdict"] == "inserted" else _refusal(item, row["verdict"])
-        for item, row in zip(items, rows, strict=True)
-    ]
+    refusals: list[StorageError | None] = []
+    for item, row in zip(items, rows, strict=True):
+        item.node_id = row["node_id"]
+        refusals.append(None if row["verdict"] == "inserted" else _refusal(item, row["verdict"]))
+    return refusals
 
 
 def _row(item: InsertItem) -> dict[str, object]:
@@ -262,15 +268,16 @@ class NotificationFilters:
 class Notifications:
     """The table `notification`. One that becomes active updates `agent_state` in the same commit.
 
-    `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
-    cancelled. If given, `on_clear` is called when notifications were cleared, deleted or postponed. `sleep`
-    waits between two attempts to clear a locked notification.
+    `on_commit` gets the agents that a commit concerns, right after it and even if the caller was cancelled,
+    with the nodes that attend them, None where the statement does not know. If given, `on_clear` is called
+    instead with the agents whose notifications were cleared, deleted or postponed. `sleep` waits between two
+    attempts to clear a locked notification.
     """
 
     def __init__(
         self,
         pool: Pool,
-        on_commit: Callable[[Sequence[UUID]], None],
+        on_commit: OnCommit,
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
         limits: OrganizationLimits | None = None,
         *,
@@ -280,7 +287,7 @@ class Notifications:
         self.limit = (limits or OrganizationLimits(pool)).waiting_notifications
         self._sleep = sleep
         self._on_commit = on_commit
-        self._on_clear = on_clear or on_commit
+        self._on_clear = on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._inserts = pool.group_commit("notifications", self._insert_many)
         self._waiting_inserts = pool.group_commit("notifications of busy agents", self._insert_waiting)
@@ -320,25 +327,27 @@ class Notifications:
 
     async def insert_in_transaction(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID], actor: str
-    ) -> None:
-        """Store the notification in the caller's transaction; call `report_committed` after its commit.
+    ) -> InsertItem:
+        """Store the notification in the caller's transaction.
 
-        Raise the errors of `insert`, and RowLocked unless the transaction holds the agent's state: see
-        `lock_state`.
+        After its commit, pass the item to `report_committed`. Raise the errors of `insert`, and RowLocked
+        unless the transaction holds the agent's state: see `lock_state`.
         """
-        [refusal] = await insert_together(connection.fetch, [InsertItem(notification, allowed, actor=actor)])
+        item = InsertItem(notification, allowed, actor=actor)
+        [refusal] = await insert_together(connection.fetch, [item])
         if refusal is not None:
             raise refusal
+        return item
 
-    def report_committed(self, committed: Iterable[NewNotification]) -> None:
+    def report_committed(self, committed: Iterable[InsertItem]) -> None:
         """Count committed notifications and call `on_commit` for the agents that got a high one."""
-        agent_ids: dict[UUID, None] = {}
-        for new in committed:
-            self.created[new.source] += 1
-            if new.priority is Priority.HIGH:
-                agent_ids[new.agent_id] = None
-        if agent_ids:
-            self._on_commit(list(agent_ids))
+        attendants: dict[UUID, int | None] = {}
+        for item in committed:
+            self.created[item.new.source] += 1
+            if item.new.priority is Priority.HIGH:
+                attendants[item.new.agent_id] = item.node_id
+        if attendants:
+            self._on_commit(attendants)
 
     async def list_rows(self, filters: NotificationFilters, page: Page) -> Chunk[Record]:
         """List one page of the notifications, newest first, including those scheduled for later.
@@ -363,7 +372,7 @@ class Notifications:
             if before.activated_at is not None:
                 self._on_clear([after.agent_id])  # it may no longer be due
             if after.activated_at is not None:
-                self._on_commit([after.agent_id])
+                self._on_commit({after.agent_id: None})
 
         written = await self._pool.write(
             lambda connection: update_locked(connection, notification_id, changes, now, actor),
@@ -433,7 +442,7 @@ class Notifications:
         return await self._pool.write(
             lambda connection: fetch_all(connection, ClearedNotification, UNCLEAR, ids, allowed, now, actor),
             f"un-clearing of {len(ids)} notifications",
-            lambda uncleared: self._on_commit(list({each.agent_id for each in uncleared})),
+            lambda uncleared: self._on_commit(dict.fromkeys(each.agent_id for each in uncleared)),
         )
 
     async def list_states(self, ids: Sequence[UUID]) -> list[NotificationState]:
@@ -456,7 +465,7 @@ class Notifications:
 
     async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
         refusals = await insert_together(self._pool.change, items)
-        self.report_committed(item.new for item, refusal in zip(items, refusals, strict=True) if not refusal)
+        self.report_committed(item for item, refusal in zip(items, refusals, strict=True) if not refusal)
         return refusals
 
     async def _insert_waiting(self, items: list[InsertItem]) -> list[StorageError | None]:
@@ -480,7 +489,7 @@ class Notifications:
                     refusals.update((item.new.id, error) for item in group)
             else:
                 self.report_committed(
-                    item.new for item, refusal in zip(group, results, strict=True) if not refusal
+                    item for item, refusal in zip(group, results, strict=True) if not refusal
                 )
                 refusals.update(zip((item.new.id for item in group), results, strict=True))
         return [refusals[item.new.id] for item in items]

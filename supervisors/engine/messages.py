@@ -28,6 +28,7 @@ class Signal(StrEnum):
     RELOAD = "reload"  # its settings, template or organization changed, or the service has restarted
     RUN_OVER = "run over"  # its run has ended
     SLOT_FREE = "slot free"  # a run slot is reserved for its queued start
+    FORCED = "forced"  # a client of another node wants its run to end without a grace
 
 
 class RunAnswer(StrEnum):
@@ -246,6 +247,7 @@ WORDS = (
     *RunAnswer,
     *StopReply,
     *("run request", "stop request", "sleep request", "granted until something wakes it", "done", "gone"),
+    "left to another node",
 )
 CODES = {word: code for code, word in enumerate(dict.fromkeys(map(str, WORDS)))}
 WORD_OF = tuple(CODES)

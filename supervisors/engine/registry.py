@@ -38,12 +38,13 @@ from supervisors.engine.messages import (
 )
 from supervisors.engine.run import CANCEL_SECONDS, ActiveRun, DrainResult, Harness, drain_runs
 from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.supervisor import RECOVERY_SECONDS, Supervisor, SupervisorContext
+from supervisors.engine.supervisor import RECOVERY_SECONDS, Ring, Supervisor, SupervisorContext
 from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, MailboxFull, SupervisorError
+from supervisors.policy.attendance import View
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase
-from supervisors.ports import KnownModels, StateStore
+from supervisors.ports import KnownModels, Nodes, StateStore
 from supervisors.settings import RunSettings, SupervisorSettings
 
 log = structlog.get_logger()
@@ -75,6 +76,8 @@ class Registry:
         supervisor_settings: SupervisorSettings,
         run_settings: RunSettings,
         random: Random,
+        nodes: Nodes,
+        ring: Ring,
         max_runs_per_organization: int = 0,
         models: KnownModels | None = None,
     ) -> None:
@@ -99,6 +102,9 @@ class Registry:
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
             runs={},
+            nodes=nodes,
+            view=View(nodes.node_id, nodes.is_living, nodes.is_leaving),
+            ring=ring,
         )
         self.statistics = Statistics()
         self.status = StatusReader(
@@ -131,6 +137,24 @@ class Registry:
             return  # it is due already and reconciles when it gets a slot; a read under way may be too old
         supervisor.signals |= {signal}
         self._handle_soon(supervisor)
+
+    def tell_attendant(self, agent_id: UUID, node_id: int | None, signal: Signal) -> None:
+        """Tell the supervisor of the node that attends the agent: here, or by a ring to another node."""
+        nodes = self._context.nodes
+        if node_id is None or node_id == nodes.node_id or not nodes.is_living(node_id):
+            self.tell(agent_id, signal)
+        else:
+            self._context.ring(node_id, signal, agent_id)
+
+    def hear(self, signal: Signal, agent_ids: Iterable[UUID]) -> None:
+        """Tell the supervisors of these agents what another node has rung for."""
+        for agent_id in agent_ids:
+            run = self._context.runs.get(agent_id)
+            if run is not None:
+                run.is_notified = True  # whatever has changed: it reads its queue again
+                if signal is Signal.FORCED:
+                    run.stop(0)
+            self.tell(agent_id, signal)
 
     def _offer_slot(self, agent_id: UUID) -> None:
         self.tell(agent_id, Signal.SLOT_FREE)
@@ -202,8 +226,8 @@ class Registry:
         return self._context.may_start
 
     def allow_starts(self, allowed: bool) -> None:
-        """Set whether runs may start: not while draining, nor while another instance may lead."""
-        self._context.may_start = allowed
+        """Set whether runs may start: not while draining."""
+        self._context.is_draining = not allowed
 
     def drop_idle(self) -> int:
         """Drop supervisors of resting agents that have had no message for a while; return how many."""
@@ -239,7 +263,7 @@ class Registry:
         return result
 
     def abandon(self) -> None:
-        """End all runs at once and store nothing of them: another instance leads."""
+        """End all runs at once and store nothing of them: the other nodes take this one for dead."""
         self.allow_starts(False)
         for run in self._context.runs.values():
             run.drain()  # in case it has not begun yet

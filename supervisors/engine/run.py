@@ -29,7 +29,7 @@ from supervisors.engine.messages import Reply, Request
 from supervisors.errors import AgentGone, log_failure
 from supervisors.policy.decisions import active_count
 from supervisors.policy.journal import entries_of
-from supervisors.ports import StateStore
+from supervisors.ports import Nodes, StateStore
 from supervisors.text import excerpt
 
 log = structlog.get_logger()
@@ -91,7 +91,7 @@ def unknown_end(facts: AgentFacts) -> RunResult:
 class ActiveRun:
     """One run in this process: how it was started, requests to end it, and its result."""
 
-    def __init__(self, facts: AgentFacts, start: RunStart, clock: Clock) -> None:
+    def __init__(self, facts: AgentFacts, start: RunStart, clock: Clock, nodes: Nodes) -> None:
         self.id = start.run_id
         self.agent_id = facts.state.agent_id
         self.agent_name = facts.name
@@ -109,6 +109,7 @@ class ActiveRun:
         self.unpriced_calls = 0  # of those, the ones of unknown cost
         self.model_calls: list[tuple[str, float, bool]] = []  # provider, seconds, and whether it failed
         self.log: RunLog | None = None  # kept by a harness that sees all that the run does
+        self.may_linger = False  # after its sleep: set by a harness whose processes may go on for a moment
         self.is_stopping = False
         self.is_draining = False
         self.is_notified = False  # the agent's queue has changed since the run read it
@@ -123,6 +124,7 @@ class ActiveRun:
         self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
+        self._nodes = nodes
         self._began = clock.monotonic()
         self._grace_timer: Timer | None = None
         self._grace_ends_at = 0.0  # on the monotonic clock, while there is a timer
@@ -197,11 +199,14 @@ class ActiveRun:
     async def interruptible(self, awaitable: Awaitable[Result]) -> Result:
         """Await something that a stop cancels; raise RunStopped then.
 
+        It begins only while this node is confirmed: others may take its runs for dead and start the next.
         A stop cancels the awaiting task, as asyncio.timeout does, so that no second task is needed.
         """
         if self.is_stopping:
             asyncio.ensure_future(awaitable).cancel()
             raise RunStopped("stopped")
+        if not self._nodes.is_confirmed:
+            awaitable = self._once_confirmed(awaitable)
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("interruptible() must be called in a task")
@@ -215,6 +220,11 @@ class ActiveRun:
             raise RunStopped("stopped") from None
         finally:
             self._interruptible.discard(task)
+
+    async def _once_confirmed(self, awaitable: Awaitable[Result]) -> Result:
+        with self.waiting_for("the database to confirm this node"):
+            await self._nodes.wait_until_confirmed()
+        return await awaitable
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
         """Execute the run by the harness; set `result` in any case."""

@@ -9,7 +9,7 @@ Everything it keeps can be read again, so the registry may drop it and make a ne
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any
@@ -57,6 +57,7 @@ from supervisors.engine.updates import (
 )
 from supervisors.errors import AgentGone, NoStarts, RunIsOver
 from supervisors.policy import transitions
+from supervisors.policy.attendance import View, may_take_over
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
@@ -69,13 +70,19 @@ from supervisors.policy.decisions import (
 )
 from supervisors.policy.explanations import StartLimits
 from supervisors.policy.phases import Phase
-from supervisors.ports import StateStore
+from supervisors.ports import Nodes, StateStore
 
+PHASES = frozenset(Phase)
 CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
 MAX_BLOCKERS = 100
 STOP_REPLY_SECONDS = 1.0
+STOP_POLL_SECONDS = 0.1  # while a run of another node is being stopped
 ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
 RECOVERY_SECONDS = 1.0
+HAND_OVER = timedelta(seconds=60)  # two scans of any length fit into it
+ELSEWHERE = "left to another node"
+
+Ring = Callable[[int, Signal, UUID], None]
 
 
 @dataclass(slots=True)
@@ -92,8 +99,20 @@ class SupervisorContext:
     stop_grace_seconds: float
     random: Random
     runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over
+    nodes: Nodes
+    view: View  # of these nodes
+    ring: Ring  # tells the supervisor of an agent in another node
     recovery_seconds: float = RECOVERY_SECONDS  # agents whose runs died restart within this time
-    may_start: bool = True  # false while draining, or while another instance may lead
+    is_draining: bool = False
+
+    @property
+    def may_start(self) -> bool:
+        """Return whether runs may start: not while draining, nor while others may take this node for dead."""
+        return not self.is_draining and self.nodes.is_confirmed
+
+    def has_room(self, organization_id: UUID) -> bool:
+        """Return whether an agent of this organization can start here at once."""
+        return self.may_start and self.slots.has_room(organization_id)
 
     def limits_of(self, organization_id: UUID) -> StartLimits:
         """Return what a start of an agent of this organization may wait for, apart from leave to start."""
@@ -164,16 +183,15 @@ class Supervisor:
             facts = await self.get_facts(now)
             run = self.run
             if run is not None:
-                run.learns_of_sleep(facts.state, now)
+                self._follow(facts, run, now)
+            if self._is_left_to_another(facts, now):
+                return self._leave(facts.state, run)
             is_over = run is None or run.result is not None
             if facts.state.run_id is not None and is_over:
                 await self._store_end(facts, facts.state.run_id, run)
                 continue
             if run is not None and run.result is not None:
                 self._remove(run)
-            if facts.is_paused and self.run is not None and not self.run.is_stopping:
-                # Unlike a stop, this is not stored: what is due when the pause ends still starts a run.
-                self.run.stop(self.context.stop_grace_seconds)
             decision = decide(facts, now, self.context.policy)
             wake = decision.due_wake(now)
             may_not_begin = not self.context.may_start and facts.state.queued_at is None
@@ -187,6 +205,37 @@ class Supervisor:
                 await self.queue(facts, lambda seen: seen.state)
                 outcome = f"queued: {wake.reason}"
         return outcome
+
+    def _follow(self, facts: AgentFacts, run: ActiveRun, now: datetime) -> None:
+        """Have the run do what the row says, whoever has written that: it sleeps, or is to stop."""
+        state = facts.state
+        is_asleep = run.learns_of_sleep(state, now) or run.slept.is_set()
+        if run.result is not None:
+            return
+        if not is_asleep and state.run_id != run.id:
+            run.stop(0)  # the row has another run, or none: nothing more of this one is stored
+        elif not run.is_stopping and (
+            # Unlike a stop, a pause is not stored: what is due when it ends still starts a run.
+            facts.is_paused or state.stopped_at is not None or state.status is AgentStatus.ARCHIVED
+        ):
+            run.stop(self.context.stop_grace_seconds)
+
+    def _is_left_to_another(self, facts: AgentFacts, now: datetime) -> bool:
+        if not self.context.view.is_elsewhere(facts.state):
+            return False
+        return not may_take_over(facts.state, now, has_room=self.context.has_room(facts.organization_id))
+
+    def _leave(self, state: AgentState, run: ActiveRun | None) -> str:
+        """Leave the agent to the node that attends it, and let its supervisor there look."""
+        context = self.context
+        if run is not None and run.result is not None:
+            self._remove(run)
+        context.slots.leave(self.agent_id)
+        context.timer_queue.cancel(self.agent_id)
+        self.phase = Phase(state.phase) if state.phase in PHASES else Phase.ASLEEP
+        if state.node_id is not None:
+            context.ring(state.node_id, Signal.RELOAD, self.agent_id)
+        return ELSEWHERE
 
     async def get_facts(self, now: datetime | None = None) -> AgentFacts:
         """Read the agent's facts, as they are by `now`; raise AgentGone if it was deleted."""
@@ -203,7 +252,7 @@ class Supervisor:
         try:
             stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
             limits = context.limits_of(facts.organization_id)
-            step = Step(now, limits, actor=cause.caller, receipt=stored_receipt)
+            step = Step(now, limits, context.view, actor=cause.caller, receipt=stored_receipt)
             claim = plan_start(facts, run_id, reason, context.policy, step)
             is_claimed = await context.store.update(claim)
         except BaseException:
@@ -213,7 +262,7 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self._on_stored(facts, claim, cause)
-        run = context.runs[self.agent_id] = ActiveRun(facts, claim.start, context.clock)
+        run = context.runs[self.agent_id] = ActiveRun(facts, claim.start, context.clock, context.nodes)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
         await context.launch(run)
@@ -233,8 +282,10 @@ class Supervisor:
             after = transition(seen)
             return after and transitions.queued(after, now)
 
-        await self.change(facts, queued, receipt=receipt, now=now, cause=cause)
+        after = await self.change(facts, queued, receipt=receipt, now=now, cause=cause)
         self.phase = Phase.QUEUED
+        if after is not None and self.context.view.is_elsewhere(after):
+            return  # it waits in the queue of its attendant
         self.context.timer_queue.cancel(self.agent_id)
         self.context.slots.wait(self.agent_id, facts.organization_id)
 
@@ -255,15 +306,17 @@ class Supervisor:
         If the row has changed since `facts` were read, the change is planned again under lock, so that
         constant traffic cannot outrun the agent.
         """
-        run, limits = self.run, self.context.limits_of(facts.organization_id)
-        stopping = run.id if run is not None and run.is_stopping else None
+        context, run = self.context, self.run
         step = Step(
-            now or self.context.clock.now(),
-            limits,
+            now or context.clock.now(),
+            context.limits_of(facts.organization_id),
+            context.view,
             end=end,
             actor=cause.caller,
             receipt=receipt,
-            stopping_run=stopping,
+            stopping_run=run.id if run is not None and run.is_stopping else None,
+            lingers=run is not None and run.may_linger and run.result is None,
+            has_room=context.has_room(facts.organization_id),
         )
         update = plan_update(facts, transition, self.context.policy, step)
         if update is None:
@@ -284,6 +337,8 @@ class Supervisor:
         """Log a stored update, and count it if it begins a quarantine."""
         self.has_uncertain_update = False
         report_update(facts, update, cause)
+        if update.before.node_id is not None and self.context.view.is_elsewhere(update.before):
+            self.context.ring(update.before.node_id, Signal.RELOAD, self.agent_id)
         if transitions.is_newly_quarantined(update.before, update.after):
             self.context.count_quarantine()
 
@@ -301,10 +356,11 @@ class Supervisor:
         The rules are not asked, because they may be what crashed.
         """
         facts, now = await self.get_facts(), self.context.clock.now()
-        if facts.state.status is not AgentStatus.SLEEPING:
+        if facts.state.status is not AgentStatus.SLEEPING or self.context.view.is_elsewhere(facts.state):
             return None
         after = transitions.crashed(facts.state, error, now)
-        update = plan_crash(facts, after, Step(now, self.context.limits_of(facts.organization_id)))
+        limits = self.context.limits_of(facts.organization_id)
+        update = plan_crash(facts, after, Step(now, limits, self.context.view))
         if not await self.context.store.update(update):
             return None
         self._on_stored(facts, update)
@@ -333,11 +389,18 @@ class Supervisor:
         if after is None or (after.version, after.wake_seq) != (facts.state.version, facts.state.wake_seq):
             return None
         self.phase = decision.phase
-        if decision.next_at is None or decision.due_wake(now):
+        if decision.next_at is None or decision.due_wake(now) or self._leaves_timer(after, decision.next_at):
             context.timer_queue.cancel(self.agent_id)
         else:
             context.timer_queue.schedule(self.agent_id, decision.next_at)
         return decision.phase
+
+    def _leaves_timer(self, state: AgentState, next_at: datetime) -> bool:
+        """Return whether a sleeping agent's timer is left to the scans of the node responsible for it."""
+        context = self.context
+        if state.node_id is not None or context.nodes.is_responsible(self.agent_id):
+            return False
+        return next_at > context.clock.now() + HAND_OVER
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
         """Store how the run ended; a run that this process does not know was interrupted."""
@@ -408,7 +471,8 @@ class Supervisor:
                 return RunReply(refusal, facts.state.run_id if refusal is RunAnswer.ALREADY_RUNNING else None)
             if not context.may_start:
                 raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
-            if self.run is not None or facts.state.run_id is not None:
+            lingers = facts.state.lingers and context.view.is_elsewhere(facts.state)
+            if self.run is not None or facts.state.run_id is not None or lingers:
                 await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
                 return queued
             run = await self.start(facts, WakeReason.RUN_REQUESTED, request.receipt, cause)
@@ -433,6 +497,12 @@ class Supervisor:
         await self.change(
             facts, lambda seen: transitions.stopped(seen, now, request.reason), now=now, cause=cause
         )
+        if state.run_id is not None and run is None and context.view.is_elsewhere(state):
+            if request.force and state.node_id is not None:
+                context.ring(state.node_id, Signal.FORCED, self.agent_id)
+            if (is_stopping and not request.force) or not request.waits:
+                return StopReply.STOPPING
+            return DeferredReply(partial(self._wait_until_gone, state.run_id), StopReply.STOPPING)
         if state.run_id is not None and run is not None and run.result is None:
             run.stop(0 if request.force else context.stop_grace_seconds)
             if (is_stopping and not request.force) or not request.waits:
@@ -443,7 +513,20 @@ class Supervisor:
 
     def _is_stopping(self, state: AgentState) -> bool:
         """Return whether the run was asked to stop; a restore or the end of a pause does not undo that."""
-        return state.stopped_at is not None or (self.run is not None and self.run.is_stopping)
+        if state.stopped_at is not None or (self.run is not None and self.run.is_stopping):
+            return True
+        return state.phase == Phase.STOPPING and self.context.view.is_elsewhere(state)
+
+    async def _wait_until_gone(self, run_id: UUID) -> StopReply:
+        """Wait until the row says that a run of another node has ended, but not for long."""
+        context = self.context
+        deadline = context.clock.monotonic() + STOP_REPLY_SECONDS
+        while context.clock.monotonic() < deadline:
+            await context.clock.sleep(STOP_POLL_SECONDS)
+            facts = await context.store.get_facts(self.agent_id, context.clock.now())
+            if facts is None or (facts.state.run_id != run_id and not facts.state.lingers):
+                return StopReply.STOPPED
+        return StopReply.STOPPING
 
     def _is_about_to_start(self, facts: AgentFacts) -> bool:
         """Return whether a start is ahead that a stop would cancel, even if a pause or a budget delays it."""

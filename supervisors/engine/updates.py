@@ -25,6 +25,7 @@ from storage.model import AgentStatus, Outcome, Receipt
 from storage.postgres.json_values import to_json
 from supervisors.engine.run import ActiveRun
 from supervisors.policy import explanations, transitions
+from supervisors.policy.attendance import View, attended, may_take_over
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
     Decision,
@@ -61,15 +62,20 @@ class Step:
     """The circumstances of an update: its time, what it starts or ends, who asked for it, and the receipt.
 
     `stopping_run`: the run of this process that was asked to stop, even if the state does not say so.
+    `lingers`: something of the agent's last run goes on in this process, though it is over. `has_room`: a run
+    slot is free here.
     """
 
     now: datetime
     limits: explanations.StartLimits
+    view: View
     start: RunStart | None = None
     end: RunEnd | None = None
     actor: str = BY_SERVICE
     receipt: Receipt | None = None
     stopping_run: UUID | None = None
+    lingers: bool = False
+    has_room: bool = False
 
 
 def plan_update(seen: AgentFacts, transition: Transition, policy: Policy, step: Step) -> StateUpdate | None:
@@ -81,9 +87,10 @@ def plan_update(seen: AgentFacts, transition: Transition, policy: Policy, step: 
     decision = decide(facts, step.now, policy)
     armed = transitions.with_next_due(facts, decision, step.now)
     recorded, events = record(seen.state, armed, facts, decision, policy, step)
+    takes_over = may_take_over(seen.state, step.now, has_room=step.has_room)
     return StateUpdate(
         seen.state,
-        recorded,
+        attended(seen.state, recorded, step.view, takes_over=takes_over, lingers=step.lingers),
         guarded=True,
         end=step.end,
         receipt=step.receipt,
@@ -97,6 +104,7 @@ def plan_update(seen: AgentFacts, transition: Transition, policy: Policy, step: 
 def plan_start(seen: AgentFacts, run_id: UUID, reason: str, policy: Policy, step: Step) -> StateUpdate:
     """Plan the start of a run. Nothing is due while it goes on."""
     after = transitions.started(seen, run_id, reason, step.now)
+    after = replace(after, node_id=step.view.node_id, lingers=False)
     start = RunStart(
         run_id=run_id,
         wake_reason=reason,
@@ -113,6 +121,7 @@ def plan_start(seen: AgentFacts, run_id: UUID, reason: str, policy: Policy, step
 def plan_crash(seen: AgentFacts, after: AgentState, step: Step) -> StateUpdate:
     """Plan the failure of a supervisor without the rules, which may be what has crashed."""
     recorded, events = record_crash(seen.state, after, step)
+    recorded = attended(seen.state, recorded, step.view, lingers=step.lingers)
     is_quarantined = is_newly_quarantined(seen.state, after)
     notice = quarantine_notice(after, step.now) if is_quarantined else None
     return StateUpdate(seen.state, recorded, guarded=False, notice=notice, events=events)

@@ -6,7 +6,7 @@ those that have something ahead of them but no `next_due_at`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -14,12 +14,14 @@ from uuid import UUID
 
 import structlog
 
+from storage.agent_facts import AttendedAgent
 from supervisors.clock import Clock
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, Teller, tell_agents_of, tell_pages
 from supervisors.engine.timer_queue import HORIZON
+from supervisors.policy.attendance import OVERDUE
 from supervisors.policy.decisions import renewed_at
-from supervisors.ports import OrganizationStore, StateStore
+from supervisors.ports import Nodes, OrganizationStore, StateStore
 
 log = structlog.get_logger()
 
@@ -32,9 +34,12 @@ STARTS_PER_SECOND = 500  # of the others
 class DueScan:
     """Makes up for lost signals, and fills the timer queue for the next minutes."""
 
-    def __init__(self, store: StateStore, registry: Registry, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, store: StateStore, registry: Registry, nodes: Nodes, clock: Clock, random: Random
+    ) -> None:
         self._store = store
         self._registry = registry
+        self._nodes = nodes
         self._clock = clock
         self._random = random
         self._spread: dict[UUID, float] = {}  # agents that start later, and when by the monotonic clock
@@ -66,18 +71,19 @@ class DueScan:
         return self._clock.now().timestamp() - self._clock.monotonic()
 
     async def recover(self) -> None:
-        """End the dead runs, restore the queue of starts, then scan; to be called when the service starts.
+        """Adopt orphans, then scan; to be called when the node starts, and when others have come or gone.
 
         The agents that fell due in the meantime start a few at a time instead of all at once.
         """
-        interrupted = await self._store.list_running()
-        self._registry.spread_recovery_over(len(interrupted) / STARTS_PER_SECOND)
-        self._registry.tell_all(interrupted, Signal.RELOAD)
-        queued = await self._store.list_queued()
-        self._registry.tell_all(queued, Signal.RELOAD)
+        nodes = self._nodes
+        orphans = await self._store.list_orphans(nodes.living_ids, nodes.staying_ids)
+        adopted = [orphan for orphan in orphans if nodes.is_responsible(orphan.agent_id)]
+        interrupted = sum(orphan.had_run for orphan in adopted)
+        self._registry.spread_recovery_over(interrupted / STARTS_PER_SECOND)
+        self._registry.tell_all((orphan.agent_id for orphan in adopted), Signal.RELOAD)
         self._has_recovered = True
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
-        log.info("recovered", interrupted_runs=len(interrupted), queued=len(queued), due=len(overdue))
+        log.info("recovered", interrupted_runs=interrupted, adopted=len(adopted), due=len(overdue))
         for agent_id in list(overdue)[:IMMEDIATE_STARTS]:
             self._registry.tell(agent_id, overdue[agent_id])
         self._spread_starts(list(overdue)[IMMEDIATE_STARTS:])
@@ -96,47 +102,55 @@ class DueScan:
         now, last_due = self._clock.now(), None
         while True:
             due = await self._store.list_due(now + HORIZON, last_due, PAGE)
-            for agent_id, at in due:
-                if at <= now:
-                    yield agent_id, Signal.DUE
+            for each in due:
+                if not self._is_ours(each) and each.next_due_at > now - OVERDUE:
+                    continue
+                if each.next_due_at <= now:
+                    yield each.agent_id, Signal.DUE
                 else:
-                    self._registry.schedule(agent_id, at)
+                    self._registry.schedule(each.agent_id, each.next_due_at)
             if len(due) < PAGE:
                 break
-            last_due = (due[-1][1], due[-1][0])
+            last_due = (due[-1].next_due_at, due[-1].agent_id)
         last_active: UUID | None = None
         while True:
             active = await self._store.list_with_active_notification(now, last_active, PAGE)
-            for agent_id in active:
-                yield agent_id, Signal.DUE
+            for agent in active:
+                if self._is_ours(agent):
+                    yield agent.agent_id, Signal.DUE
             if len(active) < PAGE:
                 return
-            last_active = active[-1]
+            last_active = active[-1].agent_id
+
+    def _is_ours(self, agent: AttendedAgent) -> bool:
+        """Return whether this node attends the agent, or, if no living one does, is responsible for it."""
+        nodes = self._nodes
+        if agent.node_id is None or not nodes.is_living(agent.node_id):
+            return nodes.is_responsible(agent.agent_id)
+        return agent.node_id == nodes.node_id
 
 
-class LeadershipGate:
-    """Allows starts exactly while this instance leads; when it leads again, scans for what it missed.
+class NodeWatch:
+    """Adopts the agents of nodes that die or leave, and scans again after an outage of the database.
 
-    The event `changed` is set when `leads` may answer otherwise than before.
+    The event `changed` is set when nodes have come or gone, or this one is confirmed again.
     """
 
-    def __init__(
-        self, leads: Callable[[], bool], changed: asyncio.Event, registry: Registry, scan: DueScan
-    ) -> None:
-        self._leads = leads
+    def __init__(self, nodes: Nodes, changed: asyncio.Event, scan: DueScan) -> None:
+        self._nodes = nodes
         self._changed = changed
-        self._registry = registry
         self._scan = scan
 
     async def run_once(self) -> None:
-        """Wait until the leadership has changed, and allow or forbid starts."""
+        """Wait until the nodes have changed, and recover what is now this node's to do."""
         await self._changed.wait()
         self._changed.clear()
-        leads = self._leads()
-        if leads != self._registry.may_start:
-            self._registry.allow_starts(leads)
-            if leads:
-                await self._scan.recover()
+        try:
+            await self._nodes.wait_until_confirmed()
+            await self._scan.recover()
+        except BaseException:
+            self._changed.set()
+            raise
 
 
 class PauseSync:

@@ -13,7 +13,7 @@ from storage.errors import Forbidden, ReferenceMissing
 from storage.events.model import BY_SERVICE
 from storage.model import AgentStatus, Notification, Priority, Source
 from storage.notifications.changes import activation
-from storage.notifications.notifications import NewNotification
+from storage.notifications.notifications import NewNotification, OnCommit
 from storage.postgres.paging import Chunk
 from tests.simulation import row_events
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
@@ -29,7 +29,7 @@ class MemoryNotifications:
         self,
         tables: Tables,
         wire: Wire,
-        on_commit: Callable[[Sequence[UUID]], None],
+        on_commit: OnCommit,
         on_clear: Callable[[Sequence[UUID]], None],
     ) -> None:
         self._tables = tables
@@ -65,28 +65,30 @@ class MemoryNotifications:
         return await self._wire.run_to_completion(self._delete(notification_id, now, actor))
 
     async def _insert(self, new: NewNotification, allowed: Collection[UUID], actor: str) -> None:
-        await self._wire.carry(partial(self._insert_row, new, allowed, actor), new.agent_id)
+        node_id = await self._wire.carry(partial(self._insert_row, new, allowed, actor), new.agent_id)
         if new.priority is Priority.HIGH:
-            self._on_commit([new.agent_id])
+            self._on_commit({new.agent_id: node_id})
 
-    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID], actor: str) -> None:
+    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID], actor: str) -> int | None:
+        """Store the notification; return the node that attends its agent, if the statement learns of it."""
         while True:
             agent = self._tables.agent(new.agent_id)
             if agent is None:
                 raise ReferenceMissing("agent")
             if agent.organization_id not in allowed:
                 raise Forbidden(f"agent {agent.id} belongs to another organization")
-            stored = _new_row(new, agent.organization_id)
+            stored, node_id = _new_row(new, agent.organization_id), None
             async with Transaction(self._tables) as transaction:
                 if stored.activated_at is not None:
                     await transaction.lock("agent_state", agent.id, LOCK_TIMEOUT_SECONDS)
                     if agent.id not in self._tables.states:
                         continue  # deleted since: the next statement sees it
+                    node_id = self._tables.states[agent.id].node_id
                 due_at = stored.activated_at if stored.activated_at != stored.created_at else None
                 transaction.insert_events(agent.organization_id, [row_events.created(stored, actor)])
                 transaction.write(lambda: self._write(None, stored, due_at))  # noqa: B023 -- not again
             await asyncio.sleep(0)
-            return
+            return node_id
 
     async def _list(
         self, agent_id: UUID, include_cleared: bool, limit: int, now: datetime
@@ -117,7 +119,7 @@ class MemoryNotifications:
             if before.activated_at is not None:
                 self._on_clear([after.agent_id])
             if after.activated_at is not None:
-                self._on_commit([after.agent_id])
+                self._on_commit({after.agent_id: None})
         return after
 
     async def _update_row(

@@ -4,18 +4,21 @@ The contract suite in `tests/storage/test_store_contract.py` holds the two to th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from storage.agent_facts import (
     AgentFacts,
     AgentState,
+    AttendedAgent,
     Counts,
+    DueAgent,
+    Orphan,
     StateUpdate,
     SystemNotice,
 )
@@ -74,17 +77,20 @@ class MemoryStates:
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
-    ) -> list[tuple[UUID, datetime]]:
-        def due(states: list[AgentState]) -> list[tuple[datetime, UUID]]:
-            moments = ((state.next_due_at, state.agent_id) for state in states)
-            return sorted((at, agent_id) for at, agent_id in moments if at is not None and at <= until)
+    ) -> list[DueAgent]:
+        def due(states: list[AgentState]) -> list[DueAgent]:
+            return [
+                DueAgent(state.agent_id, state.node_id, state.next_due_at)
+                for state in states
+                if state.next_due_at is not None and state.next_due_at <= until
+            ]
 
-        found = await self._read(due)
-        return [(agent_id, at) for at, agent_id in found if after is None or (at, agent_id) > after][:limit]
+        found = sorted(await self._read(due), key=lambda each: (each.next_due_at, each.agent_id))
+        return [each for each in found if after is None or (each.next_due_at, each.agent_id) > after][:limit]
 
     async def list_with_active_notification(
         self, now: datetime, after: UUID | None, limit: int
-    ) -> list[UUID]:
+    ) -> list[AttendedAgent]:
         def calls(state: AgentState) -> bool:
             return (
                 state.status is AgentStatus.SLEEPING
@@ -93,7 +99,9 @@ class MemoryStates:
                 and any(at <= now and not _is_stopped(state, at) for at in self._activations(state))
             )
 
-        return await self._page(calls, after, limit)
+        states = self._tables.states
+        found = await self._page(calls, after, limit)
+        return [AttendedAgent(each, states[each].node_id) for each in found if each in states]
 
     async def list_non_idle(
         self,
@@ -149,17 +157,17 @@ class MemoryStates:
 
         return await self._page(is_unaware, after, limit)
 
-    async def list_running(self) -> list[UUID]:
-        def running(states: list[AgentState]) -> list[AgentState]:
-            return sorted((state for state in states if state.run_id is not None), key=_started)
+    async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
+        def is_orphan(state: AgentState) -> bool:
+            if state.node_id is None:
+                return state.run_id is not None or state.queued_at is not None
+            has_run = state.run_id is not None or state.lingers
+            return state.node_id not in (living if has_run else staying)
 
-        return [state.agent_id for state in await self._read(running)]
+        def orphans(states: list[AgentState]) -> list[AgentState]:
+            return sorted(filter(is_orphan, states), key=_by_turn)
 
-    async def list_queued(self) -> list[UUID]:
-        def queued(states: list[AgentState]) -> list[tuple[datetime, UUID]]:
-            return sorted((state.queued_at, state.agent_id) for state in states if state.queued_at)
-
-        return [agent_id for _, agent_id in await self._read(queued)]
+        return [Orphan(state.agent_id, state.run_id is not None) for state in await self._read(orphans)]
 
     async def list_activated_later(self, now: datetime) -> list[UUID]:
         def is_ahead(state: AgentState) -> bool:
@@ -362,6 +370,8 @@ def _plans(state: AgentState) -> list[datetime]:
     return [moment for moment in moments if moment is not None]
 
 
-def _started(state: AgentState) -> tuple[datetime, UUID]:
-    assert state.last_started_at is not None
-    return state.last_started_at, state.agent_id
+def _by_turn(state: AgentState) -> tuple[Any, ...]:
+    """Return what sorts orphans: those whose runs died, then by the beginning of their wait."""
+    last = (datetime.max.replace(tzinfo=UTC),)
+    started_at = (state.last_started_at,) if state.last_started_at else last
+    return state.run_id is None, (state.queued_at,) if state.queued_at else last, started_at, state.agent_id

@@ -16,6 +16,7 @@ from storage.agent_facts import AgentState, Budget
 from storage.events.model import BY_SERVICE, EventType
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
+from storage.notifications.notifications import OnCommit
 from tests.simulation import row_events
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.memory_events import MemoryEvents
@@ -276,14 +277,16 @@ class MemoryStorage:
 
 def build_memory_storage(
     tables: Tables,
-    on_commit: Callable[[Sequence[UUID]], None],
+    on_commit: OnCommit,
     wire: Wire | None = None,
     on_clear: Callable[[Sequence[UUID]], None] | None = None,
 ) -> MemoryStorage:
     wire = wire or ShortWire()
     return MemoryStorage(
         agent_states=MemoryStates(tables, wire),
-        notifications=MemoryNotifications(tables, wire, on_commit, on_clear or on_commit),
+        notifications=MemoryNotifications(
+            tables, wire, on_commit, on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
+        ),
         agents=MemoryAgents(tables, wire),
         templates=MemoryTemplates(tables, wire),
         organizations=MemoryOrganizations(tables, wire),

@@ -1,7 +1,7 @@
 """One process of the service, composed as `hostsvc.service` composes it, on a store in memory."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -17,6 +17,7 @@ from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, PauseSync
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
+from tests.simulation.cluster import SimulatedNode
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.memory_store import build_memory_storage
 from tests.simulation.tables import Tables
@@ -38,8 +39,16 @@ class Process:
     """A process from start to death; everything in its memory dies with it."""
 
     def __init__(
-        self, loop: VirtualLoop, tables: Tables, wall: Wall, wire: FaultyWire, slots: int, seed: str
+        self,
+        loop: VirtualLoop,
+        tables: Tables,
+        wall: Wall,
+        wire: FaultyWire,
+        slots: int,
+        seed: str,
+        node: SimulatedNode,
     ) -> None:
+        self.node = node
         self.clock = ProcessClock(loop, wall)
         self.wire = wire
         self._runs = replace(RUNS, max_concurrent=slots)
@@ -59,8 +68,11 @@ class Process:
             supervisor_settings=SUPERVISORS,
             run_settings=self._runs,
             random=self._random,
+            nodes=self.node,
+            ring=self.node.ring,
         )
-        self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
+        self._scan = DueScan(self.storage.agent_states, self.registry, self.node, self.clock, self._random)
+        self.node.hear = self.registry.hear
         stores, registry = self.storage, self.registry
         pauses = PauseSync(stores.agent_states, stores.organizations, registry, self.clock)
         budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
@@ -75,11 +87,8 @@ class Process:
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
 
-    def lose_lead(self) -> None:
-        self.registry.allow_starts(False)
-
-    async def regain_lead(self) -> None:
-        self.registry.allow_starts(True)
+    async def regain_confirmation(self) -> None:
+        self.node.regain_confirmation()
         await self._scan.recover()
 
     async def die(self) -> None:
@@ -93,9 +102,10 @@ class Process:
             await asyncio.sleep(0)
         await asyncio.gather(*under_way, return_exceptions=True)
 
-    def _tell(self, agent_ids: Sequence[UUID]) -> None:
+    def _tell(self, attendants: Mapping[UUID, int | None]) -> None:
         if not self.wire.is_cut:
-            self.registry.tell_all(agent_ids, Signal.NOTIFIED)
+            for agent_id, node_id in attendants.items():
+                self.registry.tell_attendant(agent_id, node_id, Signal.NOTIFIED)
 
     def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
         if not self.wire.is_cut:

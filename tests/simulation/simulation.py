@@ -18,6 +18,7 @@ from supervisors.errors import SupervisorError
 from tests.simulation import log_judge, why_judge
 from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
+from tests.simulation.cluster import Cluster
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.followers import Followers
 from tests.simulation.history import History
@@ -82,6 +83,7 @@ class Simulation:
             has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
         )
         self._lives = 0
+        self._cluster = Cluster()
         self._process: Process
         self._clients: Clients
         self.loop.before_time_passes = self._at_rest
@@ -146,7 +148,8 @@ class Simulation:
         self.history.note(f"life {self._lives} of the service begins, at {self._wall.now():%H:%M:%S}")
         wire = FaultyWire(self.loop, self._random(f"wire {self._lives}"), self.history, self.judge.disturbed)
         seed = f"{self.seed} process {self._lives}"
-        process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed)
+        node = self._cluster.join()
+        process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed, node)
         random = self._random(f"harness {self._lives}")
         costs = self._random(f"costs {self._lives}") if self._has_caps else None
         harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids, costs)
@@ -161,6 +164,7 @@ class Simulation:
         self.history.note("the service dies")
         self.judge.died()
         await self._process.die()
+        self._cluster.bury(self._process.node.node_id)
         for agent_id, what in self._ledger.lost():
             self.judge.condemn("I3", agent_id, what)
         await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((0, 0, 4, 12, 40)))
@@ -172,11 +176,11 @@ class Simulation:
             return
         self.history.note("the lead is lost")
         self.judge.lost_lead()
-        process.lose_lead()
+        process.node.lose_confirmation()
         await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((1, 4, 12)))
         self.history.note("the lead is regained")
         self.judge.regained_lead()
-        await process.regain_lead()
+        await process.regain_confirmation()
         if process.registry.may_start:
             self.judge.began()
 

@@ -1,6 +1,6 @@
 """A store of either kind, PostgreSQL and in memory, for tests that hold both to one behaviour."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -35,7 +35,7 @@ class Store:
     new_organization: Callable[[], Any]
     reported: list[UUID] = field(default_factory=list)
 
-    def report(self, agent_ids: Sequence[UUID]) -> None:
+    def report(self, agent_ids: Iterable[UUID]) -> None:
         self.reported.extend(agent_ids)
 
     def take_reported(self) -> list[UUID]:

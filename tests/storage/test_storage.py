@@ -1,6 +1,6 @@
 """The storage as a whole: its callbacks, and its end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import pytest
@@ -16,7 +16,7 @@ from tests.storage.factories import NOW, new_notification, stored_agent, usage_r
 async def test_commits_and_clearings_are_reported_apart(pool: Pool) -> None:
     reports: list[tuple[str, list[UUID]]] = []
 
-    def on_commit(agent_ids: Sequence[UUID]) -> None:
+    def on_commit(agent_ids: Iterable[UUID]) -> None:
         reports.append(("commit", list(agent_ids)))
 
     def on_clear(agent_ids: Sequence[UUID]) -> None:

@@ -515,4 +515,4 @@ async def test_deletion_waits_for_a_start_in_flight(store: Store) -> None:
         assert not deletion.done()
     assert await deletion
 
-    assert await store.storage.agent_states.list_running() == []
+    assert await store.storage.agent_states.list_orphans([], []) == []

@@ -25,14 +25,12 @@ async def test_due_agents_are_listed_by_time_in_pages(store: Store) -> None:
     await store.agent(owner.id, sleep_until=NOW + HOUR)
     await store.agent(owner.id)
 
-    found: list[tuple[UUID, datetime]] = []
-    while page := await store.storage.agent_states.list_due(
-        NOW + MINUTE, (found[-1][1], found[-1][0]) if found else None, 4
-    ):
-        found += page
+    found: list[tuple[datetime, UUID]] = []
+    while page := await store.storage.agent_states.list_due(NOW + MINUTE, found[-1] if found else None, 4):
+        found += [(one.next_due_at, one.agent_id) for one in page]
 
     expected = sorted((NOW + n // 2 * SECOND, one.id) for n, one in enumerate(agents))
-    assert found == [(agent_id, at) for at, agent_id in expected]
+    assert found == expected
 
 
 async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> None:
@@ -80,16 +78,24 @@ async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> N
     assert await states.list_without_due_time(NOW, None, 9) == ids("reminded", "idle")
 
 
-async def test_running_and_queued_agents_are_listed_longest_first(store: Store) -> None:
+async def test_orphans_are_listed_with_runs_first_then_by_wait(store: Store) -> None:
     owner = await store.new_organization()
-    agents = [await store.agent(owner.id) for _ in range(4)]
+    dead, living, leaving = 1, 2, 3
+    agents = [await store.agent(owner.id) for _ in range(9)]
     await store.started(agents[0], NOW + SECOND)
     await store.started(agents[1], NOW)
-    await store.put(agents[2], queued_at=NOW + SECOND)
+    await store.put(agents[2], queued_at=NOW + SECOND, node_id=dead)
     await store.put(agents[3], queued_at=NOW)
+    await store.put(agents[4], phase="holding", node_id=leaving)
+    await store.put(agents[5], phase="holding", node_id=living)
+    await store.put(agents[6], lingers=True, node_id=leaving)
+    await store.put(agents[7], lingers=True, node_id=dead)
 
-    assert await store.storage.agent_states.list_running() == [agents[1].id, agents[0].id]
-    assert await store.storage.agent_states.list_queued() == [agents[3].id, agents[2].id]
+    orphans = await store.storage.agent_states.list_orphans([living, leaving], [living])
+
+    assert [one.agent_id for one in orphans[:4]] == [agents[n].id for n in (1, 0, 3, 2)]
+    assert {one.agent_id for one in orphans[4:]} == {agents[4].id, agents[7].id}
+    assert [one.had_run for one in orphans] == [True, True, False, False, False, False]
 
 
 async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:

@@ -16,6 +16,7 @@ from supervisors.clock import Clock, SystemClock
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import Policy, WakeReason
 from supervisors.settings import CONVERSATIONAL
+from tests.nodes import LoneNode
 from tests.storage.factories import HOUR, NOW
 
 settings.register_profile("no deadline", deadline=None)  # a slow machine is no failure
@@ -64,7 +65,7 @@ def facts(state_of_agent: AgentState | None = None, *waiting: PendingGroup, **fi
 def started_run(agent_id: UUID = AGENT, clock: Clock | None = None) -> ActiveRun:
     """Return a run that has just been started."""
     start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
-    return ActiveRun(facts(state(agent_id=agent_id)), start, clock or SystemClock())
+    return ActiveRun(facts(state(agent_id=agent_id)), start, clock or SystemClock(), LoneNode())
 
 
 def waiting(

@@ -1,7 +1,7 @@
 """A world for engine tests: real PostgreSQL and registry, a held clock, and runs that the test controls."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -36,6 +36,7 @@ from supervisors.outbound import Outbound
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings, TracingSettings
 from supervisors.wake_context import WakeContexts
+from tests.nodes import LoneNode, ring_nobody
 from tests.storage.factories import (
     new_notification,
     stored_agent,
@@ -227,11 +228,13 @@ class World:
                 supervisor_settings=self._supervisor_settings,
                 run_settings=self._run_settings,
                 random=random,
+                nodes=LoneNode(),
+                ring=ring_nobody,
                 max_runs_per_organization=self._max_runs_per_organization,
                 models=self._models,
             )
         )
-        self.scan = DueScan(self.states, self.registry, self.clock, random)
+        self.scan = DueScan(self.states, self.registry, LoneNode(), self.clock, random)
         self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
         await self.scan.recover()
         await self.scan.run_once()
@@ -425,7 +428,7 @@ class World:
         finally:
             del self.puppets[run.agent_id]
 
-    def _tell(self, agent_ids: Sequence[UUID]) -> None:
+    def _tell(self, agent_ids: Iterable[UUID]) -> None:
         self.registry.tell_all(agent_ids, Signal.NOTIFIED)
 
     def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:

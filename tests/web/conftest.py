@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 from tests.leaks import Overheard, contents_by
+from tests.nodes import LoneNode, ring_nobody
 from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
@@ -223,7 +224,7 @@ async def serving(
 ) -> AsyncIterator[Service]:
     """Compose the parts like the composition root, with a harness that never ends."""
 
-    def on_commit(agent_ids: Sequence[UUID]) -> None:
+    def on_commit(agent_ids: Iterable[UUID]) -> None:
         registry.tell_all(agent_ids, Signal.NOTIFIED)
 
     health = StatedHealth()
@@ -240,6 +241,8 @@ async def serving(
             supervisor_settings=SupervisorSettings(),
             run_settings=RunSettings(),
             random=Random(1),  # noqa: S311 (jitter)
+            nodes=LoneNode(),
+            ring=ring_nobody,
             models=models,
         ) as registry,
     ):

@@ -26,6 +26,7 @@ from supervisors.clock import SystemClock
 from supervisors.engine.run import ActiveRun, RunError, RunResult, RunStopped
 from supervisors.settings import RunSettings
 from tests.git_repository import GitRepository
+from tests.nodes import LoneNode
 from tests.storage import factories
 from tests.supervisors.agent_facts import facts, state, waiting
 
@@ -112,7 +113,10 @@ class World:
             trace_name="run",
         )
         return ActiveRun(
-            facts(state(agent_id=agent_id or self.stores.agent.id), waiting()), start, SystemClock()
+            facts(state(agent_id=agent_id or self.stores.agent.id), waiting()),
+            start,
+            SystemClock(),
+            LoneNode(),
         )
 
     def tag(self, code: str) -> str:

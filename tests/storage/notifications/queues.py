@@ -1,7 +1,7 @@
 """Stored notifications, their agents' states, and the agents that commits were reported for."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,7 +23,7 @@ class ReportedAgents:
         self.agent_ids: list[UUID] = []
         self.is_reported = asyncio.Event()
 
-    def __call__(self, agent_ids: Sequence[UUID]) -> None:
+    def __call__(self, agent_ids: Iterable[UUID]) -> None:
         self.agent_ids.extend(agent_ids)
         self.is_reported.set()
 

@@ -26,18 +26,20 @@ from supervisors.engine.updates import (
     plan_update,
 )
 from supervisors.policy import transitions
+from supervisors.policy.attendance import View
 from supervisors.policy.explanations import StartLimits
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.supervisors.agent_facts import POLICY, RUN, facts, reminder, running, seconds, state, waiting
 
 LIMITS = StartLimits(slots=2)
+VIEW = View(1)
 SPENT = Budget(False, Decimal(5), Decimal(5))
 ARCHIVED = state(status=AgentStatus.ARCHIVED, phase="archived", stopped_at=NOW - HOUR)
 HELD = facts(state(phase="holding"), waiting(Source.SMS, NOW - seconds(20)), agent_window_seconds=60)
 RUNNING = running(phase="running", phase_since=NOW - MINUTE)
 
 
-REST = Step(NOW, LIMITS)
+REST = Step(NOW, LIMITS, VIEW)
 STOPPING = replace(RUNNING, phase="stopping", stopped_at=NOW - MINUTE)
 PAUSED_RUN = replace(RUNNING, phase="stopping", paused=True)
 BACKING_OFF = state(
@@ -148,7 +150,7 @@ def test_same_update_again_writes_no_event(name: str) -> None:
 def test_start_writes_one_event_for_the_run_and_its_agent() -> None:
     seen = facts(state(phase="queued"))
 
-    update = plan_start(seen, RUN, "reminder", POLICY, Step(NOW, LIMITS, actor="key:1"))
+    update = plan_start(seen, RUN, "reminder", POLICY, Step(NOW, LIMITS, VIEW, actor="key:1"))
 
     assert update.start == RunStart(RUN, "reminder", None, None, NOW, f"invoke_agent {seen.name}")
     [event] = update.events
@@ -168,7 +170,7 @@ def test_crash_of_the_supervisor_is_recorded_without_the_rules(failures: int, ph
     after = transitions.failed(before, Outcome.FAILED, "It crashed", NOW, jitter=0)
     after = replace(after, next_due_at=after.retry_at)
 
-    [event] = plan_crash(facts(before), after, Step(NOW, LIMITS)).events
+    [event] = plan_crash(facts(before), after, Step(NOW, LIMITS, VIEW)).events
 
     assert (event.type, event.phase) == (f"agent.{phase}", phase)
     assert "It crashed." in orjson.loads(event.data)["why"]
@@ -184,7 +186,7 @@ def test_change_of_the_schedule_names_its_moment_and_actor(
     seen = facts(state(sleep_until=NOW + 2 * HOUR, stopped_at=NOW if queue else None), *queue)
     after = replace(seen.state, sleep_until=moment)
 
-    [event] = Case(seen, after, "", "", Step(NOW, LIMITS, actor=actor)).plan().events
+    [event] = Case(seen, after, "", "", Step(NOW, LIMITS, VIEW, actor=actor)).plan().events
 
     assert isinstance(event, NewEvent)
     assert event.actor == actor

@@ -1,6 +1,7 @@
 """The scans: what they find, and whom they signal."""
 
 import asyncio
+from collections.abc import Collection
 from datetime import datetime
 from random import Random
 from typing import cast
@@ -8,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from storage.agent_facts import AttendedAgent, DueAgent, Orphan
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from supervisors.engine.messages import Signal
@@ -19,10 +21,11 @@ from supervisors.maintenance.scans import (
     STARTS_PER_SECOND,
     BudgetRenewal,
     DueScan,
-    LeadershipGate,
+    NodeWatch,
     PauseSync,
 )
 from supervisors.ports import StateStore
+from tests.nodes import LoneNode
 from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.maintenance.recording_registry import RecordingRegistry
@@ -34,27 +37,25 @@ class DueAgents:
     def __init__(self) -> None:
         self.due: list[tuple[UUID, datetime]] = []
         self.active: list[UUID] = []
-        self.running: list[UUID] = []
-        self.queued: list[UUID] = []
+        self.orphans: list[Orphan] = []
         self.activated_later: list[UUID] = []
         self.is_away = False
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
-    ) -> list[tuple[UUID, datetime]]:
+    ) -> list[DueAgent]:
         ahead = [(id_, at) for id_, at in self.due if at <= until and (after is None or (at, id_) > after)]
-        return ahead[:limit]
+        return [DueAgent(id_, None, at) for id_, at in ahead[:limit]]
 
     async def list_with_active_notification(
         self, now: datetime, after: UUID | None, limit: int
-    ) -> list[UUID]:
-        return [agent_id for agent_id in self.active if after is None or agent_id > after][:limit]
+    ) -> list[AttendedAgent]:
+        found = [agent_id for agent_id in self.active if after is None or agent_id > after]
+        return [AttendedAgent(agent_id, None) for agent_id in found[:limit]]
 
-    async def list_running(self) -> list[UUID]:
-        return self.running
-
-    async def list_queued(self) -> list[UUID]:
-        return self.queued
+    async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
+        assert living == staying == LoneNode.living_ids
+        return self.orphans
 
     async def list_activated_later(self, _: datetime) -> list[UUID]:
         if self.is_away:
@@ -65,7 +66,7 @@ class DueAgents:
 def new_scan(agents: DueAgents, clock: HeldClock) -> tuple[DueScan, RecordingRegistry]:
     registry = RecordingRegistry()
     random = Random(1)  # noqa: S311 -- the same jitter each time
-    return DueScan(cast(StateStore, agents), cast(Registry, registry), clock, random), registry
+    return DueScan(cast(StateStore, agents), cast(Registry, registry), LoneNode(), clock, random), registry
 
 
 async def test_due_agents_are_signalled_and_later_ones_get_timers() -> None:
@@ -111,7 +112,7 @@ async def test_clock_set_back_during_an_outage_is_noticed_after_it() -> None:
 
 async def test_recovery_reloads_interrupted_runs_before_queued_starts() -> None:
     agents, interrupted, queued = DueAgents(), new_id(), new_id()
-    agents.running, agents.queued = [interrupted], [queued]
+    agents.orphans = [Orphan(interrupted, had_run=True), Orphan(queued, had_run=False)]
     scan, registry = new_scan(agents, HeldClock())
 
     await scan.recover()
@@ -146,23 +147,27 @@ class RecoveryCounter:
 
     def __init__(self) -> None:
         self.recoveries = 0
+        self.is_away = False
 
     async def recover(self) -> None:
+        if self.is_away:
+            raise DatabaseUnavailable("the server does not answer")
         self.recoveries += 1
 
 
-async def test_regained_leadership_allows_starts_and_recovers_once() -> None:
-    registry, scan, answers = RecordingRegistry(), RecoveryCounter(), iter([True, True, False, False, True])
-    changed = asyncio.Event()
-    gate = LeadershipGate(lambda: next(answers), changed, cast(Registry, registry), cast(DueScan, scan))
+async def test_recovery_after_change_of_nodes_is_repeated_if_it_fails() -> None:
+    scan, changed = RecoveryCounter(), asyncio.Event()
+    watch = NodeWatch(LoneNode(), changed, cast(DueScan, scan))
 
-    history = []
-    for _ in range(5):
-        changed.set()
-        await gate.run_once()
-        history.append((registry.may_start, scan.recoveries))
+    changed.set()
+    scan.is_away = True
+    with pytest.raises(DatabaseUnavailable):
+        await watch.run_once()
+    scan.is_away = False
+    await watch.run_once()
 
-    assert history == [(True, 1), (True, 1), (False, 1), (False, 1), (True, 2)]
+    assert scan.recoveries == 1
+    assert not changed.is_set()
 
 
 UNARMED = new_id()

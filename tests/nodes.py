@@ -1,0 +1,32 @@
+"""Nodes for tests of one process."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from supervisors.engine.messages import Signal
+
+
+class LoneNode:
+    """The only node there is, always confirmed."""
+
+    node_id = 1
+    living_ids: Collection[int] = (1,)
+    staying_ids: Collection[int] = (1,)
+    is_confirmed = True
+
+    def is_living(self, node_id: int) -> bool:
+        return node_id == self.node_id
+
+    def is_leaving(self, _: int) -> bool:
+        return False
+
+    def is_responsible(self, _: UUID) -> bool:
+        return True
+
+    async def wait_until_confirmed(self) -> None:
+        """Return at once."""
+
+
+def ring_nobody(node_id: int, signal: Signal, agent_id: UUID) -> None:
+    """Stand for rings, where no other node lives."""
+    raise AssertionError(f"{signal} for {agent_id} was rung at node {node_id}")
