@@ -32,7 +32,7 @@ from hostsvc.operating_system import (
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from storage.agents.agents import Agents
-from storage.errors import LeadershipLost, StorageError
+from storage.errors import NodeEnded, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.leadership import Leadership, has_leader, lead
@@ -130,7 +130,7 @@ async def serve(
     *,
     wait_for_database_seconds: float = 0.0,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
+    """Serve until SIGTERM or SIGINT. Raise NodeEnded if another instance takes the lead."""
     end, clock = end_on_signals(), SystemClock()
     began = clock.monotonic()
     log.info(
@@ -167,7 +167,7 @@ async def _serve_until_end(
             if not end.requested.is_set():
                 service.registry.abandon()
                 forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
-                raise LeadershipLost(REPLACED)
+                raise NodeEnded(REPLACED)
 
 
 def _seconds_since(moment: float, clock: Clock) -> float:

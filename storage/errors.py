@@ -10,7 +10,7 @@ StorageError
 ├── DatabaseRefused         the service may not start on this database
 │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
 ├── SecretUnreadable        a stored secret cannot be decrypted
-├── LeadershipLost          another instance leads, or the leader's connection is gone
+├── NodeEnded               this node has been condemned: its process ends
 ├── Forbidden               the row belongs to another organization, or ranks above the caller
 ├── LastOwner               an organization would be left without an owner
 ├── LimitReached            the organization stores as much as it may
@@ -75,8 +75,8 @@ class SecretUnreadable(StorageError):
         self.place = place
 
 
-class LeadershipLost(StorageError):
-    """This instance does not lead, or no longer leads."""
+class NodeEnded(StorageError):
+    """This node has been condemned: it may neither write nor start anything, and its process ends."""
 
 
 class Forbidden(StorageError):

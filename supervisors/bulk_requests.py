@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from storage.errors import DatabaseUnavailable, LeadershipLost
+from storage.errors import DatabaseUnavailable, NodeEnded
 from supervisors.clock import Clock
 from supervisors.errors import SupervisorError
 from supervisors.tools.arguments import ToolError
@@ -49,7 +49,7 @@ async def ask_each(
                 result.replies[id_] = await ask(id_)
             except (SupervisorError, ToolError) as error:
                 result.failures[id_] = str(error)
-            except (DatabaseUnavailable, LeadershipLost) as error:
+            except (DatabaseUnavailable, NodeEnded) as error:
                 result.failures[id_] = UNAVAILABLE
                 outages.append(error)
             except Exception:  # one agent or message never affects another

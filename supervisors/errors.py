@@ -15,7 +15,7 @@ import logging
 
 import structlog
 
-from storage.errors import DatabaseUnavailable, LeadershipLost, RowLocked
+from storage.errors import DatabaseUnavailable, NodeEnded, RowLocked
 
 
 class SupervisorError(Exception):
@@ -65,5 +65,5 @@ def log_failure(log: structlog.stdlib.BoundLogger, event: str, error: Exception,
 
     Otherwise everything that uses the database would log the same outage, again at each attempt.
     """
-    is_outage = isinstance(error, DatabaseUnavailable | LeadershipLost) and not isinstance(error, RowLocked)
+    is_outage = isinstance(error, DatabaseUnavailable | NodeEnded) and not isinstance(error, RowLocked)
     log.log(logging.DEBUG if is_outage else logging.WARNING, event, error=str(error), **fields)

@@ -34,8 +34,8 @@ from storage.errors import (
     DatabaseUnavailable,
     Forbidden,
     LastOwner,
-    LeadershipLost,
     LimitReached,
+    NodeEnded,
     NotUnique,
     ReferenceMissing,
     RowLocked,
@@ -64,7 +64,7 @@ OPERATOR_RETRY_SECONDS = 60
 FULL_RETRY_SECONDS = 10
 BUSY = "The service is busy; nothing of this request was done."
 APPLIED_HEADER = "Preference-Applied"  # of the answer to a strict request, unless it is refused
-UNAVAILABLE = (DatabaseUnavailable, DatabaseRefused, LeadershipLost)
+UNAVAILABLE = (DatabaseUnavailable, DatabaseRefused, NodeEnded)
 
 
 # Called with each error by which the database refused a request.
@@ -245,7 +245,7 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             log.error("request refused", reason=str(error))
             detail = f"The stored secret {error.place} cannot be decrypted; the operator must look into it."
             return Unavailable(detail, OPERATOR_RETRY_SECONDS)
-        case DatabaseUnavailable() | DatabaseRefused() | LeadershipLost():
+        case DatabaseUnavailable() | DatabaseRefused() | NodeEnded():
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None

@@ -20,7 +20,7 @@ from hostsvc.logs import configure_logging, log_uncaught_errors
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
 from hostsvc.start_checks import cannot_listen, start_errors
-from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, SecretUnreadable
+from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded, SecretUnreadable
 
 try:
     from uvloop import run as run_loop
@@ -47,7 +47,7 @@ USER_ERRORS = (
     DatabaseUnavailable,
     GitError,
     HarnessRefused,
-    LeadershipLost,
+    NodeEnded,
     NotFound,
     SecretUnreadable,
     OSError,

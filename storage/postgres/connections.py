@@ -19,7 +19,7 @@ from asyncpg.connect_utils import SessionAttribute
 from storage.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
-    LeadershipLost,
+    NodeEnded,
 )
 from storage.postgres.json_values import from_json, to_json
 from storage.postgres.translation import CLOSED, storage_error, translated
@@ -229,9 +229,7 @@ async def prepare(connection: Any, *, epoch: Epoch | None, leads: Callable[[], b
     except Exception as error:
         reraise(error, connection)
     if current != epoch:
-        raise LeadershipLost(
-            f"another instance leads: the epoch is {current.number}, ours was {epoch.number}"
-        )
+        raise NodeEnded(f"another instance leads: the epoch is {current.number}, ours was {epoch.number}")
     # A former primary that takes writes again has the same epoch, but the leader's connection is elsewhere.
     if leads() and not is_led:
         raise DatabaseUnavailable("the server is not the one on which this instance leads")
@@ -241,5 +239,5 @@ async def read_epoch(connection: Connection, seconds: float | None = None) -> Ep
     """Return the epoch of the instance that was elected last."""
     row = await connection.fetchrow(SELECT_EPOCH, timeout=seconds)
     if row is None:
-        raise LeadershipLost("the table instance has no row; the migrations insert it: restore the database")
+        raise NodeEnded("the table instance has no row; the migrations insert it: restore the database")
     return Epoch(row["epoch"], row["leader_id"])

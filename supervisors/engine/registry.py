@@ -25,7 +25,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
-from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
+from storage.errors import AnsweredBefore, DatabaseUnavailable, NodeEnded
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.messages import (
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 RETRY_AFTER = timedelta(seconds=1)
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 FINISHING_SECONDS = 1.0
-DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
+DATABASE_ERRORS = (DatabaseUnavailable, NodeEnded)  # not caused by the agent
 UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 DUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.DUE})

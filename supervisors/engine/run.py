@@ -20,7 +20,7 @@ from uuid import UUID
 import structlog
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart
-from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
+from storage.errors import DatabaseUnavailable, NodeEnded, SecretUnreadable
 from storage.history.runs import MAX_SEARCHED, MAX_TOOLS, QUIET_TOOLS, JournalFacts, ToolUse
 from storage.model import AgentStatus, Outcome
 from storage.postgres.json_values import to_json
@@ -243,7 +243,7 @@ class ActiveRun:
             result = RunResult(Outcome.STOPPED, "deleted")
         except SecretUnreadable as error:
             result = RunResult(Outcome.FAILED, str(error))
-        except (DatabaseUnavailable, LeadershipLost) as error:
+        except (DatabaseUnavailable, NodeEnded) as error:
             log_failure(log, "run failed: the database is unavailable", error)
             result = RunResult(Outcome.FAILED, "the database was unavailable")
         except Exception as error:  # the outermost edge of a run: the agent keeps its schedule

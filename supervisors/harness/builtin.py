@@ -65,7 +65,7 @@ class BuiltinHarness:
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run turns until the agent sleeps, calls no more tools, or reaches its turn limit.
 
-        Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
+        Raise RunError if the run fails, AgentGone or NodeEnded if it may not go on.
         """
         recorder = SpanRecorder(run.id, self.stores.traces, self.clock, lambda: run.ended_at)
         context = await self.wakes.get(run.agent_id)

@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 import structlog
 
-from storage.errors import DatabaseUnavailable, LeadershipLost
+from storage.errors import DatabaseUnavailable, NodeEnded
 from storage.history.trace_model import CACHED_TOKENS, COST_USD, INPUT_TOKENS, OUTPUT_TOKENS
 from storage.model import Agent, ReasoningEffort, Template
 from storage.postgres.json_values import to_json
@@ -254,7 +254,7 @@ async def _call(toolset: Toolset, conversation: Conversation, tool_call: ToolCal
             partial = result if isinstance(result, PartialResult) else PartialResult(result, "")
             cut_result, note = shorten(partial.value, MAX_RESULT_BYTES)
             left_out = f"{note} {partial.left_out}".strip()
-        except (AgentGone, LeadershipLost, RunError, asyncio.CancelledError):
+        except (AgentGone, NodeEnded, RunError, asyncio.CancelledError):
             conversation.log.record_call(name, conversation.run.turns, CUT_SHORT)
             raise
         except Exception as error:

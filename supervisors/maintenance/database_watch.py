@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import structlog
 
-from storage.errors import DatabaseBusy, DatabaseFull, LeadershipLost, RowLocked, StorageError
+from storage.errors import DatabaseBusy, DatabaseFull, NodeEnded, RowLocked, StorageError
 from storage.identity.instance import Instance
 from supervisors.clock import Clock, wait_for_event
 
@@ -187,7 +187,7 @@ class WriteProbe:
         """Count a request that was refused with this error, for the report."""
         if isinstance(error, RowLocked):
             self._locked += 1
-        elif not isinstance(error, LeadershipLost | DatabaseBusy):  # these are no outages
+        elif not isinstance(error, NodeEnded | DatabaseBusy):  # these are no outages
             self._watch.note_failure(Part.STATEMENTS, str(error), refused=1)
             self.probe_soon()
 
@@ -231,7 +231,7 @@ class WriteProbe:
                 await self._store.probe_write()
         except TimeoutError:
             self._fail(f"the server does not answer: a write has taken longer than {PROBE_SECONDS:g} s")
-        except LeadershipLost as error:
+        except NodeEnded as error:
             self._note_failure(str(error))
         except (StorageError, OSError) as error:
             self._fail(str(error))

@@ -4,7 +4,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from storage.errors import DatabaseUnavailable, LeadershipLost, NoAnswer, RowLocked, StorageError
+from storage.errors import DatabaseUnavailable, NoAnswer, NodeEnded, RowLocked, StorageError
 from supervisors.errors import MailboxFull, NoStarts, SupervisorError, TryAgainLater, log_failure
 
 
@@ -20,7 +20,7 @@ def test_error_to_retry_says_after_how_many_seconds(error: type[TryAgainLater], 
     [
         (DatabaseUnavailable("gone"), "debug"),
         (NoAnswer("no answer in time"), "debug"),
-        (LeadershipLost("another instance leads"), "debug"),
+        (NodeEnded("condemned"), "debug"),
         (RowLocked("locked"), "warning"),
         (StorageError("odd"), "warning"),
     ],

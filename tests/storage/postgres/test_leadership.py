@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiopg
 import pytest
 
-from storage.errors import DatabaseUnavailable, LeadershipLost
+from storage.errors import DatabaseUnavailable, NodeEnded
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
@@ -162,7 +162,7 @@ async def test_open_transaction_of_the_previous_epoch_cannot_commit(database_url
             pool = await open_pools.enter_async_context(open_pool(settings, epoch=former.epoch))
         with pytest.raises(DatabaseUnavailable):
             await write_across_the_change(pool)
-        with pytest.raises(LeadershipLost):
+        with pytest.raises(NodeEnded):
             await pool.fetchval("SELECT 1")
     assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
 

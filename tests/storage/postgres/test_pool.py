@@ -11,7 +11,7 @@ import pytest
 from storage.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
-    LeadershipLost,
+    NodeEnded,
     NotUnique,
     RowLocked,
 )
@@ -330,7 +330,7 @@ async def test_malformed_url_is_refused(url: str) -> None:
 async def test_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
     async with connect(database_url) as connection:
         await connection.execute(SET_EPOCH, 2, LEADER_ID)
-    with pytest.raises(LeadershipLost, match="epoch is 2, ours was 1"):
+    with pytest.raises(NodeEnded, match="epoch is 2, ours was 1"):
         async with open_pool(DatabaseSettings(url=database_url), epoch=Epoch(1, LEADER_ID)):
             pass
 
@@ -360,7 +360,7 @@ async def test_server_on_which_the_leader_does_not_lead_is_refused(database_url:
 async def test_connection_of_another_leader_with_the_same_number_is_refused(database_url: str) -> None:
     async with connect(database_url) as connection:
         await connection.execute(SET_EPOCH, 3, new_id())
-    with pytest.raises(LeadershipLost):
+    with pytest.raises(NodeEnded):
         async with open_pool(DatabaseSettings(url=database_url), epoch=Epoch(3, LEADER_ID)):
             pass
 

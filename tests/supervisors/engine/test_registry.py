@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from storage.agent_facts import StateUpdate
-from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
+from storage.errors import DatabaseUnavailable, NodeEnded, StorageError
 from storage.model import Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RestoreRequest, RunAnswer, RunRequest, Signal
@@ -153,7 +153,7 @@ async def test_crash_in_a_handler_reaches_the_asker(world: World) -> None:
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
-@pytest.mark.parametrize("fault", [DatabaseUnavailable("away"), LeadershipLost("another instance leads")])
+@pytest.mark.parametrize("fault", [DatabaseUnavailable("away"), NodeEnded("condemned")])
 async def test_database_outage_is_no_failure_of_the_agent(world: World, fault: StorageError) -> None:
     agent = await world.agent()
     world.states.read_errors += [fault] * 3

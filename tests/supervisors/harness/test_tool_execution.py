@@ -6,7 +6,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from storage.errors import DatabaseUnavailable, LeadershipLost
+from storage.errors import DatabaseUnavailable, NodeEnded
 from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
@@ -165,9 +165,9 @@ async def test_tool_without_database_lets_the_model_try_again(pool: Pool) -> Non
         assert (await only_run(world, agent)).outcome is Outcome.SLEPT
 
 
-async def test_lost_leadership_ends_the_run(pool: Pool) -> None:
+async def test_ended_node_ends_the_run(pool: Pool) -> None:
     async with running(pool, [("one", ""), ("two", "")]) as (world, agent, _):
-        world.toolset.rigged = {"one": fails(LeadershipLost("gone")), "two": answers(2)}
+        world.toolset.rigged = {"one": fails(NodeEnded("gone")), "two": answers(2)}
         with capture_logs():
             await start(world, agent)
 
