@@ -189,7 +189,7 @@ class DueAgent(AttendedAgent):
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An agent that is awake although no node attends it, and whether it had a run."""
+    """An agent with a run, or else a queued start, that no node has in memory."""
 
     agent_id: UUID
     had_run: bool

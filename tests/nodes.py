@@ -7,12 +7,14 @@ from supervisors.engine.messages import Signal
 
 
 class LoneNode:
-    """The only node there is, always confirmed."""
+    """The only node there is, always confirmed. Others with lower numbers are dead."""
 
-    node_id = 1
-    living_ids: Collection[int] = (1,)
-    staying_ids: Collection[int] = (1,)
     is_confirmed = True
+
+    def __init__(self, node_id: int = 1) -> None:
+        self.node_id = node_id
+        self.living_ids: Collection[int] = (node_id,)
+        self.staying_ids = self.living_ids
 
     def is_living(self, node_id: int) -> bool:
         return node_id == self.node_id

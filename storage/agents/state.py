@@ -186,22 +186,20 @@ WHERE s.status = 'sleeping' AND NOT s.paused
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Awake agents whose attendant is dead ($1: the living ones), or leaves what does not run to others ($2: those
-# that stay), or was never noted, as by a version that knew no nodes. Runs that died come first, then the
-# queued starts in their order.
+# Agents with a run whose node is dead ($1: the living ones), and agents whose start is queued where nothing
+# starts any more ($2: the nodes that stay); also if a version wrote them that knew no nodes. Runs come first,
+# then the queued starts in their order. All other agents are found by the scans when they are due.
 LIST_ORPHANS = """
 WITH orphan AS (
     SELECT agent_id, run_id, queued_at, last_started_at FROM agent_state
-    WHERE node_id IS NOT NULL
-      AND (node_id <> ALL($1::integer[])
-           OR (node_id <> ALL($2::integer[]) AND run_id IS NULL AND NOT lingers))
+    WHERE node_id <> ALL($1::integer[]) AND run_id IS NOT NULL
     UNION ALL
     SELECT s.agent_id, s.run_id, s.queued_at, s.last_started_at
     FROM run r JOIN agent_state s ON s.agent_id = r.agent_id AND s.run_id = r.id
     WHERE r.outcome IS NULL AND s.node_id IS NULL
     UNION ALL
     SELECT agent_id, run_id, queued_at, last_started_at FROM agent_state
-    WHERE queued_at IS NOT NULL AND node_id IS NULL
+    WHERE queued_at IS NOT NULL AND (node_id <> ALL($2::integer[])) IS NOT FALSE AND run_id IS NULL
 )
 SELECT agent_id, run_id IS NOT NULL AS had_run FROM orphan
 ORDER BY run_id IS NULL, queued_at, last_started_at, agent_id
@@ -351,7 +349,7 @@ class AgentStates:
         return await self._list_ids(LIST_NEWLY_OVER_BUDGET, now, after or FIRST_ID, limit)
 
     async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
-        """List awake agents that no node attends: `living` nodes keep their runs, `staying` ones all."""
+        """List runs of none of the `living` nodes, and queued starts of none of the `staying` ones."""
         return await fetch_all(self._pool, Orphan, LIST_ORPHANS, list(living), list(staying))
 
     async def list_ids(

@@ -83,7 +83,9 @@ class DueScan:
         self._registry.tell_all((orphan.agent_id for orphan in adopted), Signal.RELOAD)
         self._has_recovered = True
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
-        log.info("recovered", interrupted_runs=interrupted, adopted=len(adopted), due=len(overdue))
+        log.info(
+            "recovered", interrupted_runs=interrupted, queued=len(adopted) - interrupted, due=len(overdue)
+        )
         for agent_id in list(overdue)[:IMMEDIATE_STARTS]:
             self._registry.tell(agent_id, overdue[agent_id])
         self._spread_starts(list(overdue)[IMMEDIATE_STARTS:])
@@ -123,11 +125,11 @@ class DueScan:
             last_active = active[-1].agent_id
 
     def _is_ours(self, agent: AttendedAgent) -> bool:
-        """Return whether this node attends the agent, or, if no living one does, is responsible for it."""
-        nodes = self._nodes
-        if agent.node_id is None or not nodes.is_living(agent.node_id):
+        """Return whether this node attends the agent, or, if nobody does, is responsible for it."""
+        nodes, attendant = self._nodes, agent.node_id
+        if attendant is None or not nodes.is_living(attendant) or nodes.is_leaving(attendant):
             return nodes.is_responsible(agent.agent_id)
-        return agent.node_id == nodes.node_id
+        return attendant == nodes.node_id
 
 
 class NodeWatch:

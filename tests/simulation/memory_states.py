@@ -159,10 +159,9 @@ class MemoryStates:
 
     async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
         def is_orphan(state: AgentState) -> bool:
-            if state.node_id is None:
-                return state.run_id is not None or state.queued_at is not None
-            has_run = state.run_id is not None or state.lingers
-            return state.node_id not in (living if has_run else staying)
+            if state.run_id is not None:
+                return state.node_id not in living
+            return state.queued_at is not None and state.node_id not in staying
 
         def orphans(states: list[AgentState]) -> list[AgentState]:
             return sorted(filter(is_orphan, states), key=_by_turn)

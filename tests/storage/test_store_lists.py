@@ -5,6 +5,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from storage.agent_facts import (
+    AttendedAgent,
     Counts,
 )
 from storage.model import AgentStatus
@@ -66,9 +67,10 @@ async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> N
         return sorted(agents[name].id for name in names)
 
     woken = ids("woken", "stopped, then notified")
-    assert await states.list_with_active_notification(NOW, None, 9) == woken
-    assert await states.list_with_active_notification(NOW, woken[0], 9) == woken[1:]
-    assert await states.list_with_active_notification(NOW, None, 1) == woken[:1]
+    active = [AttendedAgent(agent_id, None) for agent_id in woken]
+    assert await states.list_with_active_notification(NOW, None, 9) == active
+    assert await states.list_with_active_notification(NOW, woken[0], 9) == active[1:]
+    assert await states.list_with_active_notification(NOW, None, 1) == active[:1]
     concerned = ids("woken", "running", "queued", "stopped", "stopped, then notified", "reminded")
     assert await states.list_non_idle(None, 9, organization_id=owner.id) == concerned
     assert await states.list_non_idle(concerned[0], 2, organization_id=owner.id) == concerned[1:3]
@@ -81,21 +83,19 @@ async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> N
 async def test_orphans_are_listed_with_runs_first_then_by_wait(store: Store) -> None:
     owner = await store.new_organization()
     dead, living, leaving = 1, 2, 3
-    agents = [await store.agent(owner.id) for _ in range(9)]
+    agents = [await store.agent(owner.id) for _ in range(7)]
     await store.started(agents[0], NOW + SECOND)
     await store.started(agents[1], NOW)
     await store.put(agents[2], queued_at=NOW + SECOND, node_id=dead)
     await store.put(agents[3], queued_at=NOW)
-    await store.put(agents[4], phase="holding", node_id=leaving)
-    await store.put(agents[5], phase="holding", node_id=living)
-    await store.put(agents[6], lingers=True, node_id=leaving)
-    await store.put(agents[7], lingers=True, node_id=dead)
+    await store.put(agents[4], queued_at=NOW + MINUTE, node_id=leaving)
+    await store.put(agents[5], queued_at=NOW, node_id=living)
+    await store.put(agents[6], phase="holding", node_id=dead)
 
     orphans = await store.storage.agent_states.list_orphans([living, leaving], [living])
 
-    assert [one.agent_id for one in orphans[:4]] == [agents[n].id for n in (1, 0, 3, 2)]
-    assert {one.agent_id for one in orphans[4:]} == {agents[4].id, agents[7].id}
-    assert [one.had_run for one in orphans] == [True, True, False, False, False, False]
+    assert [one.agent_id for one in orphans] == [agents[n].id for n in (1, 0, 3, 2, 4)]
+    assert [one.had_run for one in orphans] == [True, True, False, False, False]
 
 
 async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:

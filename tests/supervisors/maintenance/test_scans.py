@@ -54,7 +54,7 @@ class DueAgents:
         return [AttendedAgent(agent_id, None) for agent_id in found[:limit]]
 
     async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
-        assert living == staying == LoneNode.living_ids
+        assert living == staying == LoneNode().living_ids
         return self.orphans
 
     async def list_activated_later(self, _: datetime) -> list[UUID]:
