@@ -14,6 +14,7 @@ StorageError
 ├── Forbidden               the row belongs to another organization, or ranks above the caller
 ├── LastOwner               an organization would be left without an owner
 ├── LimitReached            the organization stores as much as it may
+├── RunLimitReached         the organization has as many runs as it may, over all nodes
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
     ├── BadAddress          a phone number or e-mail address of a contact is refused
@@ -94,6 +95,10 @@ class LimitReached(StorageError):
         super().__init__(f"{who} reached limits.{name}, which is {limit}.")
         self.name = name
         self.limit = limit
+
+
+class RunLimitReached(StorageError):
+    """The organization has as many runs as it may, over all nodes."""
 
 
 class ConstraintError(StorageError):

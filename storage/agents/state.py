@@ -19,6 +19,7 @@ from storage.agent_facts import (
     StateUpdate,
 )
 from storage.agents.state_updates import update_states
+from storage.errors import RunLimitReached
 from storage.history.runs import JournalFacts, get_journal_facts
 from storage.history.usage import get_budgets
 from storage.postgres.pool import Connection, Pool
@@ -76,6 +77,12 @@ WHERE trace_id = $1 AND ended_at IS NULL
 """
 
 LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
+
+# Two statements: the second one sees what was committed before the first one got the lock.
+LOCK_STARTS = "SELECT pg_advisory_xact_lock($1, hashtext($2))"
+COUNT_RUNS = """
+SELECT count(*) FROM agent_state WHERE organization_id = $1 AND phase <> 'asleep' AND run_id IS NOT NULL
+"""
 
 LIST_DUE = """
 SELECT agent_id, node_id, next_due_at FROM agent_state
@@ -269,6 +276,21 @@ class AgentStates:
         """
         is_made = await self._updates.add(update)
         return await self._update_alone(update) if is_made is None else is_made
+
+    async def start(self, update: StateUpdate, organization_id: UUID, max_runs: int) -> bool:
+        """Store the start of a run like `update`, if the organization has fewer than `max_runs` over all nodes.
+
+        Starts of the organization wait for each other. Raise RunLimitReached.
+        """
+
+        async def write(connection: Connection) -> bool:
+            await connection.execute(LOCK_STARTS, *STARTS, str(organization_id))
+            if await connection.fetchval(COUNT_RUNS, organization_id) >= max_runs:
+                raise RunLimitReached
+            await connection.execute(LOCK, update.before.agent_id)
+            return await LockedState(connection, None).update(update)
+
+        return await self._pool.write(write, f"start of agent {update.before.agent_id}")
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
         """End the spans that a run which was cut short has left open in its trace."""

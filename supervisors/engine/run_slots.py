@@ -22,6 +22,7 @@ class RunSlots:
         self._free = limit
         self._reserved: dict[UUID, UUID] = {}  # agent -> its organization
         self._in_use: Counter[UUID] = Counter()  # slots taken or reserved, by organization
+        self._full: set[UUID] = set()  # organizations that have all their slots in other nodes
         self._waiting: dict[UUID, UUID] = {}  # agent -> its organization
         # Organization -> its agents, the longest wait first. The organization whose turn is next comes first.
         self._queues: OrderedDict[UUID, OrderedDict[UUID, None]] = OrderedDict()
@@ -46,7 +47,9 @@ class RunSlots:
 
     def is_at_limit(self, organization_id: UUID) -> bool:
         """Return whether the organization has as many slots as it may have."""
-        return 0 < self.organization_limit <= self._in_use.get(organization_id, 0)
+        return organization_id in self._full or 0 < self.organization_limit <= self._in_use.get(
+            organization_id, 0
+        )
 
     def has_room(self, organization_id: UUID) -> bool:
         """Return whether a slot is neither taken nor reserved, and the organization may have it."""
@@ -86,6 +89,15 @@ class RunSlots:
         if self.is_at_limit(organization_id) and organization_id in self._queues:
             self._queues.move_to_end(organization_id)  # the others go first: they waited for this slot, too
         decrement(self._in_use, organization_id)
+        self._offer_free_slots()
+
+    def hold_back(self, organization_id: UUID) -> None:
+        """Offer the organization no slots until `admit`: its runs in other nodes have all that it may have."""
+        self._full.add(organization_id)
+
+    def admit(self, organization_id: UUID) -> None:
+        """Offer the organization slots again."""
+        self._full.discard(organization_id)
         self._offer_free_slots()
 
     def _offer_free_slots(self) -> None:

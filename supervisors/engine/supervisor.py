@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
+from storage.errors import RunLimitReached
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.clock import Clock, wait_for_event
@@ -79,6 +80,7 @@ STOP_REPLY_SECONDS = 1.0
 STOP_POLL_SECONDS = 0.1  # while a run of another node is being stopped
 ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
 RECOVERY_SECONDS = 1.0
+FULL_SECONDS = 0.5  # until an organization with all its runs in other nodes tries again
 HAND_OVER = timedelta(seconds=60)  # two scans of any length fit into it
 ELSEWHERE = "left to another node"
 
@@ -254,7 +256,7 @@ class Supervisor:
             limits = context.limits_of(facts.organization_id)
             step = Step(now, limits, context.view, actor=cause.caller, receipt=stored_receipt)
             claim = plan_start(facts, run_id, reason, context.policy, step)
-            is_claimed = await context.store.update(claim)
+            is_claimed = await self._claim(claim, facts.organization_id)
         except BaseException:
             context.slots.release(facts.organization_id)
             raise
@@ -267,6 +269,19 @@ class Supervisor:
         self.phase = Phase.RUNNING
         await context.launch(run)
         return run
+
+    async def _claim(self, claim: StateUpdate, organization_id: UUID) -> bool:
+        """Store a start. The limit of an organization holds over all nodes, so several nodes must count."""
+        context, max_runs = self.context, self.context.slots.organization_limit
+        if not max_runs or len(context.nodes.living_ids) == 1:
+            return await context.store.update(claim)
+        try:
+            return await context.store.start(claim, organization_id, max_runs)
+        except RunLimitReached:
+            context.slots.hold_back(organization_id)
+            admit_at = context.clock.monotonic() + FULL_SECONDS
+            context.clock.call_at(admit_at, partial(context.slots.admit, organization_id))
+            return False
 
     async def queue(
         self,

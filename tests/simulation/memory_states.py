@@ -60,6 +60,10 @@ class MemoryStates:
         agent_id = update.before.agent_id
         return await self._wire.run_to_completion(self._wire.carry(partial(self._update, update), agent_id))
 
+    async def start(self, update: StateUpdate, organization_id: UUID, max_runs: int) -> bool:
+        """Start without a limit: organizations have none here."""
+        return await self.update(update)
+
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
         """Do nothing: there are no spans here."""
 
