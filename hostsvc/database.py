@@ -62,7 +62,7 @@ async def open_current_pool(config: Config, url: str) -> AsyncIterator[Pool]:
     """Yield a pool on the open database at `url`, like `open_current_database`."""
     if await check(url):
         raise DatabaseRefused("the database has an older schema: run hostsvc migrate first")
-    async with open_pool(config.database.pool_settings(url), epoch=None) as pool:
+    async with open_pool(config.database.pool_settings(url), node=None) as pool:
         yield pool
 
 
@@ -76,7 +76,7 @@ async def operator_token(config: Config) -> str:
         if pending == len(read_migrations()):
             await migrate(url)
             pending = 0
-        async with open_pool(config.database.pool_settings(url), epoch=None) as pool:
+        async with open_pool(config.database.pool_settings(url), node=None) as pool:
             # An older schema may lack the table of encryption keys; its secrets are in clear.
             keys = config.accounts.encryption_keys
             cipher = NO_ENCRYPTION if pending else await open_cipher(keys, pool)

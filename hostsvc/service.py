@@ -35,7 +35,7 @@ from storage.agents.agents import Agents
 from storage.errors import NodeEnded, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.doorbell import Doorbell
-from storage.postgres.leadership import Leadership, has_leader, lead
+from storage.postgres.membership import Membership, join
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import open_pool
 from storage.storage import Storage
@@ -53,12 +53,12 @@ from supervisors.timeline.timelines import Timelines
 from web.app import build_app
 from web.ports import Health, Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
-from web.server.standby import build_standby_app
 from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
 
-REPLACED = "another instance has taken the lead; this one ends"
+ROLES = ("http", "runs", "chores")
+REPLACED = "other nodes have found this one dead; it ends"
 REPLACED_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
 Tell = Callable[[Signal, Sequence[UUID]], None]
@@ -71,7 +71,7 @@ class Service:
 
     base_url: str
     operator_token: str
-    leadership: Leadership
+    membership: Membership
     doorbell: Doorbell
     registry: Registry
     stuck_agents: StuckAgentWatch
@@ -82,7 +82,7 @@ class Service:
 
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
-        return self.leadership.is_held() and not self.draining
+        return self.membership.is_confirmed and not self.draining
 
     def forgotten(self) -> Mapping[UUID, datetime]:
         """Return the agents that nothing will start although something is active, and since when."""
@@ -101,7 +101,7 @@ class Service:
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
         can_write = self.writes.failing_since is None
-        leads = self.leadership.is_held()
+        leads = self.membership.is_confirmed
         return Readiness(state, reasons, leads and can_write, can_write, leads)
 
     def _reasons(self) -> Iterator[str]:
@@ -113,7 +113,7 @@ class Service:
         yield from self.stuck_agents.reasons()
 
     def _lost_connections(self) -> Iterator[str]:
-        if not self.leadership.is_held():
+        if not self.membership.is_confirmed:
             yield "The lead is being regained; no run starts until then."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
@@ -130,7 +130,7 @@ async def serve(
     *,
     wait_for_database_seconds: float = 0.0,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Raise NodeEnded if another instance takes the lead."""
+    """Serve until SIGTERM or SIGINT. Raise NodeEnded if others find this node dead."""
     end, clock = end_on_signals(), SystemClock()
     began = clock.monotonic()
     log.info(
@@ -154,7 +154,7 @@ async def _serve_until_end(
     began: float,
 ) -> None:
     with ExitStack() as forced_end:
-        async with open_service(config, announce, end) as service:
+        async with open_service(config, end) as service:
             if service is None:
                 return
             if service.notice:
@@ -163,7 +163,7 @@ async def _serve_until_end(
             log.info("service ready", address=service.base_url, duration_seconds=ready_after)
             announce(f"hostsvc: listening on {service.base_url}")
             on_ready(service)
-            await first_of(end.requested.wait(), service.leadership.wait_until_lost())
+            await first_of(end.requested.wait(), service.membership.wait_until_ended())
             if not end.requested.is_set():
                 service.registry.abandon()
                 forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
@@ -175,10 +175,8 @@ def _seconds_since(moment: float, clock: Clock) -> float:
 
 
 @asynccontextmanager
-async def open_service(
-    config: Config, announce: Callable[[str], None], end: EndRequest
-) -> AsyncIterator[Service | None]:
-    """Yield a service that leads, or None if its end was requested while it stood by.
+async def open_service(config: Config, end: EndRequest) -> AsyncIterator[Service | None]:
+    """Yield a service, or None if its end was requested while it waited for an older release.
 
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored. A second
     request to end interrupts them at once.
@@ -188,7 +186,6 @@ async def open_service(
     connections = connection_settings(config, raise_descriptor_limit())
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
-        base_url = config.server.base_url or _url_of(listener)
         serve_app = partial(serving, listener=listener, settings=connections)
         clock = SystemClock()
         watch = DatabaseWatch(clock)
@@ -197,16 +194,12 @@ async def open_service(
         database = await stack.enter_async_context(open_database(config))
         await _migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
-        async with serve_app(build_standby_app()):
-            if await has_leader(database):
-                log.info("standing by", address=base_url)
-                announce(f"hostsvc: standing by on {base_url}")
-            leadership = await _wait_for_leadership(stack, database, end.requested, watch)
-        if leadership is None:
+        membership = await _wait_to_join(stack, database, end.requested, watch)
+        if membership is None:
             yield None
             return
         url = _url_of(listener)
-        service = await _open_leader(stack, config, url, serve_app, database, leadership, watch)
+        service = await _open_node(stack, config, url, serve_app, database, membership, watch)
         tune_garbage_collection()
         try:
             yield service
@@ -236,37 +229,46 @@ async def _drain(registry: Registry, seconds: float, end: EndRequest) -> None:
     )
 
 
-async def _wait_for_leadership(
+async def _wait_to_join(
     stack: AsyncExitStack, database: str, end_requested: asyncio.Event, watch: DatabaseWatch
-) -> Leadership | None:
-    """Wait until this process leads. Return None if its end is requested first."""
-    campaign = lead(database, SystemClock().sleep, partial(watch.report, Part.DATABASE))
-    candidacy = asyncio.ensure_future(stack.enter_async_context(campaign))
-    await first_of(candidacy, end_requested.wait())
-    await asyncio.wait({candidacy})
-    return None if candidacy.cancelled() else candidacy.result()
+) -> Membership | None:
+    """Wait until this process is a node. Return None if its end is requested first."""
+    clock = SystemClock()
+    membership = join(
+        database,
+        clock.sleep,
+        partial(watch.report, Part.DATABASE),
+        name=socket.gethostname(),
+        version=VERSION,
+        roles=ROLES,
+        now=clock.now,
+    )
+    joining = asyncio.ensure_future(stack.enter_async_context(membership))
+    await first_of(joining, end_requested.wait())
+    await asyncio.wait({joining})
+    return None if joining.cancelled() else joining.result()
 
 
-async def _open_leader(
+async def _open_node(
     stack: AsyncExitStack,
     config: Config,
     url: str,
     serve_app: Serving,
     database: str,
-    leadership: Leadership,
+    membership: Membership,
     watch: DatabaseWatch,
 ) -> Service:
-    """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
+    """Open storage, execution, supervisors, maintenance and the API of a node."""
     enter = stack.enter_async_context
     clock, random = SystemClock(), Random()  # noqa: S311 -- spreads load, protects no secret
 
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
         registry.tell_all(agent_ids, signal)
 
-    storage, notice = await _open_storage(stack, config, database, leadership, tell, clock)
+    storage, notice = await _open_storage(stack, config, database, membership, tell, clock)
     writes = WriteProbe(storage.instance, clock, watch)
     storage.pool.on_failure = writes.suspect
-    leadership.report = partial(writes.report_connection, Part.LEAD)
+    membership.report = partial(writes.report_connection, Part.LEAD)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
@@ -282,9 +284,9 @@ async def _open_leader(
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
-    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes, feed, notice)
+    service = Service(address, token, membership, doorbell, registry, stuck_agents, writes, feed, notice)
     await scan.recover()
-    gate = LeadershipGate(service.may_start_runs, leadership.changed, registry, scan)
+    gate = LeadershipGate(service.may_start_runs, membership.changed, registry, scan)
     services = maintenance_services(
         config, storage, registry, scan, webhooks, stuck_agents, writes, feed, doorbell, gate, clock
     )
@@ -298,15 +300,13 @@ async def _open_storage(
     stack: AsyncExitStack,
     config: Config,
     database: str,
-    leadership: Leadership,
+    membership: Membership,
     tell: Tell,
     clock: Clock,
 ) -> tuple[Storage, str]:
-    """Open the storage of a process that leads; return it with a notice about its encryption, if any."""
+    """Open the storage of a node; return it with a notice about its encryption, if any."""
     settings = config.database.pool_settings(database)
-    pool = await stack.enter_async_context(
-        open_pool(settings, epoch=leadership.epoch, leads=leadership.is_held)
-    )
+    pool = await stack.enter_async_context(open_pool(settings, node=membership))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
     storage = Storage(
         pool,

@@ -6,16 +6,13 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from storage.postgres.leadership import TRY_LOCK
 from storage.postgres.pool import Pool
 
-# The last statement of an instance that stands by is its attempt to take the lead.
 READ = """
 SELECT current_setting('server_version') AS postgresql,
        (SELECT max(version) FROM schema_migration) AS schema_version,
        (SELECT epoch FROM instance) AS epoch,
-       (SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND query = $1) AS standbys,
+       (SELECT greatest(count(*) - 1, 0) FROM node WHERE state <> 'dead') AS standbys,
        (SELECT count(*) FROM webhook
         WHERE disabled_at IS NOT NULL OR is_active AND failing_since IS NOT NULL) AS failing_webhooks
 """
@@ -61,7 +58,7 @@ class OldestActive:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts at one moment. `standbys`: the instances that wait for the lead."""
+    """The facts at one moment. `standbys`: the other nodes."""
 
     postgresql: str
     schema_version: int
@@ -81,7 +78,7 @@ class ServiceFacts:
 
     async def refresh(self, now: datetime) -> None:
         """Read the facts into `last`."""
-        [row] = await self._pool.fetch(READ, TRY_LOCK)
+        [row] = await self._pool.fetch(READ)
         phases = [PhaseSum(*each) for each in await self._pool.fetch(COUNT_PHASES)]
         oldest = await self._pool.fetchrow(GET_OLDEST_ACTIVE, now)
         self.last = Facts(

@@ -36,7 +36,7 @@ from storage.identity.organizations import Invites, Memberships, Organizations
 from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.leadership import Sleep
+from storage.postgres.membership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
 from storage.service_facts import ServiceFacts

@@ -210,5 +210,5 @@ def database_url(
 @pytest.fixture
 async def pool(database_url: str) -> AsyncIterator[Pool]:
     """A pool on the test's database that leads nobody."""
-    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url), node=None) as pool:
         yield pool

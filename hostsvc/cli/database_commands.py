@@ -22,7 +22,7 @@ from storage.identity.instance import EncryptionKeys
 from storage.identity.organizations import Organizations
 from storage.key_rotation import KeyRotation
 from storage.model import Organization
-from storage.postgres.leadership import has_leader
+from storage.postgres.membership import has_nodes
 from storage.postgres.migrations import check, migrate
 from storage.retention import Retention
 from storage.toolbox import Adapters
@@ -82,7 +82,7 @@ async def rotate_keys_command(config: Config) -> int:
         keys, now = EncryptionKeys(pool), SystemClock().now()
         first, *old = cipher.key_ids
         if first not in await keys.list_in_use():
-            if await has_leader(url):
+            if await has_nodes(url):
                 raise DatabaseRefused(
                     "the running service was not started with the first of accounts.encryption_keys: "
                     "restart it with this configuration, then run hostsvc rotate-keys"

@@ -127,7 +127,7 @@ async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None])
         private = Config(
             server=ServerSettings(port=0), database=DatabaseChoice(data_dir=Path(directory)), log=config.log
         )
-        async with open_service(private, print_line, end) as service:
+        async with open_service(private, end) as service:
             if service is None:
                 return 0
             report.add(f"a temporary instance with an empty PostgreSQL serves on {service.base_url}")

@@ -29,7 +29,7 @@ from storage.notifications.changes import (
 )
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
-from storage.postgres.leadership import Sleep
+from storage.postgres.membership import Sleep
 from storage.postgres.paging import (
     Chunk,
     OfAgents,

@@ -7,8 +7,7 @@ does not answer leaves time for the next. asyncpg and libpq would both give a si
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -26,13 +25,15 @@ from storage.postgres.translation import CLOSED, storage_error, translated
 
 _SERVICE = 0x68737663  # "hsvc": keeps our locks apart from those of other programs in the same database
 
-LEADER = (_SERVICE, 1)  # held by the leader's own connection
+LEADER = (_SERVICE, 1)  # shared by the nodes, so that no instance of 0.2.0 or older can lead beside them
 MIGRATION = (_SERVICE, 2)  # held while migrations are applied
 PARENTS = (_SERVICE, 3)  # held while an agent's parent changes
 
-# Shared, with the epoch as the second integer: held by each pool connection of that epoch's instance.
-# Never taken exclusively: a waiting exclusive lock would block every new connection of the active instance.
-MEMBER = _SERVICE + 1
+# With the number of a node as the second integer. The connection of its beat holds NODE, those of its pool
+# share MEMBER. That is never taken exclusively: a waiting exclusive lock would block every new connection.
+NODE = _SERVICE + 2
+MEMBER = _SERVICE + 3
+OLD_MEMBER = _SERVICE + 1  # of instances up to 0.2.0, with their epoch
 
 
 Connection: TypeAlias = (
@@ -190,21 +191,28 @@ async def connect(
         connection.terminate()  # at once: after an early exit nobody needs the answer
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """The number of a lead and the id of its instance.
+class Fence(Protocol):
+    """The node of a pool. `backend` is the server's process that serves its beat, None while none does."""
 
-    After a failover the standby may have missed the latest numbers and give one of them again, to another
-    instance. So the number alone does not say who leads.
-    """
-
-    number: int
-    leader_id: UUID
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def life(self) -> UUID: ...
+    @property
+    def backend(self) -> int | None: ...
 
 
 TAKE_MEMBERSHIP = "SELECT pg_advisory_lock_shared($1, $2)"
-SELECT_EPOCH = "SELECT epoch, leader_id FROM instance"
-LEADER_EXISTS = """
+SELECT_NODE = """
+    SELECT EXISTS (
+        SELECT FROM node WHERE id = $1 AND life = $2 AND state IN ('alive', 'leaving')
+    ) AS is_living, EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND classid = $3 AND objid = $1::integer::oid AND objsubid = 2
+            AND pid = $4 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ) AS is_beating
+"""
+LOCK_EXISTS = """
     SELECT EXISTS (
         SELECT FROM pg_locks
         WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid = $2 AND objsubid = 2
@@ -213,31 +221,23 @@ LEADER_EXISTS = """
 """
 
 
-async def prepare(connection: Any, *, epoch: Epoch | None, leads: Callable[[], bool]) -> None:
-    """Make a new connection of a pool ready: its JSON values, and the fence of its instance's epoch."""
+async def prepare(connection: Any, *, node: Fence | None) -> None:
+    """Make a new connection of a pool ready: its JSON values, and the fence of its node."""
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )
-    if epoch is None:
+    if node is None:
         return
-    # The order matters: the next leader increments the epoch before it looks for holders of the lock, so it
-    # finds every connection that still reads its own epoch after taking the lock.
+    # The order matters: a node is condemned before the holders of its locks are read, so each connection that
+    # still finds it living after taking its lock is terminated.
     try:
-        await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch.number)
-        current = await read_epoch(connection)
-        is_led = await connection.fetchval(LEADER_EXISTS, *LEADER)
+        await connection.execute(TAKE_MEMBERSHIP, MEMBER, node.node_id)
+        backend = node.backend
+        row = await connection.fetchrow(SELECT_NODE, node.node_id, node.life, NODE, backend)
     except Exception as error:
         reraise(error, connection)
-    if current != epoch:
-        raise NodeEnded(f"another instance leads: the epoch is {current.number}, ours was {epoch.number}")
-    # A former primary that takes writes again has the same epoch, but the leader's connection is elsewhere.
-    if leads() and not is_led:
-        raise DatabaseUnavailable("the server is not the one on which this instance leads")
-
-
-async def read_epoch(connection: Connection, seconds: float | None = None) -> Epoch:
-    """Return the epoch of the instance that was elected last."""
-    row = await connection.fetchrow(SELECT_EPOCH, timeout=seconds)
-    if row is None:
-        raise NodeEnded("the table instance has no row; the migrations insert it: restore the database")
-    return Epoch(row["epoch"], row["leader_id"])
+    # A former primary that takes writes again may know the node, but its beat goes to another server.
+    if backend is not None and not row["is_beating"]:
+        raise DatabaseUnavailable("the server is not the one on which this node beats")
+    if not row["is_living"]:
+        raise NodeEnded(f"node {node.node_id} was found dead, or is not known to this server")

@@ -19,7 +19,7 @@ from psycopg2.extensions import parse_dsn
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, StorageError
 from storage.postgres.connections import WRITABLE, connect_to_first_host, host_of
-from storage.postgres.leadership import Report, Sleep
+from storage.postgres.membership import Report, Sleep
 from storage.postgres.translation import failure_reason
 
 LISTEN = "LISTEN hostsvc_doorbell"

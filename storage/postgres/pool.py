@@ -15,7 +15,7 @@ from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowL
 from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
-    Epoch,
+    Fence,
     PooledConnection,
     drop,
     open_connection,
@@ -283,7 +283,7 @@ class Pool:
 async def keep_session(_: Any) -> None:
     """Replace asyncpg's reset between two users of a connection.
 
-    The reset would release all advisory locks, the fence of the epoch among them, and cost a round trip. The
+    The reset would release all advisory locks, the fence of the node among them, and cost a round trip. The
     service changes no session settings, and asyncpg rolls back an open transaction before it calls this.
     """
 
@@ -297,12 +297,10 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
 
 
 @asynccontextmanager
-async def open_pool(
-    settings: DatabaseSettings, *, epoch: Epoch | None, leads: Callable[[], bool] = lambda: False
-) -> AsyncIterator[Pool]:
-    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead.
+async def open_pool(settings: DatabaseSettings, *, node: Fence | None) -> AsyncIterator[Pool]:
+    """Open the pool of a node, which the others can fence; None for tests and tools, which are none.
 
-    While `leads` returns True, it connects only to the server that has the leader's connection.
+    While the node has the connection of its beat, the pool connects only to the same server.
     """
     create = partial(
         asyncpg.create_pool,
@@ -317,7 +315,7 @@ async def open_pool(
         server_settings=SERVER_SETTINGS,
         connection_class=PooledConnection,
         connect=cast(Any, open_connection),  # the stubs expect the parameters of asyncpg.connect
-        init=partial(prepare, epoch=epoch, leads=leads),
+        init=partial(prepare, node=node),
         reset=keep_session,
     )
     with translated():

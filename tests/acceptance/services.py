@@ -46,7 +46,7 @@ class Services:
             line
             for line in lines
             if '"level":"error"' in line
-            and '"storage.postgres.leadership"' not in line
+            and '"storage.postgres.membership"' not in line
             and REPLACED not in line
         ]
 

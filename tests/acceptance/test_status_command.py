@@ -114,14 +114,11 @@ async def own_postgres(directory: Path) -> AsyncIterator[OwnPostgres]:
     await asyncio.to_thread(postgres.stop)
 
 
-async def test_standby_and_lost_database_have_own_sentences_and_codes(
+async def test_lost_database_has_own_sentences_and_codes(
     own_postgres: OwnPostgres, directory: Path, launch: Launch
 ) -> None:
     services = Services(directory, {"url": own_postgres.url}, launch)
     leader = ("--url", (await services.start()).url)
-    standby = await (await services.spawn()).standing_by()
-    code, line = await failure(launch, directory, "--url", standby, **KNOWN)
-    assert (code, "is standing by" in line) == (4, True)
 
     await asyncio.to_thread(own_postgres.stop)
     code, out, _ = await finished(launch, directory, *leader, environment=KNOWN)

@@ -63,7 +63,7 @@ async def measure(bench: Bench) -> Result:
     clock = SystemClock()
     async with bench.database() as database:
         await migrate(database.url)
-        async with open_pool(DatabaseSettings(url=database.url), epoch=None) as pool:
+        async with open_pool(DatabaseSettings(url=database.url), node=None) as pool:
             storage = Storage(pool, lambda _: None, sleep=clock.sleep)
             agent = await _agent_with_history(pool, storage)
             contexts = WakeContexts(storage, clock, RunSettings(), {})

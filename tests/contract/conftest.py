@@ -19,7 +19,7 @@ async def shared_service(postgres_server: TestServer, template_database: str) ->
     settings = changed_settings(trusted_proxies=(ip_network("127.0.0.1/32"),), signups_per_hour=0)
     with postgres_server.database(template_database) as url:
         async with (
-            open_pool(DatabaseSettings(url=url), epoch=None) as pool,
+            open_pool(DatabaseSettings(url=url), node=None) as pool,
             serving(pool, settings) as service,
         ):
             yield service

@@ -11,25 +11,26 @@ from pathlib import Path
 import aiopg
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
+from storage.postgres.connections import MEMBER
 
 END_SERVICE_CONNECTIONS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name = 'hostsvc' AND datname = current_database()
 """
 
-# Only the leader holds an advisory lock exclusively.
+# Only the connection of a node's beat holds an advisory lock exclusively.
 END_LEADER_CONNECTION = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_locks
 WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
-# The connections of the pool share a lock; the leader's connection is not ended.
-END_POOL_CONNECTIONS = """
+# The connections of the pools of all nodes; those of their beats are not ended.
+END_POOL_CONNECTIONS = f"""
 SELECT count(pg_terminate_backend(pid)) FROM pg_locks
-WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND objsubid = 2
+WHERE locktype = 'advisory' AND classid = {MEMBER} AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
+"""  # noqa: S608
 
 
 async def end_connections(database_url: str, which: str) -> int:

@@ -32,7 +32,8 @@ class Parts:
     async def check(self) -> None:
         """Probe nothing: the test has set the result."""
 
-    def is_held(self) -> bool:
+    @property
+    def is_confirmed(self) -> bool:
         return self.leads
 
     def reasons(self) -> tuple[str, ...]:
@@ -89,7 +90,7 @@ async def test_service_names_a_lost_doorbell_and_stuck_agents() -> None:
 async def test_unknown_default_provider_prevents_the_start() -> None:
     config = Config(runs=RunSettings(default_provider="nobody"))
     with pytest.raises(ConfigError, match=r"runs\.default_provider must be one of builtin, got 'nobody'"):
-        async with open_service(config, print, EndRequest()):
+        async with open_service(config, EndRequest()):
             pass
 
 
@@ -102,7 +103,7 @@ def config(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Config:
 
 
 async def test_open_service_serves_until_the_block_ends(config: Config) -> None:
-    async with open_service(config, print, EndRequest()) as service, aiohttp.ClientSession() as session:
+    async with open_service(config, EndRequest()) as service, aiohttp.ClientSession() as session:
         assert service is not None
         assert (await service.readiness()).state is ServiceState.READY
         async with session.get(f"{service.base_url}/readyz") as response:
@@ -110,27 +111,10 @@ async def test_open_service_serves_until_the_block_ends(config: Config) -> None:
     assert service.draining
 
 
-async def test_standby_whose_end_is_requested_yields_nothing(config: Config) -> None:
-    lines: list[str] = []
-    end = EndRequest()
-
-    def announce(line: str) -> None:
-        lines.append(line)
-        end.requested.set()
-
-    async with (
-        open_service(config, print, EndRequest()),
-        open_service(config, announce, end) as standby,
-    ):
-        assert standby is None
-    [line] = lines
-    assert line.startswith("hostsvc: standing by on http://127.0.0.1:")
-
-
 async def test_start_warns_of_agents_whose_provider_is_removed(config: Config, pool: Pool) -> None:
     for model in ("gone/llama", "gone/llama", "builtin/inbox", "bare-name"):
         await stored_agent(pool, model=model)
     with capture_logs() as logged:
-        async with open_service(config, print, EndRequest()):
+        async with open_service(config, EndRequest()):
             pass
     assert [(line["provider"], line["agents"]) for line in logged if "provider" in line] == [("gone", 2)]

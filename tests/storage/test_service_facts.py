@@ -1,7 +1,6 @@
-"""Facts about the whole service: versions, standbys, phases and what has waited for the longest time."""
+"""Facts about the whole service: versions, nodes, phases and what has waited for the longest time."""
 
 from storage.model import AgentStatus
-from storage.postgres.leadership import TRY_LOCK
 from storage.postgres.migrations import read_migrations
 from storage.postgres.pool import Pool
 from storage.service_facts import OldestActive, ServiceFacts
@@ -15,13 +14,17 @@ INSERT INTO webhook (id, organization_id, url, description, types, tag, is_activ
 VALUES ($1, $2, 'https://example.org', '', '{*}', '', $3, $4, $4, 0, $4)
 """
 
+INSERT_NODE = """
+INSERT INTO node (life, name, version, protocol, roles) VALUES (gen_random_uuid(), '', '', 1, '{}')
+"""
 
-async def test_facts_name_versions_and_standbys(pool: Pool) -> None:
+
+async def test_facts_name_versions_and_other_nodes(pool: Pool) -> None:
     facts = ServiceFacts(pool)
     assert facts.last is None
-    async with pool.spare() as standby:
-        await standby.fetchval(TRY_LOCK, 1, 2)
-        await facts.refresh(NOW)
+    for _ in range(2):
+        await pool.execute(INSERT_NODE)
+    await facts.refresh(NOW)
     assert facts.last is not None
     assert facts.last.postgresql.split(".")[0].isdigit()
     assert facts.last.schema_version == len(read_migrations())

@@ -169,11 +169,11 @@ async def test_long_backlog_is_read_page_by_page(pool: Pool, reader: EventReader
 async def test_gap_after_a_crash_of_postgresql_is_passed(killable_server: OwnPostgres) -> None:
     await migrate(killable_server.url)
     settings = DatabaseSettings(url=killable_server.url)
-    async with open_pool(settings, epoch=None) as pool:
+    async with open_pool(settings, node=None) as pool:
         before = [await write(pool) for _ in range(3)]
         assert await read(EventReader(Events(pool))) == before
         await asyncio.to_thread(killable_server.kill_and_restart)
-    async with open_pool(settings, epoch=None) as pool:
+    async with open_pool(settings, node=None) as pool:
         after = await write(pool)
         assert after > before[-1] + 1, "PostgreSQL had logged the sequence ahead"
         assert await read(EventReader(Events(pool)), times=3) == [*before, after]

@@ -51,7 +51,7 @@ async def test_probe_writes_to_the_disk(pool: Pool) -> None:
 
 
 async def test_probe_of_a_read_only_session_fails(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         async with pool.spare() as connection:  # the one that the probe uses
             await connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
         with pytest.raises(DatabaseReadOnly):

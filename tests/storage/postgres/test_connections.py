@@ -15,7 +15,16 @@ from storage.errors import (
     NoAnswer,
     RowLocked,
 )
-from storage.postgres.connections import LEADER, MEMBER, MIGRATION, PARENTS, connect, host_urls
+from storage.postgres.connections import (
+    LEADER,
+    MEMBER,
+    MIGRATION,
+    NODE,
+    OLD_MEMBER,
+    PARENTS,
+    connect,
+    host_urls,
+)
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.translation import translated
 from supervisors.clock import SystemClock
@@ -132,7 +141,7 @@ TRY_LOCK = "SELECT pg_try_advisory_xact_lock($1, $2)"
 
 
 async def test_locks_are_independent_of_each_other(empty_database_url: str) -> None:
-    locks = (LEADER, MIGRATION, PARENTS, (MEMBER, LEADER[1]))
+    locks = (LEADER, MIGRATION, PARENTS, *((kind, LEADER[1]) for kind in (NODE, MEMBER, OLD_MEMBER)))
     async with connect(empty_database_url) as holder:
         for held in locks:
             await holder.execute("SELECT pg_advisory_lock($1, $2)", *held)

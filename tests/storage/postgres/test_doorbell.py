@@ -14,7 +14,7 @@ import uvloop
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.postgres.doorbell import Doorbell, parse_ring
-from storage.postgres.leadership import Sleep
+from storage.postgres.membership import Sleep
 from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
 from tests.storage.postgres.proxies.relay import relay

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import aiopg
@@ -16,7 +17,7 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.postgres.connections import LEADER, Epoch, connect
+from storage.postgres.connections import MEMBER, NODE, connect
 from storage.postgres.pool import (
     CLOSE_TIMEOUT_SECONDS,
     Connection,
@@ -30,13 +31,30 @@ from tests.storage.postgres.proxies.dying_server import dying_server
 
 INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
 INSERT_USER = "INSERT INTO user_account (id, email, password_hash, created_at) VALUES ($1, $2, '', $3)"
-SET_EPOCH = "UPDATE instance SET epoch = $1, leader_id = $2"
-LEADER_ID = new_id()
+INSERT_NODE = """
+INSERT INTO node (life, name, version, protocol, roles) VALUES ($1, '', '', 1, '{}') RETURNING id
+"""
 COUNT_ORGANIZATIONS = "SELECT count(*) FROM organization"
 END_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'hostsvc'
 """
+
+
+@dataclass
+class StoredNode:
+    """A node with a row, which does not beat."""
+
+    node_id: int
+    life: UUID = field(default_factory=new_id)
+    backend: int | None = None
+
+
+async def stored_node(database_url: str) -> StoredNode:
+    node = StoredNode(0)
+    async with connect(database_url) as connection:
+        node.node_id = await connection.fetchval(INSERT_NODE, node.life)
+    return node
 
 
 async def end_connections(database_url: str) -> None:
@@ -62,7 +80,7 @@ async def test_session_has_the_settings_of_the_service(pool: Pool) -> None:
 
 
 async def test_session_settings_survive_return_to_the_pool(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         process = await pool.fetchval("SELECT pg_backend_pid()")
         assert await pool.fetchval("SELECT current_setting('hostsvc.origin')") == "service"
         assert await pool.fetchval("SELECT pg_backend_pid()") == process
@@ -111,7 +129,7 @@ async def test_transaction_with_failing_body_is_rolled_back(pool: Pool) -> None:
 async def test_cancelled_transaction_is_rolled_back_and_returns_its_connection(
     database_url: str,
 ) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         inserted = asyncio.Event()
 
         async def write() -> None:
@@ -198,7 +216,7 @@ async def test_few_writes_wait_for_locked_rows_and_reads_go_on(database_url: str
         finally:
             at_work -= 1
 
-    async with open_pool(settings, epoch=None) as pool, pool.transaction() as holder:
+    async with open_pool(settings, node=None) as pool, pool.transaction() as holder:
         await holder.execute("UPDATE instance SET epoch = epoch")
         writes = [asyncio.create_task(pool.write(work, "write")) for _ in range(20)]
         while attempts < len(writes) or at_work > 1:  # noqa: ASYNC110 -- nothing signals it
@@ -216,7 +234,7 @@ async def test_closing_waits_for_a_write_without_its_caller(database_url: str) -
         under_way.set()
         await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
 
-    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url), node=None) as pool:
         caller = asyncio.create_task(pool.write(work, "write"))
         await under_way.wait()
         caller.cancel()
@@ -233,7 +251,7 @@ async def test_closing_waits_only_for_connections_in_use(database_url: str) -> N
             await go_on.wait()
 
     async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS / 2):
-        async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+        async with open_pool(DatabaseSettings(url=database_url), node=None) as pool:
             writing = asyncio.create_task(write(pool))
             await under_way.wait()
             asyncio.get_running_loop().call_later(0.05, go_on.set)
@@ -242,7 +260,7 @@ async def test_closing_waits_only_for_connections_in_use(database_url: str) -> N
 
 
 async def test_cancelled_waiter_does_not_take_a_turn(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         async with pool.transaction():
             waiting = [asyncio.create_task(pool.fetchval("SELECT 1")) for _ in range(3)]
             await asyncio.sleep(0)
@@ -260,13 +278,13 @@ async def test_bug_in_a_statement_is_not_reported_as_unavailable(pool: Pool) -> 
 
 async def test_acquire_timeout_raises_database_unavailable(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, acquire_timeout_seconds=0.05)
-    async with open_pool(settings, epoch=None) as pool, pool.transaction():
+    async with open_pool(settings, node=None) as pool, pool.transaction():
         with pytest.raises(DatabaseUnavailable):
             await pool.fetchval("SELECT 1")
 
 
 async def test_size_counts_connections_idle_ones_and_waiting_callers(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
         async with pool.transaction():
             waiting = asyncio.create_task(pool.fetchval("SELECT 1"))
@@ -301,7 +319,7 @@ async def test_transaction_with_dead_connection_raises_database_unavailable(
 async def test_connection_that_dies_at_once_raises_database_unavailable(database_url: str) -> None:
     async with dying_server(database_url) as url:
         with pytest.raises(DatabaseUnavailable):
-            async with open_pool(DatabaseSettings(url=url), epoch=Epoch(0, LEADER_ID)):
+            async with open_pool(DatabaseSettings(url=url), node=StoredNode(1)):
                 pass
         with pytest.raises(DatabaseUnavailable):
             async with connect(url) as connection:
@@ -310,7 +328,7 @@ async def test_connection_that_dies_at_once_raises_database_unavailable(database
 
 async def test_missing_server_raises_database_unavailable(tmp_path: object) -> None:
     with pytest.raises(DatabaseUnavailable, match="there is no server at /"):
-        async with open_pool(DatabaseSettings(url=f"postgresql:///x?host={tmp_path}"), epoch=None):
+        async with open_pool(DatabaseSettings(url=f"postgresql:///x?host={tmp_path}"), node=None):
             pass
 
 
@@ -327,42 +345,42 @@ async def test_malformed_url_is_refused(url: str) -> None:
             pass
 
 
-async def test_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
+@pytest.mark.parametrize("change", ["state = 'condemned'", "state = 'dead'", "life = gen_random_uuid()"])
+async def test_connection_of_a_dead_node_is_refused(database_url: str, change: str) -> None:
+    node = await stored_node(database_url)
     async with connect(database_url) as connection:
-        await connection.execute(SET_EPOCH, 2, LEADER_ID)
-    with pytest.raises(NodeEnded, match="epoch is 2, ours was 1"):
-        async with open_pool(DatabaseSettings(url=database_url), epoch=Epoch(1, LEADER_ID)):
+        await connection.execute(f"UPDATE node SET {change}")  # noqa: S608
+    with pytest.raises(NodeEnded, match=f"node {node.node_id} was found dead"):
+        async with open_pool(DatabaseSettings(url=database_url), node=node):
             pass
 
 
-async def test_each_connection_holds_the_lock_of_its_epoch(database_url: str) -> None:
+async def test_node_that_leaves_keeps_its_pool(database_url: str) -> None:
+    node = await stored_node(database_url)
     async with connect(database_url) as connection:
-        await connection.execute(SET_EPOCH, 3, LEADER_ID)
-    count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objid = 3"
-    epoch = Epoch(3, LEADER_ID)
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=epoch) as pool:
+        await connection.execute("UPDATE node SET state = 'leaving'")
+    async with open_pool(DatabaseSettings(url=database_url), node=node) as pool:
+        assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_each_connection_holds_the_lock_of_its_node(database_url: str) -> None:
+    node = await stored_node(database_url)
+    count = "SELECT count(*) FROM pg_locks WHERE classid = $1::bigint::oid AND objid = $2::bigint::oid"
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), node=node) as pool:
         for _ in range(3):
-            assert await pool.fetchval(count) == 2
+            assert await pool.fetchval(count, MEMBER, node.node_id) == 2
 
 
-async def test_server_on_which_the_leader_does_not_lead_is_refused(database_url: str) -> None:
-    settings, epoch = DatabaseSettings(url=database_url), Epoch(3, LEADER_ID)
-    async with connect(database_url) as connection:
-        await connection.execute(SET_EPOCH, 3, LEADER_ID)
-        with pytest.raises(DatabaseUnavailable, match="not the one on which this instance leads"):
-            async with open_pool(settings, epoch=epoch, leads=lambda: True):
+async def test_server_on_which_the_node_does_not_beat_is_refused(database_url: str) -> None:
+    settings, node = DatabaseSettings(url=database_url), await stored_node(database_url)
+    async with connect(database_url) as beat:
+        node.backend = beat.get_server_pid()
+        with pytest.raises(DatabaseUnavailable, match="not the one on which this node beats"):
+            async with open_pool(settings, node=node):
                 pass
-        await connection.execute("SELECT pg_advisory_lock($1, $2)", *LEADER)
-        async with open_pool(settings, epoch=epoch, leads=lambda: True) as pool:
+        await beat.execute("SELECT pg_advisory_lock($1, $2)", NODE, node.node_id)
+        async with open_pool(settings, node=node) as pool:
             assert await pool.fetchval("SELECT 1") == 1
-
-
-async def test_connection_of_another_leader_with_the_same_number_is_refused(database_url: str) -> None:
-    async with connect(database_url) as connection:
-        await connection.execute(SET_EPOCH, 3, new_id())
-    with pytest.raises(NodeEnded):
-        async with open_pool(DatabaseSettings(url=database_url), epoch=Epoch(3, LEADER_ID)):
-            pass
 
 
 def test_settings_hide_the_url_in_their_repr() -> None:

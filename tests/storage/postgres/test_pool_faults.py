@@ -28,7 +28,7 @@ async def test_write_on_read_only_session_is_repeated_on_another(database_url: s
     async def work(connection: Connection) -> None:
         await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
 
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), node=None) as pool:
         await asyncio.gather(pool.execute(READ_ONLY_SESSION), pool.execute(READ_ONLY_SESSION))
         await pool.write(work, "write")
         assert await pool.fetchval("SHOW transaction_read_only") == "off"
@@ -40,7 +40,7 @@ async def test_transaction_on_read_only_session_fails_once(database_url: str) ->
         async with pool.transaction() as connection:
             await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
 
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         await pool.execute(READ_ONLY_SESSION)
         with pytest.raises(DatabaseReadOnly):
             await write(pool)
@@ -49,7 +49,7 @@ async def test_transaction_on_read_only_session_fails_once(database_url: str) ->
 
 async def test_pool_writes_again_when_database_is_no_longer_read_only(database_url: str) -> None:
     failures: list[DatabaseUnavailable] = []
-    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url), node=None) as pool:
         pool.on_failure = failures.append
         with read_only_database(database_url):
             await end_connections(database_url)
@@ -63,7 +63,7 @@ async def test_pool_writes_again_when_database_is_no_longer_read_only(database_u
 
 async def test_old_connections_are_replaced_without_failing_requests(database_url: str) -> None:
     read = "SELECT pg_backend_pid(), pg_sleep(0.001)"
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), node=None) as pool:
         async with pool.transaction() as busy:
             kept, replaced = await busy.fetchval(read), await pool.fetchval(read)
             reading = asyncio.gather(*(pool.fetchval(read) for _ in range(20)))
@@ -74,7 +74,7 @@ async def test_old_connections_are_replaced_without_failing_requests(database_ur
 
 
 async def test_spare_connection_needs_no_turn(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         async with pool.transaction(), pool.spare() as connection:
             assert await connection.fetchval("SELECT 1") == 1
         assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
@@ -82,7 +82,7 @@ async def test_spare_connection_needs_no_turn(database_url: str) -> None:
 
 async def test_server_ends_a_statement_whose_connection_was_dropped(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
-    async with open_pool(settings, epoch=None) as pool:
+    async with open_pool(settings, node=None) as pool:
         with pytest.raises(NoAnswer):
             await pool.execute("SELECT pg_sleep(60)")
         while await pool.fetchval(COUNT_SLEEPING):  # noqa: ASYNC110 -- the server tells nobody
@@ -95,7 +95,7 @@ async def test_transaction_does_not_wait_for_its_timed_out_statement(database_ur
             await connection.execute("SELECT pg_sleep(60)")
 
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
-    async with open_pool(settings, epoch=None) as pool:
+    async with open_pool(settings, node=None) as pool:
         with pytest.raises(NoAnswer):
             await sleep(pool)
         assert await pool.fetchval("SELECT 1") == 1
@@ -103,7 +103,7 @@ async def test_transaction_does_not_wait_for_its_timed_out_statement(database_ur
 
 async def test_caller_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
-    async with open_pool(settings, epoch=None) as pool:
+    async with open_pool(settings, node=None) as pool:
         async with asyncio.timeout(settings.acquire_timeout_seconds / 2):
             with pytest.raises(NoAnswer):
                 await pool.execute("SELECT pg_sleep(60)")
@@ -117,7 +117,7 @@ async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: 
 
     async with relay(database_url) as (in_between, url):
         settings = DatabaseSettings(url=url, pool_size=1)
-        async with open_pool(settings, epoch=None) as pool:
+        async with open_pool(settings, node=None) as pool:
             in_between.fall_silent()
             began = asyncio.get_running_loop().time()
             with pytest.raises(TimeoutError):
@@ -133,7 +133,7 @@ async def test_expired_connection_to_silent_server_fails_no_finished_block(
 ) -> None:
     async with relay(database_url) as (in_between, url):
         settings = DatabaseSettings(url=url, pool_size=1, acquire_timeout_seconds=0.1)
-        async with open_pool(settings, epoch=None) as pool:
+        async with open_pool(settings, node=None) as pool:
             async with pool.spare() as connection:
                 assert await connection.fetchval("SELECT 1") == 1
                 await pool.renew_connections()

@@ -163,7 +163,7 @@ async def is_sleeping(database_url: str) -> bool:
 
 
 async def test_reads_fail_with_lost_connection_and_then_succeed(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=None) as pool:
         await pool.execute(CREATE)
         get, thing_id = reads_of(pool), await stored(pool, "a")
         slow = SharedReads("slow things", pool, GET_SLOWLY, build)

@@ -280,7 +280,7 @@ async def test_log_that_lost_its_end_ends_subscriptions(pool: Pool, feed: EventF
 async def test_feed_goes_on_after_an_outage() -> None:
     with killable_postgres() as server:
         await migrate(server.url)
-        async with open_pool(DatabaseSettings(url=server.url), epoch=None) as pool:
+        async with open_pool(DatabaseSettings(url=server.url), node=None) as pool:
             events = Events(pool)
             async with running(events) as feed, feed.subscribe(EVERYTHING) as subscription:
                 before = await write(pool)
@@ -296,7 +296,7 @@ async def test_feed_goes_on_after_an_outage() -> None:
 async def test_feed_closes_soon_although_the_database_says_nothing() -> None:
     with killable_postgres() as server:
         await migrate(server.url)
-        async with open_pool(DatabaseSettings(url=server.url), epoch=None) as pool:
+        async with open_pool(DatabaseSettings(url=server.url), node=None) as pool:
             feed = EventFeed(Events(pool), SystemClock())
             async with feed.subscribe(EVERYTHING) as subscription:
                 with server.stopped():

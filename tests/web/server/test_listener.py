@@ -11,8 +11,8 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from tests.web.conftest import Service
+from web.json import json_response
 from web.server.listener import serving
-from web.server.standby import build_standby_app
 
 SECRET = b"hsk_abcdefgh_" + b"s" * 43
 GOOD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -21,10 +21,21 @@ NOT_UNDERSTOOD = {"detail": "The request is not valid HTTP."}
 Address = tuple[str, int]
 
 
+def small_app() -> web.Application:
+    """Return an application that answers `/healthz`."""
+
+    async def is_alive(_: web.Request) -> web.Response:
+        return json_response({"status": "ok"})
+
+    app = web.Application()
+    app.router.add_get("/healthz", is_alive)
+    return app
+
+
 @pytest.fixture
 async def address() -> AsyncIterator[Address]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with serving(build_standby_app(), listener):
+        async with serving(small_app(), listener):
             yield listener.getsockname()
 
 
@@ -111,7 +122,7 @@ async def test_crash_of_application_reveals_only_its_request_id(caplog: pytest.L
 async def test_socket_stays_open_for_next_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(2):
-            async with serving(build_standby_app(), listener):
+            async with serving(small_app(), listener):
                 status, _, _ = await answer(listener.getsockname(), GOOD)
                 assert status == 200
 

@@ -1,0 +1,338 @@
+"""Membership: nodes find that another one is dead, and after that it can commit nothing more."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import aiopg
+import pytest
+
+from hostsvc.embedded_postgres import EmbeddedPostgres
+from storage.errors import DatabaseUnavailable, NodeEnded
+from storage.ids import new_id
+from storage.postgres.connections import LEADER, MEMBER, NODE, OLD_MEMBER, connect
+from storage.postgres.membership import CONFIRMED_SECONDS, LoneNode, Membership, has_nodes, join
+from storage.postgres.migrations import migrate
+from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from supervisors.clock import SystemClock
+
+PATIENCE_SECONDS = 60  # for a loaded machine; every wait here takes well under two seconds
+SPEED = 10
+
+END_BEATS = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+    WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+END_ALL = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+COUNT_MEMBERS = """
+    SELECT count(*) FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = {member} AND objid = {node} AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+COUNT_DEAD = "SELECT count(*) FROM node WHERE state = 'dead' AND ended_at IS NOT NULL"
+COUNT_ORGANIZATIONS = "SELECT count(*) FROM organization"
+INSERT_ORGANIZATION = (
+    "INSERT INTO organization (id, name, created_at) VALUES (gen_random_uuid(), 'late', now())"
+)
+CONDEMN = "UPDATE node SET state = 'condemned' WHERE id = {node} RETURNING id"
+
+
+class Pace:
+    """Time that is ten times as fast, and can stand still for one node."""
+
+    def __init__(self) -> None:
+        self.running = asyncio.Event()
+        self.running.set()
+
+    async def sleep(self, seconds: float) -> None:
+        await SystemClock().sleep(seconds / SPEED)
+        await self.running.wait()
+
+    def monotonic(self) -> float:
+        return time.monotonic() * SPEED
+
+
+def node(url: str, pace: Pace | None = None, **options: Any) -> AbstractAsyncContextManager[Membership]:
+    """Join as a node that lives ten times as fast."""
+    pace = pace or Pace()
+    description: dict[str, Any] = {"name": "one", "version": "1", "roles": ["http", "runs"]}
+    return join(url, pace.sleep, **description | {"monotonic": pace.monotonic} | options)
+
+
+@asynccontextmanager
+async def node_process(url: str) -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
+    """Run a node in a process of its own, which is in the middle of a write; yield its number."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.storage.postgres.node_process", url, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        await process.stdout.readuntil(b"number ")  # after lines of the log
+        number = int(await process.stdout.readline())
+        while not await ask(url, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(30)%'"):
+            await SystemClock().sleep(0.01)
+        yield number, process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await SystemClock().sleep(0.005)
+
+
+async def ask(database_url: str, sql: str) -> int:
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(sql)
+        (answer,) = await cursor.fetchone()
+        return int(answer)
+
+
+async def test_nodes_see_each_other_come_and_go(database_url: str) -> None:
+    async with node(database_url, name="first", version="2", roles=["runs"]) as first:
+        assert (first.count, first.is_confirmed) == (1, True)
+        own = first.nodes[first.node_id]
+        assert (own.name, own.version, own.roles, own.state) == ("first", "2", ("runs",), "alive")
+        first.changed.clear()
+        async with node(database_url) as second:
+            assert set(second.nodes) == {first.node_id, second.node_id}
+            assert first.is_living(second.node_id), "one that joined after the last beat lives"
+            await asyncio.wait_for(first.changed.wait(), PATIENCE_SECONDS)
+            assert set(first.nodes) == {first.node_id, second.node_id}
+            first.changed.clear()
+        await asyncio.wait_for(first.changed.wait(), PATIENCE_SECONDS)
+        await until(lambda: set(first.nodes) == {first.node_id})
+        assert not first.is_living(second.node_id)
+        assert await ask(database_url, COUNT_DEAD) == 1
+    assert await ask(database_url, COUNT_DEAD) == 2
+    assert not first.is_confirmed
+
+
+async def test_node_that_joined_and_left_between_two_beats_is_not_living(database_url: str) -> None:
+    pace = Pace()
+    async with node(database_url, pace) as first:
+        pace.running.clear()
+        async with node(database_url) as second:
+            pass
+        pace.running.set()
+        await until(lambda: not first.is_living(second.node_id))
+
+
+async def test_facts_of_each_beat_reach_the_others(database_url: str) -> None:
+    async with node(database_url) as first, node(database_url) as second:
+        first.facts = lambda: {"free_slots": 3}
+        await until(lambda: first.node_id in second.nodes)
+        await until(lambda: second.nodes[first.node_id].facts == {"free_slots": 3})
+
+
+async def test_one_node_is_responsible_for_each_agent(database_url: str) -> None:
+    agents = [uuid4() for _ in range(200)]
+    async with node(database_url) as first:
+        assert all(first.is_responsible(agent) for agent in agents)
+        async with node(database_url) as second, node(database_url, roles=["http"]) as third:
+            await until(lambda: first.count == second.count == third.count == 3)
+            shares = [{agent for agent in agents if each.is_responsible(agent)} for each in (first, second)]
+            assert (shares[0] | shares[1], shares[0] & shares[1]) == (set(agents), set())
+            assert not any(third.is_responsible(agent) for agent in agents)
+            await second.leave()
+            assert second.nodes[second.node_id].state == "leaving"
+            await until(lambda: all(first.is_responsible(agent) for agent in agents))
+            assert second.is_confirmed
+            assert first.is_living(second.node_id)
+
+
+async def test_killed_process_on_this_machine_is_replaced_at_once(database_url: str) -> None:
+    """Even by one that only now joins, and though its backend is still at work."""
+    async with node_process(database_url) as (killed, process):
+        process.kill()
+        await process.wait()
+        assert await ask(database_url, COUNT_MEMBERS.format(member=MEMBER, node=killed)) > 0
+        async with node(database_url) as successor:
+            assert killed in successor.nodes
+            await until(lambda: killed not in successor.nodes)
+            assert not successor.is_living(killed)
+            assert await ask(database_url, COUNT_MEMBERS.format(member=MEMBER, node=killed)) == 0
+    assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
+
+
+async def test_frozen_process_is_buried_and_ends_when_it_wakes(database_url: str) -> None:
+    async with node(database_url) as witness, node_process(database_url) as (frozen, process):
+        os.kill(process.pid, signal.SIGSTOP)
+        await until(lambda: frozen in witness.nodes)
+        await until(lambda: frozen not in witness.nodes)
+        assert await ask(database_url, COUNT_MEMBERS.format(member=MEMBER, node=frozen)) == 0
+        os.kill(process.pid, signal.SIGCONT)
+        await asyncio.wait_for(process.wait(), PATIENCE_SECONDS)
+    assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
+
+
+async def test_node_without_connections_is_condemned(database_url: str) -> None:
+    pace = Pace()
+    async with node(database_url) as witness, node(database_url, pace) as lost:
+        pace.running.clear()
+        await until(lambda: witness.count == 2)
+        await ask(database_url, END_BEATS)
+        await until(lambda: lost.node_id not in witness.nodes)
+        assert witness.is_confirmed, "it has connected again"
+        pace.running.set()
+        await asyncio.wait_for(lost.wait_until_ended(), PATIENCE_SECONDS)
+        with pytest.raises(NodeEnded):
+            await lost.wait_until_confirmed()
+        await lost.leave()
+
+
+async def test_open_transaction_of_a_dead_node_cannot_commit(database_url: str) -> None:
+    async def write_until_dead(pool: Pool, witness: Membership, dead: Membership) -> None:
+        async with pool.transaction() as connection:
+            await connection.execute(INSERT_ORGANIZATION)
+            await ask(database_url, CONDEMN.format(node=dead.node_id))
+            await until(lambda: dead.node_id not in witness.nodes)
+            await connection.execute(INSERT_ORGANIZATION)
+
+    async with node(database_url) as witness, node(database_url) as dead:
+        await until(lambda: witness.count == 2)
+        async with open_pool(DatabaseSettings(url=database_url, pool_size=1), node=dead) as pool:
+            with pytest.raises(DatabaseUnavailable):
+                await write_until_dead(pool, witness, dead)
+            with pytest.raises(NodeEnded):
+                await pool.fetchval("SELECT 1")
+        await asyncio.wait_for(dead.wait_until_ended(), PATIENCE_SECONDS)
+    assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
+
+
+async def test_lost_connection_is_replaced_and_confirmation_regained(database_url: str) -> None:
+    pace, reports = Pace(), list[str]()
+    async with node(database_url, pace, report=reports.append) as one:
+        pace.running.clear()
+        one.changed.clear()
+        await ask(database_url, END_BEATS)
+        await until(lambda: not one.is_confirmed)
+        assert one.backend is None
+        waiting = asyncio.create_task(one.wait_until_confirmed())
+        one.changed.clear()
+        pace.running.set()
+        await asyncio.wait_for(one.changed.wait(), PATIENCE_SECONDS)
+        await waiting
+        assert (one.is_confirmed, one.count) == (True, 1)
+    assert (reports[0], reports[-1]) == ("", "")
+    assert any(reports)
+
+
+@pytest.mark.real_time
+async def test_lost_confirmation_is_announced(database_url: str) -> None:
+    pace = Pace()
+    async with join(database_url, pace.sleep, name="", version="", roles=[]) as one:
+        pace.running.clear()
+        one.changed.clear()
+        await asyncio.wait_for(one.changed.wait(), CONFIRMED_SECONDS + 5)
+        assert not one.is_confirmed
+        pace.running.set()
+
+
+async def test_nobody_is_condemned_after_all_connections_were_lost(database_url: str) -> None:
+    async with node(database_url) as first, node(database_url) as second:
+        await until(lambda: first.count == 2)
+        for _ in range(3):
+            await ask(database_url, END_ALL)
+            await until(lambda: not (first.backend and second.backend))
+            await until(lambda: first.is_confirmed and second.is_confirmed)
+        assert (first.count, second.count) == (2, 2)
+        assert await ask(database_url, "SELECT count(*) FROM node WHERE state <> 'alive'") == 0
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM node RETURNING id", "UPDATE node SET life = gen_random_uuid() RETURNING id"]
+)
+async def test_node_ends_if_the_promoted_server_does_not_know_it(database_url: str, change: str) -> None:
+    """A standby that is promoted may have missed the join, or have given the number again."""
+    pace = Pace()
+    async with node(database_url, pace) as one:
+        pace.running.clear()
+        await ask(database_url, END_BEATS)
+        assert await ask(database_url, change) == one.node_id
+        pace.running.set()
+        await asyncio.wait_for(one.wait_until_ended(), PATIENCE_SECONDS)
+
+
+async def test_node_waits_while_an_older_release_leads_and_fences_it(database_url: str) -> None:
+    async with AsyncExitStack() as old, AsyncExitStack() as new:
+        leader = await old.enter_async_context(connect(database_url))
+        await leader.execute("UPDATE instance SET epoch = 3, leader_id = $1", new_id())
+        await leader.execute("SELECT pg_advisory_lock($1, $2)", *LEADER)
+        member = await new.enter_async_context(connect(database_url))
+        await member.execute("SELECT pg_advisory_lock_shared($1, $2)", OLD_MEMBER, 3)
+        joining = asyncio.create_task(new.enter_async_context(node(database_url)))
+        await SystemClock().sleep(0.2)
+        assert not joining.done()
+        await old.aclose()
+        one = await asyncio.wait_for(joining, PATIENCE_SECONDS)
+        await until(member.is_closed)
+        assert await ask(database_url, "SELECT epoch FROM instance WHERE leader_id IS NULL") == 4
+        async with connect(database_url) as standby:
+            assert not await standby.fetchval("SELECT pg_try_advisory_lock($1, $2)", *LEADER)
+        assert one.is_confirmed
+
+
+async def test_node_ends_if_an_older_release_has_led(database_url: str) -> None:
+    pace = Pace()
+    async with node(database_url, pace) as one:
+        pace.running.clear()
+        await ask(database_url, END_BEATS)
+        await ask(database_url, "UPDATE instance SET leader_id = gen_random_uuid() RETURNING epoch")
+        pace.running.set()
+        await asyncio.wait_for(one.wait_until_ended(), PATIENCE_SECONDS)
+
+
+async def test_former_connection_that_the_server_keeps_does_not_stop_a_node(database_url: str) -> None:
+    pace = Pace()
+    async with node(database_url, pace) as one, connect(database_url) as former:
+        pace.running.clear()
+        await ask(database_url, END_BEATS)
+        await former.execute("SELECT pg_advisory_lock($1, $2)", NODE, one.node_id)
+        await until(lambda: not one.is_confirmed)
+        pace.running.set()
+        await asyncio.wait_for(one.wait_until_confirmed(), PATIENCE_SECONDS)
+        await until(former.is_closed)
+
+
+async def test_has_nodes_tells_whether_a_node_is_connected(database_url: str) -> None:
+    assert not await has_nodes(database_url)
+    async with node(database_url):
+        assert await has_nodes(database_url)
+
+
+async def test_clock_is_compared_only_with_that_of_another_machine(database_url: str) -> None:
+    wrong = SystemClock().now().replace(year=2020)
+    async with node(database_url, now=lambda: wrong) as one:  # over a Unix socket
+        assert one.clock_correction_seconds == 0
+
+
+async def test_node_joins_once_the_server_is_back(own_server: EmbeddedPostgres) -> None:
+    url = await asyncio.to_thread(own_server.start)
+    await migrate(url)
+    async with node(url) as one:
+        await asyncio.to_thread(own_server.stop)
+        await until(lambda: not one.is_confirmed)
+        await asyncio.to_thread(own_server.start)
+        await asyncio.wait_for(one.wait_until_confirmed(), PATIENCE_SECONDS)
+
+
+async def test_lone_node_attends_everything() -> None:
+    lone = LoneNode()
+    await lone.wait_until_confirmed()
+    assert lone.is_responsible(uuid4())
+    assert lone.is_confirmed
+    assert (lone.count, lone.is_living(0), lone.is_living(1)) == (1, True, False)
