@@ -1,5 +1,6 @@
 """The configuration: the settings of each layer, which `hostsvc.config_reader` reads."""
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
@@ -26,6 +27,12 @@ REMOVED_KEYS: Mapping[str, str] = {
     "streams_per_caller": "delete it; an organization has at most half of the room that is left",
 }
 MODELS = "models"  # contains one section for each model provider instead of keys
+ROLES = ("http", "runs", "chores")
+HTTP = "http"
+MAX_WORKERS = 64
+MIN_CONNECTIONS = 16
+MAX_NAME_CHARACTERS = 100
+UNSPECIFIED = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- nobody can connect to these
 NOT_KEYS = frozenset({"model_keys", "origins"})  # of Config: they are not in the file
 
 
@@ -56,10 +63,48 @@ class ServerSettings:
             raise ValueError("host must be an address or a host name, got a blank")
         require_between("port", self.port, 0, 65_535)
         require_between("drain_seconds", self.drain_seconds, 0, 3600)
-        require_between("max_connections", self.max_connections, 16, 65_536)
+        require_between("max_connections", self.max_connections, MIN_CONNECTIONS, 65_536)
         if self.base_url and (self.base_url.endswith("/") or not is_base_url(self.base_url)):
             raise ValueError(
                 f"base_url must be http(s)://host[:port][/path] without a final slash, got {self.base_url!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """The name of this node (blank: that of its host), what it does, and how many workers share that.
+
+    Each worker is a node of its own.
+    """
+
+    name: str = ""
+    roles: tuple[str, ...] = ROLES
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.name.isprintable() or len(self.name) > MAX_NAME_CHARACTERS:
+            raise ValueError(f"name must have at most {MAX_NAME_CHARACTERS} visible characters")
+        if not self.roles or not set(self.roles) <= set(ROLES):
+            raise ValueError(f"roles must be one or more of {', '.join(ROLES)}, got {list(self.roles)}")
+        require_between("workers", self.workers, 1, MAX_WORKERS)
+
+    @property
+    def name_or_host(self) -> str:
+        """Return the name of this node, which is that of its host unless it has one."""
+        return self.name or socket.gethostname()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The address of this machine at which other machines reach its nodes; blank: loopback."""
+
+    address: str = ""
+
+    def __post_init__(self) -> None:
+        if self.address != self.address.strip() or self.address in UNSPECIFIED:
+            raise ValueError(
+                "address must be an address of this machine that others can connect to, or blank, "
+                f"got {self.address!r}"
             )
 
 
@@ -135,6 +180,8 @@ class Config:
 
     server: ServerSettings = field(default_factory=ServerSettings)
     database: DatabaseChoice = field(default_factory=DatabaseChoice)
+    node: NodeSettings = field(default_factory=NodeSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
     accounts: AccountSettings = field(default_factory=AccountSettings)
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
