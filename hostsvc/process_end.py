@@ -3,7 +3,10 @@
 import asyncio
 import os
 import signal
+import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Timer
 
 import structlog
@@ -11,6 +14,7 @@ import structlog
 log = structlog.get_logger()
 
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNAL_BYTES = 2  # of the message by which a parent passes on a signal
 
 EXIT_CODE = 2  # that of every service which may not serve
 
@@ -24,17 +28,45 @@ class EndRequest:
 
     def receive(self, number: signal.Signals) -> None:
         """Note a signal. Those after the second one change nothing."""
-        log.info("end requested", signal=number.name, again=self.requested.is_set())
-        if self.requested.is_set():
+        self.note(number, again=self.requested.is_set())
+
+    def note(self, number: signal.Signals, *, again: bool = False) -> None:
+        """Note a signal; `again` says whether it is not the first."""
+        log.info("end requested", signal=number.name, again=again)
+        if again:
             self.hurried.set()
         self.requested.set()
 
+    def follow(self, parent: socket.socket) -> None:
+        """Note a signal that the parent of this worker passes on, or that the parent is no more."""
+        message = b""
+        with suppress(ConnectionError):
+            message = parent.recv(SIGNAL_BYTES)
+        if message:
+            self.note(signal.Signals(message[0]), again=bool(message[1]))
+            return
+        log.warning("end requested", reason="the parent process has ended")
+        self.requested.set()
+        asyncio.get_running_loop().remove_reader(parent)
 
-def end_on_signals() -> EndRequest:
-    """Return a request that SIGTERM and SIGINT make from now on."""
-    request = EndRequest()
+
+def signal_message(number: int, *, again: bool) -> bytes:
+    """Return the message by which a parent passes on a signal to its workers."""
+    return bytes((number, again))
+
+
+def end_on_signals(parent: socket.socket | None = None) -> EndRequest:
+    """Return a request that SIGTERM and SIGINT make from now on.
+
+    A terminal and systemd send each signal to a worker, too, to whom the `parent` passes it on. So only the
+    parent can tell which one is the second.
+    """
+    request, loop = EndRequest(), asyncio.get_running_loop()
+    receive = request.receive if parent is None else request.note
     for number in END_SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, request.receive, number)
+        loop.add_signal_handler(number, partial(receive, number))
+    if parent is not None:
+        loop.add_reader(parent, request.follow, parent)
     return request
 
 

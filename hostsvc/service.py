@@ -1,7 +1,6 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from hostsvc.database import (
     wait_for_database,
 )
 from hostsvc.execution import Execution, open_execution, run_credentials
+from hostsvc.listeners import Listeners, open_listeners
 from hostsvc.operating_system import (
     connection_settings,
     raise_descriptor_limit,
@@ -31,6 +31,7 @@ from hostsvc.operating_system import (
 )
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
+from hostsvc.workers import Worker
 from storage.agents.agents import Agents
 from storage.errors import NodeEnded, StorageError
 from storage.organization_limits import OrganizationLimits
@@ -52,7 +53,7 @@ from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
 from web.ports import Health, Readiness, ServiceState
-from web.server.listener import BACKLOG, serving
+from web.server.listener import serving
 from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
@@ -128,10 +129,14 @@ async def serve(
     announce: Callable[[str], None],
     on_ready: Callable[[Service], None],
     *,
+    worker: Worker | None = None,
     wait_for_database_seconds: float = 0.0,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Raise NodeEnded if others find this node dead."""
-    end, clock = end_on_signals(), SystemClock()
+    """Serve until SIGTERM or SIGINT, or until the parent of a worker ends.
+
+    Raise NodeEnded if others find this node dead.
+    """
+    end, clock = end_on_signals(worker.parent if worker else None), SystemClock()
     began = clock.monotonic()
     log.info(
         "service starting",
@@ -142,7 +147,7 @@ async def serve(
     )
     must_wait = config.database.url and wait_for_database_seconds
     if not must_wait or await wait_for_database(config.database, wait_for_database_seconds, end, clock):
-        await _serve_until_end(config, announce, on_ready, end, began)
+        await _serve_until_end(config, announce, on_ready, end, began, worker)
     log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
@@ -152,16 +157,16 @@ async def _serve_until_end(
     on_ready: Callable[[Service], None],
     end: EndRequest,
     began: float,
+    worker: Worker | None,
 ) -> None:
     with ExitStack() as forced_end:
-        async with open_service(config, end) as service:
+        async with open_service(config, end, worker) as service:
             if service is None:
                 return
             if service.notice:
                 log.warning(service.notice)
             ready_after = _seconds_since(began, SystemClock())
             log.info("service ready", address=service.base_url, duration_seconds=ready_after)
-            announce(f"hostsvc: listening on {service.base_url}")
             on_ready(service)
             await first_of(end.requested.wait(), service.membership.wait_until_ended())
             if not end.requested.is_set():
@@ -175,7 +180,9 @@ def _seconds_since(moment: float, clock: Clock) -> float:
 
 
 @asynccontextmanager
-async def open_service(config: Config, end: EndRequest) -> AsyncIterator[Service | None]:
+async def open_service(
+    config: Config, end: EndRequest, worker: Worker | None = None
+) -> AsyncIterator[Service | None]:
     """Yield a service, or None if its end was requested while it waited for an older release.
 
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored. A second
@@ -185,8 +192,11 @@ async def open_service(config: Config, end: EndRequest) -> AsyncIterator[Service
     return_large_blocks()
     connections = connection_settings(config, raise_descriptor_limit())
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(_listen(config.server.host, config.server.port))
-        serve_app = partial(serving, listener=listener, settings=connections)
+        listeners = stack.enter_context(open_listeners(config, worker.listener if worker else None))
+
+        def serve_app(app: web.Application) -> AbstractAsyncContextManager[None]:
+            return serving(app, *listeners.sockets, settings=connections)
+
         clock = SystemClock()
         watch = DatabaseWatch(clock)
         watching = MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
@@ -198,8 +208,7 @@ async def open_service(config: Config, end: EndRequest) -> AsyncIterator[Service
         if membership is None:
             yield None
             return
-        url = _url_of(listener)
-        service = await _open_node(stack, config, url, serve_app, database, membership, watch)
+        service = await _open_node(stack, config, listeners, serve_app, database, membership, watch)
         tune_garbage_collection()
         try:
             yield service
@@ -252,7 +261,7 @@ async def _wait_to_join(
 async def _open_node(
     stack: AsyncExitStack,
     config: Config,
-    url: str,
+    listeners: Listeners,
     serve_app: Serving,
     database: str,
     membership: Membership,
@@ -272,7 +281,7 @@ async def _open_node(
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
-    credentials = run_credentials(config, settings.token_secret, url, clock)
+    credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
     feed = EventFeed(storage.events, clock)
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
     if execution.models:
@@ -283,7 +292,7 @@ async def _open_node(
     doorbell = _doorbell(storage, tell, writes, clock)
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
-    address, token = config.server.base_url or url, settings.operator_token
+    address, token = config.server.base_url or listeners.url, settings.operator_token
     service = Service(address, token, membership, doorbell, registry, stuck_agents, writes, feed, notice)
     await scan.recover()
     gate = LeadershipGate(service.may_start_runs, membership.changed, registry, scan)
@@ -351,17 +360,6 @@ def _build_registry(
         max_runs_per_organization=config.limits.concurrent_runs,
         models=execution.models,
     )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Open the listening socket. This comes first, so that a port in use is reported before anything else."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG)
-
-
-def _url_of(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def web_settings(config: Config, storage: Storage) -> WebSettings:

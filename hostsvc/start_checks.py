@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
-from hostsvc.config import MODELS, Config, ServerSettings
+from hostsvc.config import HTTP, MODELS, Config, ServerSettings
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.machine import look_up_user, machine_errors
 
@@ -23,8 +23,10 @@ def start_errors(config: Config, invalid: Set[str], environment: Mapping[str, st
         return
     if not invalid & {MODELS, "runs"}:
         yield from config.model_errors()
-    if "server" not in invalid and (address_error := _address_error(config.server)):
-        yield address_error
+    if not invalid & {"server", "node"} and HTTP in config.node.roles:
+        yield from _address_errors(config.server)
+    if "cluster" not in invalid and (reason := _bind_failure(config.cluster.address, 0)):
+        yield cannot_listen_for_nodes(config.cluster.address, reason)
     if "database" not in invalid and not config.database.url:
         yield from _directory_errors("database.data_dir", config.database.data_dir)
     if "harness" not in invalid and config.harness.kind == "process":
@@ -43,18 +45,24 @@ def cannot_listen(server: ServerSettings, reason: str) -> str:
     )
 
 
-def _address_error(server: ServerSettings) -> str | None:
-    """Return why nobody can listen on the address; None also if somebody does, such as the service itself."""
-    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
-    port = server.port if server.port in PRIVILEGED_PORTS else 0
+def cannot_listen_for_nodes(address: str, reason: str) -> str:
+    """Return the message about an address on which the nodes of this machine cannot listen."""
+    return f"cannot listen on {address}: {reason}; correct cluster.address"
+
+
+def _address_errors(server: ServerSettings) -> Iterator[str]:
+    if reason := _bind_failure(server.host, server.port if server.port in PRIVILEGED_PORTS else 0):
+        yield cannot_listen(server, reason)
+
+
+def _bind_failure(host: str, port: int) -> str:
+    """Return why nobody can listen there; blank also if somebody does, such as the service itself."""
     try:
-        with socket.socket(family) as probe:
-            probe.bind((server.host, port))
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, port))
     except OSError as error:
-        return (
-            None if error.errno == errno.EADDRINUSE else cannot_listen(server, error.strerror or str(error))
-        )
-    return None
+        return "" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+    return ""
 
 
 def _directory_errors(key: str, directory: Path) -> Iterator[str]:

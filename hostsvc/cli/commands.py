@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,17 +26,18 @@ from hostsvc.cli.runner import (
     print_problem,
     read_config_to_serve,
     refuse,
-    run_command,
+    run_service,
     with_config,
 )
 from hostsvc.cli.status_command import status_command
 from hostsvc.cli.tail_command import tail_command
-from hostsvc.config import Config
+from hostsvc.config import MAX_WORKERS, Config
 from hostsvc.config_reader import ConfigErrors, stray_variables
 from hostsvc.operating_system import open_missing_streams
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.machine import contain_here, describe_containment, repository_error
 from hostsvc.service import Service, serve
+from hostsvc.workers import Worker, describe_shares
 
 GUIDE = """
 Open {base_url}/console/ in a browser to sign up and watch a first agent work.
@@ -99,12 +101,17 @@ for command in (
     metavar="SECONDS",
     help="How long to wait at most if the server of database.url does not take connections yet.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    metavar="N",
+    help="How many processes share the work, each a node of its own, instead of node.workers.",
+)
 @config_option
-def serve_command(file: Path | None, wait_seconds: float, with_guide: bool) -> None:
+def serve_command(file: Path | None, wait_seconds: float, with_guide: bool, workers: int | None) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
-    token_command = _token_command(file) if with_guide else None
-    work = partial(_serve, token_command=token_command, wait_seconds=wait_seconds)
-    run_command(file, work, is_service=True)
+    announce = partial(_announce, token_command=_token_command(file) if with_guide else None)
+    run_service(file, partial(_serve, announce=announce, wait_seconds=wait_seconds), announce, workers)
 
 
 @main.command("demo")
@@ -138,6 +145,9 @@ def check_config(file: Path | None) -> None:
             _report_containment(config, errors)
     if errors.messages:
         refuse(*errors.messages)
+    if config.node.workers > 1:
+        for line in describe_shares(config):
+            click.echo(line)
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 
@@ -162,15 +172,26 @@ def _token_command(file: Path | None) -> str:
     return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
 
 
-async def _serve(config: Config, *, token_command: str | None, wait_seconds: float) -> None:
-    is_text_wanted = config.log.format != "json"
-
-    def announce(line: str) -> None:
-        if is_text_wanted:
+async def _serve(
+    config: Config, worker: Worker | None, *, announce: Callable[[Config, str], None], wait_seconds: float
+) -> None:
+    def print_line(line: str) -> None:
+        if config.log.format != "json":
             click.echo(line)
 
     def on_ready(service: Service) -> None:
-        if token_command and (is_text_wanted or sys.stdout.isatty()):
-            click.echo(GUIDE.format(base_url=service.base_url, operator_token_command=token_command))
+        if worker:
+            worker.report_ready(service.base_url)
+        else:
+            announce(config, service.base_url)
 
-    await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
+    await serve(config, print_line, on_ready, worker=worker, wait_for_database_seconds=wait_seconds)
+
+
+def _announce(config: Config, url: str, *, token_command: str | None) -> None:
+    """Print that the service is ready at this address, and what to do there."""
+    is_text_wanted = config.log.format != "json"
+    if is_text_wanted:
+        click.echo(f"hostsvc: listening on {url}")
+    if token_command and (is_text_wanted or sys.stdout.isatty()):
+        click.echo(GUIDE.format(base_url=url, operator_token_command=token_command))

@@ -19,7 +19,8 @@ from hostsvc.embedded_postgres import EmbeddedPostgresError
 from hostsvc.logs import configure_logging, log_uncaught_errors
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
-from hostsvc.start_checks import cannot_listen, start_errors
+from hostsvc.start_checks import start_errors
+from hostsvc.workers import Worker, fork_workers
 from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded, SecretUnreadable
 
 try:
@@ -33,7 +34,6 @@ REFUSED = 2
 # How long the event loop waits for a thread that computes, after each of its own system calls. The default of
 # 5 ms adds up to a standstill when a thread parses a long body.
 SWITCH_SECONDS = 0.0005
-BIND_FAILED = " (while attempting to bind"  # follows the reason in every error of socket.create_server
 
 
 class NotFound(Exception):
@@ -69,37 +69,62 @@ def read_config_to_serve(file: Path | None) -> tuple[Config, ConfigErrors]:
     return config, errors
 
 
-def run_command(
-    file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int | None]], *, is_service: bool = False
-) -> NoReturn:
+def run_command(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int | None]]) -> NoReturn:
     """Load the configuration, run `work` and end the process with the exit code it returns (None: 0).
 
-    Only the service logs at level "info" by default, and says in the log why it ends: other commands print
-    their results.
+    It logs warnings at least: commands print their results.
     """
-    config, errors = read_config_to_serve(file) if is_service else read_config(file, os.environ)
-    if errors.sections:  # so the configuration of the log may be wrong, too
+    config, errors = read_config(file, os.environ)
+    if errors.sections:
         refuse(*errors.messages)
-    is_quiet = not is_service and config.log.level == "info"
+    is_quiet = config.log.level == "info"
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
-    if is_service:
-        log_uncaught_errors()
-        for message in stray_variables(config, os.environ):
-            log.warning(message)
-        if errors.messages:
-            _refuse_to_serve(config, *errors.messages)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         sys.exit(run_loop(work(config)))
     except StatusUnavailable as error:
         refuse(*error.messages, exit_code=error.exit_code)
+    except BrokenPipeError:
+        raise  # nobody reads the rest, as in `hostsvc status | head`: click ends the process in silence
     except USER_ERRORS as error:
-        if isinstance(error, BrokenPipeError) and not is_service:
-            raise  # nobody reads the rest, as in `hostsvc status | head`: click ends the process in silence
-        message = error_message(error, config)
-        if is_service:
-            _refuse_to_serve(config, message)
-        refuse(message)
+        refuse(error_message(error, config))
+
+
+def run_service(
+    file: Path | None,
+    work: Callable[[Config, Worker | None], Coroutine[Any, Any, int | None]],
+    announce: Callable[[Config, str], None],
+    workers: int | None = None,
+) -> NoReturn:
+    """Load the configuration, and run `work` in this process or in that of each worker.
+
+    `workers` replaces node.workers. `announce` is called with the address once all workers serve. Unlike
+    `run_command` it says in the log why the service ends.
+    """
+    config, errors = read_config_to_serve(file)
+    if errors.sections:  # so the configuration of the log may be wrong, too
+        refuse(*errors.messages)
+    configure_logging(config.log)
+    log_uncaught_errors()
+    for message in stray_variables(config, os.environ):
+        log.warning(message)
+    if errors.messages:
+        _refuse_to_serve(config, *errors.messages)
+    if workers:
+        config = replace(config, node=replace(config.node, workers=workers))
+    sys.setswitchinterval(SWITCH_SECONDS)
+    worker = None
+    try:
+        if config.node.workers > 1:
+            worker = fork_workers(config, partial(announce, config))
+            config = worker.config
+            structlog.contextvars.bind_contextvars(node=config.node.name)
+        sys.exit(run_loop(work(config, worker)))
+    except USER_ERRORS as error:
+        _refuse_to_serve(config, error_message(error, config))
+    finally:
+        if worker:
+            worker.close()
 
 
 def with_config(work: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., NoReturn]:
@@ -144,9 +169,6 @@ def error_message(error: Exception, config: Config) -> str:
             )
         case OSError(errno=errno.EADDRINUSE):
             return f"{address} is in use: stop the program that uses it, or set another server.port"
-        case OSError(strerror=str(reason)) if BIND_FAILED in reason:
-            reason = reason.partition(BIND_FAILED)[0]
-            return cannot_listen(config.server, reason)
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}"
         case _:

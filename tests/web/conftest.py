@@ -269,7 +269,7 @@ async def serving(
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            await stack.enter_async_context(listening(app, listener, connections))
+            await stack.enter_async_context(listening(app, listener, settings=connections))
             address: Address = listener.getsockname()
             client = await stack.enter_async_context(ClientSession(f"http://127.0.0.1:{address[1]}"))
             service = Service(app, address, client, storage, registry, health)

@@ -1,4 +1,4 @@
-"""Who may connect: each connection of a listening socket is accepted, unless there are too many.
+"""Who may connect: each connection of a socket is accepted, unless there are too many.
 
 The event loop's own server cannot refuse a connection before it costs anything. If descriptors run out, that
 of uvloop may end for good, and that of asyncio logs thousands of lines.
@@ -30,6 +30,7 @@ EVICTED_SHARE = 16  # of the connections are closed at once: finding them examin
 MAX_EXAMINED = 10_000  # which takes 10 ms
 FRUITLESS_SECONDS = 0.1  # between two attempts to find connections to close, if there were none
 OPERATOR_PLACES = 16  # beyond the maximum, for health checks and the status
+BACKLOG = 1024
 ACCEPTS_AT_ONCE = 64  # in one iteration of the event loop
 PAUSE_SECONDS = 0.2  # after a failed accept
 # Of each connection, which inherits it from the listener; the kernel doubles it. The event loop reads all
@@ -150,6 +151,7 @@ class Acceptor:
     async def __aenter__(self) -> "Acceptor":
         self._listener.setblocking(False)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        self._listener.listen(BACKLOG)  # changes nothing if another process with this socket has done so
         self._resume()
         return self
 

@@ -1,10 +1,10 @@
-"""An application on a listening socket, whose every answer is in JSON."""
+"""An application on one or two sockets, whose every answer is in JSON."""
 
 import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -21,16 +21,18 @@ from web.server.answers import headers_for, prepare_answer
 from web.server.connection import Connection, Shared, answer_of_connection
 from web.settings import ConnectionSettings
 
-BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
 DEFAULTS = ConnectionSettings()
 
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, listener: socket.socket, settings: ConnectionSettings = DEFAULTS
+    app: web.Application, *listeners: socket.socket, settings: ConnectionSettings = DEFAULTS
 ) -> AsyncIterator[None]:
-    """Serve requests from a socket, which still listens afterwards so that another server can take over."""
+    """Serve requests from bound sockets, with one limit on the connections of all together.
+
+    The sockets listen from now on, also afterwards: another process or server may accept from them, too.
+    """
     headers = headers_for(is_https=settings.is_https)
     app.on_response_prepare.append(partial(prepare_answer, headers))
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -44,7 +46,10 @@ async def serving(
     shared = Shared(application, counts, settings, headers, lines, connections.remove)
     connect = partial(Connection, manager, shared, _options(settings))
     try:
-        async with Acceptor(listener, connections, connect, headers, lines):
+        async with AsyncExitStack() as stack:
+            for listener in listeners:
+                acceptor = Acceptor(listener, connections, connect, headers, lines)
+                await stack.enter_async_context(acceptor)
             yield
     finally:
         await runner.cleanup()

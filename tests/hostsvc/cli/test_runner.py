@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hostsvc.cli.runner import NotFound, error_message, run_command
+from hostsvc.cli.runner import NotFound, error_message, run_command, run_service
 from hostsvc.config import Config
+from hostsvc.workers import Worker
 from storage.errors import DatabaseUnavailable
 from tests.hostsvc.cli.shell import Shell, finished, hostsvc, inherited, refusal
 
@@ -90,14 +92,15 @@ def test_error_message_names_what_failed(error: Exception, message: str) -> None
 def test_run_command_logs_warnings_unless_it_is_a_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_service: bool, level: str, expected: int
 ) -> None:
-    async def work(config: Config) -> int:
+    async def work(config: Config, _: Worker | None = None) -> int:
         assert config.log.level == level
         return 7
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOSTSVC__LOG__LEVEL", level)
+    run = partial(run_service, None, announce=lambda *_: None) if is_service else partial(run_command, None)
     with pytest.raises(SystemExit) as ended:
-        run_command(None, work, is_service=is_service)
+        run(work=work)
     assert ended.value.code == 7
     assert logging.getLogger().level == expected
 

@@ -101,7 +101,7 @@ async def small_server(settings: ConnectionSettings) -> AsyncIterator[Server]:
     """Serve the small application, and close the clients' connections afterwards."""
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with serving(server.app(), listener, settings):
+        async with serving(server.app(), listener, settings=settings):
             server.address = listener.getsockname()
             try:
                 yield server
