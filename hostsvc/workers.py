@@ -29,6 +29,7 @@ import structlog
 from hostsvc.config import HTTP, MIN_CONNECTIONS, Config
 from hostsvc.listeners import bind_public
 from hostsvc.process_end import END_SIGNALS, signal_message
+from hostsvc.process_harness.machine import delegated_group, prepare_group
 
 FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 0.1, 5.0  # before a worker is started again; each time it doubles
 STEADY_SECONDS = 60.0  # a worker that has lived so long is started again as if for the first time
@@ -106,6 +107,9 @@ def fork_workers(config: Config, on_ready: Callable[[str], None]) -> Worker:
     Raise OSError or ConfigError if the public address cannot be used.
     """
     listener = bind_public(config.server) if HTTP in config.node.roles else None
+    if config.harness.kind == "process" and (group := delegated_group()):
+        with suppress(OSError):  # the workers try again, and say why it fails
+            prepare_group(group)  # while no worker is in it
     gc.freeze()  # collections in the workers copy no memory that they have in common
     return _Parent(config, listener, on_ready).run()
 

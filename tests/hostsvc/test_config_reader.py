@@ -1,5 +1,6 @@
 """The configuration: what the reader accepts, and how it refuses everything else."""
 
+import os
 import tomllib
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -80,6 +81,12 @@ def test_variable_overrides_the_file_in_the_working_directory() -> None:
     assert config.origins == ("config.toml", "HOSTSVC__SERVER__PORT")
 
 
+def test_roles_of_a_node_are_set_by_a_variable() -> None:
+    node = load_config(None, {"HOSTSVC__NODE__ROLES": "http, runs", "HOSTSVC__NODE__NAME": "a"}).node
+    assert (node.roles, node.name_or_host) == (("http", "runs"), "a")
+    assert load_config(None, {}).node.name_or_host == os.uname().nodename
+
+
 def test_blank_variable_is_an_empty_list() -> None:
     config = load_config(None, {"HOSTSVC__SUPERVISORS__CONVERSATIONAL_SOURCES": ""})
     assert config.supervisors.conversational_sources == frozenset()
@@ -137,6 +144,11 @@ def test_integer_is_accepted_as_a_number() -> None:
         ("[harness.limits]\nopen_files = 3", "harness.limits.open_files must be at least 16 or 0 (no limit)"),
         ("[harness]\nfirst_user_id = 999", "harness.first_user_id was removed: delete it, and set user;"),
         ("[harness]\ncache_commits = 0", "harness.cache_commits must be between 1 and 100000, got 0"),
+        ("[node]\nroles = []", "node.roles must be one or more of http, runs, chores, got []"),
+        ("[node]\nroles = ['web']", "node.roles must be one or more of http, runs, chores, got ['web']"),
+        ("[node]\nname = 'a\tb'", "node.name must have at most 100 visible characters"),
+        ("[node]\nworkers = 65", "node.workers must be between 1 and 64, got 65"),
+        ("[cluster]\naddress = '0.0.0.0'", "cluster.address must be an address of this machine that others"),
         ("[log]\nlevel = 'INFO'", "log.level must be one of debug, info, warning, error, got 'INFO'"),
         ("[models]\nbase_url = 'http://a'", "config.toml: models.base_url must be a section: write its"),
         ("[models.a]\nstream = true", "config.toml: models.a.base_url must be set"),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from time import monotonic
@@ -10,7 +11,7 @@ from time import monotonic
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.process_end import EXIT_CODE, end_on_signals, force_end_after
+from hostsvc.process_end import END_SIGNALS, EXIT_CODE, end_on_signals, force_end_after, signal_message
 
 NEVER_CLOSES = """
 import asyncio
@@ -42,6 +43,46 @@ async def test_first_signal_requests_the_end_second_hurries_it(number: signal.Si
         ("end requested", number.name, False),
         ("end requested", number.name, True),
     ]
+
+
+async def test_worker_takes_only_its_parents_word_for_a_second_signal() -> None:
+    parent, worker = socket.socketpair()
+    with parent, worker, capture_logs() as logged:
+        end = end_on_signals(worker)
+        parent.send(signal_message(signal.SIGINT, again=False))
+        await end.requested.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        while len(logged) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert not end.hurried.is_set()
+        parent.send(signal_message(signal.SIGTERM, again=True))
+        await end.hurried.wait()
+        _forget(worker)
+    assert [(line["signal"], line["again"]) for line in logged] == [
+        ("SIGINT", False),
+        ("SIGTERM", False),
+        ("SIGTERM", True),
+    ]
+
+
+@pytest.mark.parametrize("unread", [b"", b"http://127.0.0.1:8080"])
+async def test_worker_ends_if_its_parent_has_ended(unread: bytes) -> None:
+    parent, worker = socket.socketpair()
+    with worker, capture_logs() as logged:
+        worker.send(unread)
+        end = end_on_signals(worker)
+        parent.close()
+        await end.requested.wait()
+        _forget(worker)
+    assert [line["reason"] for line in logged] == ["the parent process has ended"]
+    assert not end.hurried.is_set()
+
+
+def _forget(worker: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    loop.remove_reader(worker)
+    for number in END_SIGNALS:
+        loop.remove_signal_handler(number)
 
 
 def test_process_that_closes_too_slowly_ends() -> None:

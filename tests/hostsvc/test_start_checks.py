@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostsvc.config import Config, DatabaseChoice, ServerSettings
+from hostsvc.config import ClusterSettings, Config, DatabaseChoice, NodeSettings, ServerSettings
 from hostsvc.process_harness.settings import HarnessSettings
 from hostsvc.start_checks import start_errors
 from supervisors.settings import RunSettings
@@ -48,6 +48,17 @@ def test_every_reason_against_a_start_is_found(tmp_path: Path) -> None:
 def test_port_in_use_is_not_an_error_of_the_configuration() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert errors(Config(server=ServerSettings(port=taken.getsockname()[1]))) == []
+
+
+def test_address_of_another_machine_is_refused_for_nodes() -> None:
+    (message,) = errors(Config(cluster=ClusterSettings("192.0.2.1")))
+    assert message.startswith("cannot listen on 192.0.2.1: ")
+    assert message.endswith("; correct cluster.address")
+
+
+def test_public_address_is_not_checked_without_the_role_http() -> None:
+    server = ServerSettings(host="192.0.2.1")
+    assert errors(Config(server=server, node=NodeSettings(roles=("runs",)))) == []
 
 
 def test_missing_git_is_found_before_the_start() -> None:

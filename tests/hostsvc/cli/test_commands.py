@@ -57,6 +57,12 @@ def test_command_refuses_with_all_errors_at_once(tmp_path: Path, command: str) -
     assert data_dir.startswith("hostsvc: database.data_dir cannot be created: ")
 
 
+def test_check_config_names_the_workers_and_their_shares(tmp_path: Path) -> None:
+    done = hostsvc(tmp_path, "check-config", HOSTSVC__NODE__WORKERS="2", HOSTSVC__NODE__NAME="m")
+    share = "database.pool_size 5, runs.max_concurrent 50, server.max_connections 5000"
+    assert done.out.splitlines()[:2] == [f"worker m/1: {share}", f"worker m/2: {share}"]
+
+
 def test_check_config_finds_unreachable_repository_beside_other_errors(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(
         "[harness]\nkind = 'process'\ncommand = ['run']\nrepository = 'nowhere'\n[server]\nprot = 1\n"

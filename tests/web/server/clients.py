@@ -97,11 +97,11 @@ class Server:
 
 
 @asynccontextmanager
-async def small_server(settings: ConnectionSettings) -> AsyncIterator[Server]:
-    """Serve the small application, and close the clients' connections afterwards."""
+async def small_server(settings: ConnectionSettings, *others: socket.socket) -> AsyncIterator[Server]:
+    """Serve the small application, also on other sockets, and close the clients' connections afterwards."""
     server = Server()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with serving(server.app(), listener, settings=settings):
+        async with serving(server.app(), listener, *others, settings=settings):
             server.address = listener.getsockname()
             try:
                 yield server

@@ -40,6 +40,18 @@ async def test_address_has_half_of_all_connections() -> None:
         assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 200
 
 
+async def test_two_sockets_have_one_limit_together() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as private:
+        async with small_server(EIGHT, private) as server:
+            public = server.address
+            for address in (public, private.getsockname()) * 2:
+                server.address = address
+                assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 200
+            for address in (public, private.getsockname()):
+                server.address = address
+                assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 429
+
+
 async def test_trusted_proxy_may_have_all_connections() -> None:
     trusted = ConnectionSettings(max_connections=8, trusted_proxies=(ip_network("127.0.0.2/32"),))
     async with small_server(trusted) as server:
