@@ -84,7 +84,8 @@ class InsertItem:
 # each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
 # agent_state are locked in id order, as everywhere, so that no two transactions can deadlock. SKIP LOCKED
 # passes over rows that another transaction holds, so that such a row delays no other agent's notification.
-# OFFSET 0 makes PostgreSQL find each agent by its id, also without statistics.
+# OFFSET 0 makes PostgreSQL find each agent by its id, also without statistics. Receipts are inserted in the
+# order of their keys: each waits for an equal one of another node, so two statements could deadlock.
 #
 # A notification that becomes active now is stored as later than all that the agent went through before, even
 # if the clock was set back since. Only the run's own notifications keep their time: the run must clear them.
@@ -156,6 +157,7 @@ WITH item AS MATERIALIZED (
         credential uuid, method text, path text, key text, body_hash bytea,
         status smallint, answer bytea, created_at timestamptz)
     WHERE judged.verdict = 'inserted' AND judged.receipt IS NOT NULL
+    ORDER BY r.credential, r.method, r.path, r.key
 )
 SELECT verdict, node_id FROM judged ORDER BY ordinal
     """,

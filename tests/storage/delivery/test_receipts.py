@@ -1,20 +1,24 @@
 """Receipts: each is stored exactly if its effect is."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from types import NoneType
 
 import pytest
 
 from storage.agent_facts import AgentState, StateUpdate
+from storage.agents.state_updates import update_states
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
-from storage.delivery.receipts import StoredAnswer
+from storage.delivery.receipts import StoredAnswer, insert_receipt
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
 from storage.history.trace_model import Trace
 from storage.ids import new_id
-from storage.model import Agent, AgentStatus, Receipt
-from storage.postgres.pool import Pool
+from storage.model import Agent, AgentStatus, Receipt, ReceiptKey
+from storage.notifications.notifications import InsertItem, insert_together
+from storage.postgres.pool import Connection, Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
 from tests.storage.factories import (
@@ -162,6 +166,52 @@ async def test_repeated_request_for_locked_agent_does_not_affect_others(
     assert await pool.fetchval("SELECT count(*) FROM notification") == 2
 
 
+class RolledBack(Exception):
+    """Ends a transaction without an effect."""
+
+
+async def insert_notifications(connection: Connection, agents: list[Agent], receipts: list[Receipt]) -> None:
+    items = [
+        InsertItem(new_notification(each.id), {each.organization_id}, kept)
+        for each, kept in zip(agents, receipts, strict=True)
+    ]
+    assert await insert_together(connection.fetch, items) == [None] * len(items)
+
+
+async def update_all_states(connection: Connection, agents: list[Agent], receipts: list[Receipt]) -> None:
+    updates = [
+        request_update(AgentState(each.id, AgentStatus.SLEEPING), kept)
+        for each, kept in zip(agents, receipts, strict=True)
+    ]
+    assert all((await update_states(connection.fetch, updates)).values())
+
+
+@pytest.mark.parametrize("write", [insert_notifications, update_all_states])
+async def test_groups_of_two_nodes_with_the_same_receipts_do_not_deadlock(
+    pool: Pool, storage: Storage, write: Callable[[Connection, list[Agent], list[Receipt]], Awaitable[None]]
+) -> None:
+    """Each group stops at a receipt between the two common ones, until both have come so far."""
+    agents = [await stored_agent(pool) for _ in range(6)]
+    first, last, *gates = (receipt(key=ReceiptKey(new_id(), "POST", "/", "")) for _ in range(4))
+
+    async def node(agents: list[Agent], receipts: list[Receipt]) -> None:
+        async with pool.transaction() as connection:
+            await write(connection, agents, receipts)
+
+    with suppress(RolledBack):
+        async with pool.transaction() as blocker:
+            for gate in gates:
+                await insert_receipt(blocker, gate, agents[0].organization_id)
+            nodes = [
+                asyncio.create_task(node(agents[:3], [first, gates[0], last])),
+                asyncio.create_task(node(agents[3:], [last, gates[1], first])),
+            ]
+            await wait_until_lock_is_awaited(pool, 2)
+            raise RolledBack
+    results = await asyncio.gather(*nodes, return_exceptions=True)
+    assert Counter(map(type, results)) == {NoneType: 1, AnsweredBefore: 1}
+
+
 async def test_refused_effect_stores_no_receipt(pool: Pool, storage: Storage, scout: Agent) -> None:
     taken = await stored_agent(pool, email_alias="scout")
     refused: list[tuple[Awaitable[object], type[StorageError]]] = [
@@ -179,6 +229,6 @@ async def test_refused_effect_stores_no_receipt(pool: Pool, storage: Storage, sc
     assert await pool.fetchval("SELECT count(*) FROM receipt") == 0
 
 
-async def wait_until_lock_is_awaited(pool: Pool) -> None:
-    while not await pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+async def wait_until_lock_is_awaited(pool: Pool, count: int = 1) -> None:
+    while await pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < count:
         pass
