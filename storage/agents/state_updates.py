@@ -58,6 +58,7 @@ EVENT = columns_of(NewEvent, without=("agent_id",))
 # updates one by one after locking the row. The journal of an ended run gets titles and messages here, along
 # primary keys and the index of the run's messages: the end of a run must not cost a statement more. A sleep
 # is granted only if nothing is active, so only a run that ended otherwise has left something uncleared.
+# Receipts are inserted in the order of their keys, so that batches with the same repeats cannot deadlock.
 #
 # What an update brings is JSON, because asyncpg takes longer for an array of each column. The updates are an
 # array of documents: of a single one the planner would expect a hundred rows, and read the whole agent_state.
@@ -216,6 +217,7 @@ WITH item AS (
         agent_id uuid, credential uuid, method text, path text, key text, body_hash bytea,
         status smallint, answer bytea, created_at timestamptz)
     JOIN updated USING (agent_id)
+    ORDER BY r.credential, r.method, r.path, r.key
 ), inserted_notice AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, updated.organization_id, agent_id, 'system', r.title, r.body, r.created_at
