@@ -14,7 +14,7 @@ from storage.channels.contacts import Contact, insert_contact
 from storage.delivery.receipts import insert_receipt
 from storage.events.model import BY_SERVICE
 from storage.model import Receipt, Source
-from storage.notifications.notifications import InsertItem, NewNotification, Notifications, lock_state
+from storage.notifications.notifications import InsertItem, NewNotification, Notifications, lock_states
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import Chunk, OfAgents, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Connection, Pool
@@ -303,7 +303,7 @@ class Messages:
             if sender is not None:
                 await insert_contact(connection, sender)
             await _insert(connection, message, None, uploads)
-            await lock_state(connection, message.agent_id)
+            await lock_states(connection, [message.agent_id])
             await connection.execute(INSERT_EVENT, message.id, actor)
             return await self._notifications.insert_in_transaction(connection, notification, allowed, actor)
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -39,14 +40,16 @@ from storage.postgres.paging import (
     PageConditions,
     fetch_rows,
 )
-from storage.postgres.pool import Connection, Fetch, Pool
+from storage.postgres.pool import BRIEF_WAIT, Connection, Fetch, Pool
 from storage.postgres.query import ALWAYS, Conditions, Period, require_changeable
 from storage.postgres.shared_reads import SharedReads
 from storage.postgres.statement import Statement, fetch_all, from_row, values_of
 
 GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
 
-LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
+LOCK_STATES = """
+SELECT 1 FROM agent_state WHERE agent_id = ANY($1::uuid[]) ORDER BY agent_id FOR NO KEY UPDATE
+"""
 
 
 @dataclass(slots=True)  # not frozen: that would take several times as long for each request
@@ -199,29 +202,38 @@ def _row(item: InsertItem) -> dict[str, object]:
     }
 
 
-async def insert_after_lock(connection: Connection, items: list[InsertItem]) -> list[StorageError | None]:
-    """Insert notifications for one agent as `insert_together` does, but wait for its state first.
+async def insert_after_locks(connection: Connection, items: list[InsertItem]) -> list[StorageError | None]:
+    """Insert notifications as `insert_together` does, but wait for the states of their agents first.
 
-    The transaction's lock timeout limits the wait. Raise RowLocked if the row is not free by then.
+    The transaction's lock timeout limits each wait. Raise RowLocked if a row is not free by then.
     """
-    await lock_state(connection, items[0].new.agent_id)
+    await lock_states(connection, {item.new.agent_id for item in items})
     return await insert_together(connection.fetch, items)
 
 
-async def lock_state(connection: Connection, agent_id: UUID) -> None:
-    """Wait for the agent's state, so that the transaction can insert notifications that become active.
+async def lock_states(connection: Connection, agent_ids: Iterable[UUID]) -> None:
+    """Wait for the agents' states, so that the transaction can insert notifications that become active.
 
-    Raise RowLocked if the row is not free when the transaction's lock timeout has passed.
+    Raise RowLocked if a row is not free when the transaction's lock timeout has passed.
     """
-    await connection.execute(LOCK_STATE, agent_id)
+    await connection.execute(LOCK_STATES, list(agent_ids))
 
 
-def group_by_agent(items: list[InsertItem]) -> Iterable[list[InsertItem]]:
+def group_by_agent(items: list[InsertItem]) -> list[list[InsertItem]]:
     """Group the items by agent, each group in their order."""
     groups: dict[UUID, list[InsertItem]] = {}
     for item in items:
         groups.setdefault(item.new.agent_id, []).append(item)
-    return groups.values()
+    return list(groups.values())
+
+
+def split(items: list[InsertItem], *, by_item: bool) -> list[list[InsertItem]]:
+    """Split the items into two halves by agent; those of one agent into single ones if `by_item`."""
+    groups = group_by_agent(items)
+    if len(groups) == 1:
+        return [[item] for item in items] if by_item else groups
+    middle = len(groups) // 2
+    return [list(chain.from_iterable(half)) for half in (groups[:middle], groups[middle:])]
 
 
 def _refusal(item: InsertItem, verdict: str) -> StorageError:
@@ -292,7 +304,8 @@ class Notifications:
         self._on_clear = on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._inserts = pool.group_commit("notifications", self._insert_many)
-        self._waiting_inserts = pool.group_commit("notifications of busy agents", self._insert_waiting)
+        self._busy_inserts = pool.group_commit("notifications of busy agents", self._insert_busy)
+        self._held_inserts = pool.group_commit("notifications of agents that are held", self._insert_held)
         self._clears = pool.group_commit("clears", partial(clear_together, pool, self._on_clear))
         self.list_for_agent = Queues(pool).list_for_agent
         self.get = SharedReads(
@@ -322,8 +335,9 @@ class Notifications:
             owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)
         async with self.limit.reserved(owner):
             refusal = await self._inserts.add(item)
-            if isinstance(refusal, RowLocked):
-                refusal = await self._waiting_inserts.add(item)
+            for patient in (self._busy_inserts, self._held_inserts):
+                if isinstance(refusal, RowLocked):
+                    refusal = await patient.add(item)
         if refusal is not None:
             raise refusal
 
@@ -333,7 +347,7 @@ class Notifications:
         """Store the notification in the caller's transaction.
 
         After its commit, pass the item to `report_committed`. Raise the errors of `insert`, and RowLocked
-        unless the transaction holds the agent's state: see `lock_state`.
+        unless the transaction holds the agent's state: see `lock_states`.
         """
         item = InsertItem(notification, allowed, actor=actor)
         [refusal] = await insert_together(connection.fetch, [item])
@@ -470,31 +484,60 @@ class Notifications:
         self.report_committed(item for item, refusal in zip(items, refusals, strict=True) if not refusal)
         return refusals
 
-    async def _insert_waiting(self, items: list[InsertItem]) -> list[StorageError | None]:
-        """Try all once more, then wait for the states one agent at a time, so that one hardly delays others.
+    async def _insert_busy(self, items: list[InsertItem]) -> list[StorageError | None]:
+        """Try all once more, then wait briefly for the states of all agents together.
 
-        The service's own statements hold a state for milliseconds, so nearly all of them are free by now.
+        Statements of the service hold a state for milliseconds. Return RowLocked for what is held longer.
         """
         refusals = dict(zip((item.new.id for item in items), await self._insert_many(items), strict=True))
         locked = [item for item in items if isinstance(refusals[item.new.id], RowLocked)]
-        groups = deque(group_by_agent(locked))
-        while groups:
-            group = groups.popleft()
-            try:
-                results = await self._pool.write(
-                    partial(insert_after_lock, items=group), f"notifications of agent {group[0].new.agent_id}"
-                )
-            except (ConstraintError, RowLocked) as error:
-                if isinstance(error, ConstraintError) and len(group) > 1:
-                    groups.extend([item] for item in group)  # one of them violates the constraint: find it
-                else:
-                    refusals.update((item.new.id, error) for item in group)
-            else:
-                self.report_committed(
-                    item for item, refusal in zip(group, results, strict=True) if not refusal
-                )
-                refusals.update(zip((item.new.id for item in group), results, strict=True))
+        if locked:
+            refusals |= await self._insert_in_parts([locked], self._wait_briefly)
         return [refusals[item.new.id] for item in items]
+
+    async def _insert_held(self, items: list[InsertItem]) -> list[StorageError | None]:
+        """Wait for the states one agent at a time."""
+        refusals = await self._insert_in_parts(group_by_agent(items), self._wait_for_state)
+        return [refusals[item.new.id] for item in items]
+
+    async def _insert_in_parts(
+        self,
+        groups: list[list[InsertItem]],
+        insert: Callable[[list[InsertItem]], Awaitable[list[StorageError | None]]],
+    ) -> dict[UUID, StorageError | None]:
+        """Insert the groups, and the parts of one that fails by a lock or a constraint.
+
+        Return the refusals by notification.
+        """
+        refusals: dict[UUID, StorageError | None] = {}
+        waiting = deque(groups)
+        while waiting:
+            group = waiting.popleft()
+            results: list[StorageError | None]
+            try:
+                results = await insert(group)
+            except (ConstraintError, RowLocked) as error:
+                parts = split(group, by_item=isinstance(error, ConstraintError))
+                if len(parts) > 1:
+                    waiting.extend(parts)
+                    continue
+                results = [error] * len(group)
+            self.report_committed(item for item, refusal in zip(group, results, strict=True) if not refusal)
+            refusals.update(zip((item.new.id for item in group), results, strict=True))
+        return refusals
+
+    async def _wait_for_state(self, items: list[InsertItem]) -> list[StorageError | None]:
+        """Insert notifications for one agent, however long `Pool.write` lets them wait for its state."""
+        name = f"notifications of agent {items[0].new.agent_id}"
+        return await self._pool.write(partial(insert_after_locks, items=items), name)
+
+    async def _wait_briefly(self, items: list[InsertItem]) -> list[StorageError | None]:
+        """Insert notifications for several agents. Raise RowLocked if a state is not free soon."""
+        async with self._pool.transaction() as connection:
+            await connection.execute(BRIEF_WAIT)
+            results = await insert_after_locks(connection, items)
+        self._pool.on_write()
+        return results
 
 
 def _conditions(filters: NotificationFilters, page: Page) -> PageConditions:

@@ -130,6 +130,39 @@ async def test_insert_for_agents_locked_briefly_shares_a_second_attempt(
     assert [await wake_seq(pool, agent) for agent in agents] == [1] * 5
 
 
+async def test_inserts_for_busy_agents_wait_for_their_states_together(
+    queue: Notifications, pool: Pool, other_program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = [await stored_agent(pool) for _ in range(20)]
+    monkeypatch.setattr(pool, "write", None)  # which would wait for one agent after the other
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state FOR UPDATE")
+        inserts = [asyncio.create_task(stored_notification(queue, agent)) for agent in agents]
+        while not await pool.fetchval(COUNT_WAITING):
+            pass
+    await asyncio.gather(*inserts)
+    assert [await wake_seq(pool, agent) for agent in agents] == [1] * 20
+
+
+async def test_agent_whose_state_is_held_delays_no_agent_of_its_group(
+    queue: Notifications, pool: Pool, other_program: Any
+) -> None:
+    agents = [await stored_agent(pool) for _ in range(5)]
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agents[0].id)
+        async with pool.transaction() as connection:
+            await connection.execute("SELECT 1 FROM agent_state FOR UPDATE SKIP LOCKED")
+            inserts = [
+                asyncio.create_task(stored_notification(queue, agent)) for agent in agents for _ in range(2)
+            ]
+            while not await pool.fetchval(COUNT_WAITING):
+                pass
+        await asyncio.gather(*inserts[2:])
+        assert not any(insert.done() for insert in inserts[:2])
+    await asyncio.gather(*inserts)
+    assert [await wake_seq(pool, agent) for agent in agents] == [2] * 5
+
+
 async def test_insert_for_agent_locked_too_long_stores_nothing(
     queue: Notifications, scout: Agent, pool: Pool, other_program: Any
 ) -> None:
