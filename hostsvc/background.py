@@ -67,7 +67,7 @@ def maintenance_services(
     states = storage.agent_states
     pauses = PauseSync(states, storage.organizations, registry, clock)
     counter = AgentCounter(states, registry.statistics, clock)
-    receipts = ReceiptCleaner(storage.receipts, clock)
+    receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
     matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     probe = LoopLagProbe(registry.statistics, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)

@@ -33,6 +33,7 @@ from storage.identity.accounts import Accounts, LoginNetworks, TokenHolders
 from storage.identity.api_keys import ApiKeys
 from storage.identity.instance import Instance
 from storage.identity.organizations import Invites, Memberships, Organizations
+from storage.identity.throttle import ThrottleBuckets
 from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
@@ -76,6 +77,7 @@ class Storage:
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
         self.login_networks = LoginNetworks(pool)
+        self.throttle = ThrottleBuckets(pool)
         self.api_keys = ApiKeys(pool)
         self.templates = Templates(pool, cipher, self.limits)
         self.secrets = Secrets(pool, cipher)

@@ -115,7 +115,7 @@ def build_app(
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
     app[REPORT_REFUSAL] = health.report_refusal
-    app[LOGIN_GUARD] = LoginGuard()
+    app[LOGIN_GUARD] = LoginGuard(storage.throttle)
     app[app_keys.SIGNUPS] = TokenBuckets(max(1, settings.limits.signups_per_hour), HOUR_SECONDS)
     app[app_keys.LINES] = LineLimit(clock.monotonic)
     app[app_keys.ROOM] = RequestRoom()
@@ -168,7 +168,6 @@ def _refuse_method(routes: Sequence[Route]) -> Handler:
 
 
 async def _passwords(app: web.Application) -> AsyncIterator[None]:
-    guard, clock = app[LOGIN_GUARD], app[app_keys.CLOCK]
-    with Passwords(lambda network: guard.has_guessed(network, clock.monotonic())) as passwords:
+    with Passwords(app[LOGIN_GUARD].has_guessed) as passwords:
         app[app_keys.PASSWORDS] = passwords
         yield

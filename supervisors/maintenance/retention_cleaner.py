@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from storage.delivery.receipts import Receipts
+from storage.identity.throttle import ThrottleBuckets
 from storage.retention import Retention
 from supervisors.clock import Clock
 from supervisors.settings import require_between
@@ -90,15 +91,18 @@ class RetentionCleaner:
 
 
 class ReceiptCleaner:
-    """Deletes receipts older than `LIFETIME`."""
+    """Deletes receipts older than `LIFETIME`, and failed attempts that no longer count."""
 
-    def __init__(self, receipts: Receipts, clock: Clock) -> None:
+    def __init__(self, receipts: Receipts, throttle: ThrottleBuckets, clock: Clock) -> None:
         self._receipts = receipts
+        self._throttle = throttle
         self._clock = clock
 
     async def run_once(self) -> int:
-        """Delete the expired receipts in small batches; return how many."""
-        until, total = self._clock.now() - LIFETIME, 0
-        while (deleted := await self._receipts.delete_expired(until, BATCH)) > 0:
+        """Delete what has expired in small batches; return how many rows."""
+        now, total = self._clock.now(), 0
+        while (deleted := await self._receipts.delete_expired(now - LIFETIME, BATCH)) > 0:
+            total += deleted
+        while (deleted := await self._throttle.delete_full(now, BATCH)) > 0:
             total += deleted
         return total

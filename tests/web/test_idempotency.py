@@ -298,7 +298,7 @@ async def test_run_request_is_repeated_with_every_answer(service: Service, api: 
 async def test_key_is_free_after_a_day(service: Service, api: Api) -> None:
     first = await send(api, TEMPLATES, BODIES[TEMPLATES])
     clock = HeldClock(service.app[CLOCK].now())
-    purge = ReceiptCleaner(service.storage.receipts, clock)
+    purge = ReceiptCleaner(service.storage.receipts, service.storage.throttle, clock)
     clock.advance(23 * HOUR.total_seconds())
     await purge.run_once()
     assert is_replay(await send(api, TEMPLATES, BODIES[TEMPLATES]))

@@ -5,28 +5,36 @@ is for each network, whatever the accounts, against trying one password with man
 everybody. The second would keep out a neighbour of a guesser, so it leaves a way in: such an attempt is
 `overdrawn`, and may still be checked if there is a reason to trust the client. Accounts that do not exist are
 counted like others.
+
+Wrong attempts are counted in the database, for all nodes together; attempts in progress by each node.
 """
 
 import hashlib
 import math
 import unicodedata
-from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import NamedTuple
 from uuid import UUID
 
 from aiohttp import web
 
+from storage.errors import StorageError
+from storage.identity.throttle import ThrottleBuckets
 from storage.model import User
 from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, STORAGE
-from web.credentials.rate_limits import TokenBuckets
 from web.errors import UNAVAILABLE, Throttled
 from web.request.client_address import client_network
 
 KEY_BYTES = 16
 NOBODY = UUID(int=0)  # no user's id
+UNCOUNTED = (
+    "Wrong attempts cannot be counted at the moment, so only people who logged in here lately may log in."
+)
+UNCOUNTED_SECONDS = 5
 
 
 class AttemptKind(Enum):
@@ -44,71 +52,122 @@ class Limit(NamedTuple):
     seconds: int
     scope: str  # which attempts are counted together
 
-    def buckets(self) -> TokenBuckets:
-        return TokenBuckets(self.attempts, float(self.attempts * self.seconds))
+    @property
+    def interval(self) -> timedelta:
+        return timedelta(seconds=self.seconds)
 
-    def take(self, buckets: TokenBuckets, client: Hashable, now: float) -> Throttled | None:
-        """Count an attempt of the client. Return the refusal, which names this limit, of one too many."""
-        quota = buckets.take(client, now)
-        if quota.is_granted:
+    def refusal(self, wait: timedelta, in_progress: int) -> Throttled | None:
+        """Return the refusal, which names this limit, of one attempt too many.
+
+        `wait` is how long it takes until no wrong attempt counts any more; `in_progress` counts the others.
+        """
+        seconds = (wait + (in_progress + 1 - self.attempts) * self.interval).total_seconds()
+        if seconds <= 0:
             return None
         limit = f"At most {self.attempts} wrong attempts {self.scope} are accepted, and one more"
-        return Throttled(math.ceil(quota.more_in_seconds), f"{limit} every {self.seconds} seconds.")
+        return Throttled(math.ceil(seconds), f"{limit} every {self.seconds} seconds.")
 
 
 OF_PAIR = Limit(10, 60, "at one account from one address")
 OF_NETWORK = Limit(30, 10, "from one address")
+NONE = timedelta()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CountedAttempt:
     """An attempt in progress. It costs nothing unless it is counted as wrong."""
 
+    guard: "LoginGuard"
+    kind: AttemptKind
     network: str  # of the client
+    pair: bytes
+    began_at: datetime
     overdrawn: Throttled | None = None  # the refusal, unless there is a reason to trust the client
-    is_wrong: bool = field(default=False, init=False)
+    network_wait: timedelta = NONE  # until no wrong attempt of the network before this one counts any more
 
-    def count_wrong(self) -> None:
-        """Count the attempt as wrong. Raise Throttled if it is overdrawn, like one that is not checked."""
-        self.is_wrong = True
+    @property
+    def counts_for_network(self) -> bool:
+        return self.kind is not AttemptKind.SIGN_UP and self.overdrawn is None
+
+    async def count_wrong(self) -> None:
+        """Count the attempt as wrong. Raise Throttled if it is overdrawn, like one that is not checked.
+
+        Raise StorageError if it cannot be counted.
+        """
+        await self.guard.count(self)
         if self.overdrawn is not None:
             raise self.overdrawn
 
 
 class LoginGuard:
-    """The recent wrong attempts; times are monotonic seconds. The tables are bounded.
+    """The wrong attempts, which all nodes count together, and those that are in progress here.
 
     An attempt in progress counts like a wrong one, so attempts that are sent at once gain nothing.
     """
 
-    def __init__(self) -> None:
-        self._of_pairs = OF_PAIR.buckets()
-        self._of_networks = OF_NETWORK.buckets()
+    def __init__(self, buckets: ThrottleBuckets) -> None:
+        self._buckets = buckets
+        self._in_progress: dict[str, list[CountedAttempt]] = {}  # by network
+        self._can_count = True
 
-    def has_guessed(self, network: str, now: float) -> bool:
-        """Return whether the network has made wrong attempts lately, or has several in progress."""
-        return self._of_networks.peek(network, now).remaining < OF_NETWORK.attempts - 1
+    def has_guessed(self, network: str) -> bool:
+        """Return whether a network with attempts in progress made wrong ones before, or has several."""
+        attempts = self._in_progress.get(network, ())
+        wrong = max((attempt.network_wait for attempt in attempts), default=NONE) / OF_NETWORK.interval
+        return sum(attempt.counts_for_network for attempt in attempts) + math.ceil(wrong) > 1
 
-    @contextmanager
-    def attempt(self, kind: AttemptKind, network: str, account: str, now: float) -> Iterator[CountedAttempt]:
-        """Count an attempt while the block runs, and afterwards if it was wrong.
+    @asynccontextmanager
+    async def attempt(
+        self, kind: AttemptKind, network: str, account: str, now: datetime
+    ) -> AsyncIterator[CountedAttempt]:
+        """Count an attempt while the block runs.
 
         Raise Throttled if the network has made too many wrong attempts at the account.
         """
-        pair = (kind, network, account_key(account))
-        refusal = OF_PAIR.take(self._of_pairs, pair, now)
-        if refusal is not None:
+        attempt = CountedAttempt(self, kind, network, _pair_key(kind, network, account), now)
+        others = list(self._in_progress.get(network, ()))
+        of_pair = sum(other.pair == attempt.pair for other in others)
+        if refusal := OF_PAIR.refusal(NONE, of_pair):
             raise refusal
-        attempt, counts_for_network = CountedAttempt(network), kind is not AttemptKind.SIGN_UP
-        if counts_for_network:
-            attempt.overdrawn = OF_NETWORK.take(self._of_networks, network, now)
+        self._in_progress.setdefault(network, []).append(attempt)
         try:
+            # The others were counted before this read, so one that ends during it is not missed.
+            full_at = await self._buckets.list_full_at([attempt.pair, _network_key(network)], now)
+            if refusal := OF_PAIR.refusal(full_at.get(attempt.pair, now) - now, of_pair):
+                raise refusal
+            attempt.network_wait = full_at.get(_network_key(network), now) - now
+            if kind is not AttemptKind.SIGN_UP:
+                attempt.overdrawn = self._overdrawn(attempt, others)
             yield attempt
         finally:
-            if not attempt.is_wrong:
-                self._of_pairs.give_back(pair)
-                if counts_for_network and attempt.overdrawn is None:
-                    self._of_networks.give_back(network)
+            self._in_progress[network].remove(attempt)
+            if not self._in_progress[network]:
+                del self._in_progress[network]
+
+    def _overdrawn(self, attempt: CountedAttempt, others: list[CountedAttempt]) -> Throttled | None:
+        if not self._can_count:
+            return Throttled(UNCOUNTED_SECONDS, UNCOUNTED)
+        return OF_NETWORK.refusal(attempt.network_wait, sum(other.counts_for_network for other in others))
+
+    async def count(self, attempt: CountedAttempt) -> None:
+        """Store the attempt as a wrong one. While that fails, all attempts are overdrawn."""
+        tokens = {attempt.pair: OF_PAIR.interval}
+        if attempt.counts_for_network:
+            tokens[_network_key(attempt.network)] = OF_NETWORK.interval
+        try:
+            await self._buckets.take(tokens, attempt.began_at)
+            self._can_count = True
+        except StorageError:
+            self._can_count = False
+            raise
+
+
+def _network_key(network: str) -> bytes:
+    return _digest(network)
+
+
+def _pair_key(kind: AttemptKind, network: str, account: str) -> bytes:
+    return _digest(f"{kind.name} {network} {account_key(account).hex()}")
 
 
 def account_key(text: str) -> bytes:
@@ -118,7 +177,11 @@ def account_key(text: str) -> bytes:
     """
     folded = unicodedata.normalize("NFKD", text.casefold())
     letters = "".join(letter for letter in folded if not unicodedata.combining(letter))
-    return hashlib.blake2b(letters.casefold().encode(), digest_size=KEY_BYTES).digest()
+    return _digest(letters.casefold())
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
 
 
 LOGIN_GUARD: web.AppKey[LoginGuard] = web.AppKey("login_guard")
@@ -126,13 +189,13 @@ LOGIN_GUARD: web.AppKey[LoginGuard] = web.AppKey("login_guard")
 
 def counted_attempt(
     request: web.Request, kind: AttemptKind, account: str = ""
-) -> AbstractContextManager[CountedAttempt]:
+) -> AbstractAsyncContextManager[CountedAttempt]:
     """Count the request as an attempt in progress while the block runs.
 
     `account` is an e-mail address, or the id of a user or an invitation. Raise Throttled if the client's
     network has made too many wrong attempts at it.
     """
-    network, now = client_network(request), request.app[CLOCK].monotonic()
+    network, now = client_network(request), request.app[CLOCK].now()
     return request.app[LOGIN_GUARD].attempt(kind, network, account, now)
 
 
@@ -161,10 +224,10 @@ async def verify_password(
         user_id = user.id if user else NOBODY  # asks for nobody, too
         if not await app[STORAGE].login_networks.contains(user_id, attempt.network, app[CLOCK].now()):
             await app[CLOCK].sleep(passwords.usual_seconds)
-            attempt.count_wrong()  # raises Throttled
+            await attempt.count_wrong()  # raises Throttled
     is_right = await passwords.verify(password, user.password_hash if user else None, attempt.network)
     if user is None or not is_right:
-        attempt.count_wrong()
+        await attempt.count_wrong()
         return False
     return True
 

@@ -58,11 +58,6 @@ class TokenBuckets:
         self._full_at[client] = after
         return self._quota(after - now)
 
-    def give_back(self, client: Hashable) -> None:
-        """Put a token that was taken back into the client's bucket."""
-        if client in self._full_at:
-            self._full_at[client] -= self._token_seconds
-
     def peek(self, client: Hashable, now: float) -> Quota:
         """Return what is left in the client's bucket, and take nothing."""
         return self._quota(max(0.0, self._full_at.get(client, now) - now))

@@ -14,6 +14,7 @@ from storage.history.spans import SharedContents
 from storage.history.trace_model import SpanContent
 from storage.history.traces import Traces
 from storage.history.usage import Usage
+from storage.identity.throttle import ThrottleBuckets
 from storage.ids import new_id
 from storage.model import Agent
 from storage.notifications.notifications import Notifications
@@ -302,9 +303,23 @@ class ExpiredReceipts(Receipts):
         return deleted
 
 
-async def test_receipt_cleaner_deletes_all_expired_receipts_in_batches() -> None:
-    receipts = ExpiredReceipts(2 * BATCH + 1)
+class FullBuckets(ThrottleBuckets):
+    """A store with this number of full buckets."""
 
-    assert await ReceiptCleaner(receipts, HeldClock()).run_once() == 2 * BATCH + 1
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    async def delete_full(self, now: datetime, limit: int) -> int:
+        assert now == NOW
+        deleted = min(self.number, limit)
+        self.number -= deleted
+        return deleted
+
+
+async def test_receipt_cleaner_deletes_all_expired_rows_in_batches() -> None:
+    receipts, throttle = ExpiredReceipts(2 * BATCH + 1), FullBuckets(BATCH + 1)
+
+    assert await ReceiptCleaner(receipts, throttle, HeldClock()).run_once() == 3 * BATCH + 2
 
     assert (receipts.number, receipts.calls) == (0, 4)
+    assert throttle.number == 0

@@ -68,16 +68,6 @@ def test_flood_of_addresses_neither_grows_table_nor_frees_busy_client() -> None:
     assert not buckets.take("busy", 1.0).is_granted
 
 
-def test_token_given_back_can_be_taken_again() -> None:
-    buckets = TokenBuckets(size=2, fill_seconds=20)
-    assert [buckets.take("a", 0.0).is_granted for _ in range(3)] == [True, True, False]
-    assert buckets.take("a", 0.0).more_in_seconds == pytest.approx(10)
-    buckets.give_back("a")
-    assert [buckets.take("a", 0.0).is_granted for _ in range(2)] == [True, False]
-    buckets.give_back("nobody")
-    assert len(buckets) == 1
-
-
 def test_limit_of_zero_is_off() -> None:
     off = RateLimits(LimitSettings(anonymous_requests_per_minute=0))
     assert (off.of_callers, off.of_addresses) == (None, None)

@@ -187,7 +187,7 @@ async def sign_up(request: web.Request) -> SignedUpResponse:
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
     body = await read_body(request)
-    with counted_attempt(request, AttemptKind.SIGN_UP) as attempt:
+    async with counted_attempt(request, AttemptKind.SIGN_UP) as attempt:
         count_signup(request)
         password_hash = await request.app[PASSWORDS].hash(body["password"], attempt.network)
         now = app[CLOCK].now()
@@ -196,7 +196,7 @@ async def sign_up(request: web.Request) -> SignedUpResponse:
         try:
             await app[STORAGE].accounts.insert_account(user, organization)
         except NotUnique as error:
-            attempt.count_wrong()  # so that nobody can quickly find out who has an account
+            await attempt.count_wrong()  # so that nobody can quickly find out who has an account
             raise Invalid({"email": ["user with this email already exists."]}) from error
     await record_login(request, user.id)
     return {
@@ -214,7 +214,7 @@ async def log_in(request: web.Request) -> LoggedInResponse:
     """
     app = request.app
     body = await read_body(request)
-    with counted_attempt(request, AttemptKind.PASSWORD, body["email"]) as attempt:
+    async with counted_attempt(request, AttemptKind.PASSWORD, body["email"]) as attempt:
         user = await app[STORAGE].accounts.get_user_by_email(body["email"])
         is_right = await verify_password(request, attempt, user, body["password"])
     if user is None or not is_right:
@@ -276,7 +276,7 @@ async def change_password(request: web.Request, caller: Caller) -> FreshTokenRes
     body = await read_body(request)
     user = require_found(await app[STORAGE].accounts.get_user(user_id))
     # Counted apart from log-ins, so that a guesser without the token keeps nobody from a change.
-    with counted_attempt(request, AttemptKind.PASSWORD, str(user.id)) as attempt:
+    async with counted_attempt(request, AttemptKind.PASSWORD, str(user.id)) as attempt:
         if not await verify_password(request, attempt, user, body["current_password"]):
             raise Invalid(WRONG_PASSWORD)
         new_hash = await request.app[PASSWORDS].hash(body["new_password"], attempt.network)
@@ -296,18 +296,18 @@ async def reset_password(request: web.Request) -> FreshTokenResponse:
     app = request.app
     body = await read_body(request)
     accounts, code_hash, now = app[STORAGE].accounts, hash_secret(body["code"]), app[CLOCK].now()
-    with counted_attempt(request, AttemptKind.CODE, body["email"]) as attempt:
+    async with counted_attempt(request, AttemptKind.CODE, body["email"]) as attempt:
         user = None
         if await accounts.has_reset_code(body["email"], code_hash, now):  # else no password is hashed
             password_hash = await request.app[PASSWORDS].hash(body["new_password"], attempt.network)
             user = await accounts.reset_password(body["email"], code_hash, password_hash, now)
         if user is None:
-            raise wrong_code(attempt)
+            raise await wrong_code(attempt)
     await record_login(request, user.id)
     return {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
 
 
-def wrong_code(attempt: CountedAttempt) -> Invalid:
+async def wrong_code(attempt: CountedAttempt) -> Invalid:
     """Count the attempt as wrong and return the error to raise."""
-    attempt.count_wrong()
+    await attempt.count_wrong()
     return Invalid({"code": ["The code is wrong, used or expired."]})

@@ -241,10 +241,10 @@ async def accept_invite(request: web.Request) -> SignedUpResponse:
     invite = require_found(await app[STORAGE].invites.get(path_id(request)))
     body = await read_body(request, None if has_user_token(request) else PASSWORD_ACCEPTANCE)
     now = app[CLOCK].now()
-    with counted_attempt(request, AttemptKind.CODE, str(invite.id)) as attempt:
+    async with counted_attempt(request, AttemptKind.CODE, str(invite.id)) as attempt:
         is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
         if not (is_right_code and invite.is_open(now)):
-            raise wrong_code(attempt)
+            raise await wrong_code(attempt)
         user, is_new = await _accepting_user(request, attempt, invite.email, body, now)
         try:
             is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
@@ -252,7 +252,7 @@ async def accept_invite(request: web.Request) -> SignedUpResponse:
             raise Invalid({"email": ["user with this email already exists."]}) from error
         organization = await app[STORAGE].organizations.get(invite.organization_id)
         if organization is None or not is_accepted:
-            raise wrong_code(attempt)
+            raise await wrong_code(attempt)
     if "password" in body:
         await record_login(request, user.id)
     return {
@@ -273,21 +273,21 @@ async def _accepting_user(
     if "password" not in body:
         return await _user_of_token(request, user), False
     # Whoever invites somebody has the code: the answer tells them who has an account, as a sign-up does.
-    with counted_attempt(request, AttemptKind.SIGN_UP) as asked:
+    async with counted_attempt(request, AttemptKind.SIGN_UP) as asked:
         if user is None:
             password_hash = await request.app[PASSWORDS].hash(body["password"], attempt.network)
             return User(new_id(), email, body["name"], password_hash, 1, now), True
         try:
             await _check_password(request, user, body["password"])
         except (NotAuthenticated, Throttled):
-            asked.count_wrong()
+            await asked.count_wrong()
             raise
     return user, False
 
 
 async def _check_password(request: web.Request, user: User, password: str) -> None:
     """Raise NotAuthenticated for a wrong password, Throttled after too many."""
-    with counted_attempt(request, AttemptKind.PASSWORD, user.email) as login:
+    async with counted_attempt(request, AttemptKind.PASSWORD, user.email) as login:
         if not await verify_password(request, login, user, password):
             raise NotAuthenticated("Unable to log in with provided credentials.")
 
