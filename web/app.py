@@ -35,7 +35,7 @@ from web.errors import REPORT_REFUSAL
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.openapi.document import ServedDocument
-from web.ports import HarnessStatus, Health, Registry
+from web.ports import HarnessStatus, Health, LoneNode, Nodes, Registry
 from web.request.body import check_expectation
 from web.request_room import RequestRoom
 from web.routes import Access, Route
@@ -95,6 +95,7 @@ def build_app(
     settings: WebSettings,
     health: Health,
     harness_status: Callable[[], HarnessStatus],
+    nodes: Nodes = LoneNode(),  # noqa: B008 (it has no state)
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     app = web.Application()
@@ -116,10 +117,12 @@ def build_app(
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
     app[REPORT_REFUSAL] = health.report_refusal
     app[LOGIN_GUARD] = LoginGuard(storage.throttle)
-    app[app_keys.SIGNUPS] = TokenBuckets(max(1, settings.limits.signups_per_hour), HOUR_SECONDS)
+    app[app_keys.NODES] = nodes
+    signups = max(1, settings.limits.signups_per_hour)
+    app[app_keys.SIGNUPS] = TokenBuckets(signups, HOUR_SECONDS, node_count=lambda: nodes.count)
     app[app_keys.LINES] = LineLimit(clock.monotonic)
     app[app_keys.ROOM] = RequestRoom()
-    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits)
+    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits, lambda: nodes.count)
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)

@@ -20,12 +20,13 @@ from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
-from web.ports import HarnessStatus, Health, Registry
+from web.ports import HarnessStatus, Health, Nodes, Registry
 from web.request_room import RequestRoom
 from web.settings import WebSettings
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
+NODES: web.AppKey[Nodes] = web.AppKey("nodes")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")
 WAKES: web.AppKey[WakeContexts] = web.AppKey("wakes")
 TIMELINES: web.AppKey[Timelines] = web.AppKey("timelines")

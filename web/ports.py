@@ -44,6 +44,31 @@ class Registry(Protocol):
         """Wait until the end of the run is stored, but at most `seconds`."""
 
 
+class Nodes(Protocol):
+    """The nodes that serve the same database."""
+
+    @property
+    def node_id(self) -> int:
+        """Return the id of this node."""
+
+    @property
+    def count(self) -> int:
+        """Return how many nodes live, this one included."""
+
+    def is_living(self, node_id: int) -> bool:
+        """Return whether the node is not dead."""
+
+
+class LoneNode:
+    """The only node."""
+
+    node_id = 0
+    count = 1
+
+    def is_living(self, node_id: int) -> bool:
+        return node_id == self.node_id
+
+
 class ServiceState(StrEnum):
     """The state of the service."""
 

@@ -262,8 +262,7 @@ def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
     headers["RateLimit-Policy"] = limit.policy_header
     headers["RateLimit"] = f"{limit.policy};r={quota.remaining};t={seconds}"
     if not quota.is_granted:
-        allowed = f"{limit.buckets.size} for each {limit.clients}"
-        raise Throttled(seconds, f"limits.{limit.name} is {allowed}.")
+        raise Throttled(seconds, f"limits.{limit.name} is {limit.allowed}.")
 
 
 def has_user_token(request: web.Request) -> bool:

@@ -1,7 +1,7 @@
 """Token buckets, and the rate limits by credential, and by address without one."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -31,19 +31,35 @@ class TokenBuckets:
     again: a full one needs no entry. The table is bounded. If it is full, a new client takes the place of the
     one with the fullest bucket among a few, so a flood of addresses drops addresses of the flood, not busy
     clients.
+
+    The nodes share out a `quota`: the buckets of each hold an equal part, and at least one token.
     """
 
     def __init__(
-        self, size: int, fill_seconds: float = WINDOW_SECONDS, max_clients: int = MAX_CLIENTS
+        self,
+        quota: int,
+        fill_seconds: float = WINDOW_SECONDS,
+        max_clients: int = MAX_CLIENTS,
+        node_count: Callable[[], int] = lambda: 1,
     ) -> None:
-        self.size = size
+        self._quota_of_all = quota
         self._fill_seconds = fill_seconds
-        self._token_seconds = fill_seconds / size  # in which one token flows in
         self._max_clients = max_clients
+        self._node_count = node_count
         self._full_at: OrderedDict[Hashable, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._full_at)
+
+    @property
+    def size(self) -> int:
+        """Return how many tokens a bucket of this node holds."""
+        return max(1, self._quota_of_all // self._node_count())
+
+    @property
+    def _token_seconds(self) -> float:
+        """Return the time in which one token flows in."""
+        return self._fill_seconds / self.size
 
     def take(self, client: Hashable, now: float) -> Quota:
         """Take a token from the client's bucket, if there is one."""
@@ -63,9 +79,10 @@ class TokenBuckets:
         return self._quota(max(0.0, self._full_at.get(client, now) - now))
 
     def _quota(self, seconds_to_full: float) -> Quota:
-        tokens = (self._fill_seconds - seconds_to_full + ROUNDING_SECONDS) / self._token_seconds
+        token_seconds = self._token_seconds
+        tokens = (self._fill_seconds - seconds_to_full + ROUNDING_SECONDS) / token_seconds
         remaining = max(0, int(tokens))
-        return Quota(True, remaining, (remaining + 1 - tokens) * self._token_seconds)
+        return Quota(True, remaining, (remaining + 1 - tokens) * token_seconds)
 
     def _make_room(self, now: float) -> None:
         """Drop full buckets among the oldest; if the table is full, drop at least the fullest of them."""
@@ -80,13 +97,26 @@ class TokenBuckets:
 class RateLimit:
     """One limit with its buckets. `name` is its key in the configuration, `policy` its name in headers."""
 
-    def __init__(self, name: str, policy: str, per_minute: int, clients: str) -> None:
+    def __init__(
+        self, name: str, policy: str, per_minute: int, clients: str, node_count: Callable[[], int]
+    ) -> None:
         self.name = name
+        self.per_minute = per_minute  # over all nodes
         self.policy = f'"{policy}"'
-        self.policy_header = f"{self.policy};q={per_minute};w={WINDOW_SECONDS:.0f}"
         self.clients = clients  # who has a bucket each
         self.refused = 0
-        self.buckets = TokenBuckets(per_minute)
+        self.buckets = TokenBuckets(per_minute, node_count=node_count)
+
+    @property
+    def policy_header(self) -> str:
+        """Return what this node grants."""
+        return f"{self.policy};q={self.buckets.size};w={WINDOW_SECONDS:.0f}"
+
+    @property
+    def allowed(self) -> str:
+        """Return the limit in words."""
+        allowed, here = f"{self.per_minute} for each {self.clients}", self.buckets.size
+        return allowed if here == self.per_minute else f"{allowed}, of which each node grants {here}"
 
     def take(self, client: Hashable, now: float) -> Quota:
         """Take a token for one request of the client. Count a refusal."""
@@ -98,11 +128,13 @@ class RateLimit:
 class RateLimits:
     """The limits that are on; None for one that is off."""
 
-    def __init__(self, limits: LimitSettings) -> None:
-        most = limits.requests_per_minute
-        self.of_callers = RateLimit(OF_CALLERS, "default", most, "API key, user or run") if most else None
-        most = limits.anonymous_requests_per_minute
-        self.of_addresses = RateLimit(OF_ADDRESSES, "anonymous", most, "address") if most else None
+    def __init__(self, limits: LimitSettings, node_count: Callable[[], int] = lambda: 1) -> None:
+        def limit(name: str, policy: str, clients: str) -> RateLimit | None:
+            per_minute: int = getattr(limits, name)
+            return RateLimit(name, policy, per_minute, clients, node_count) if per_minute else None
+
+        self.of_callers = limit(OF_CALLERS, "default", "API key, user or run")
+        self.of_addresses = limit(OF_ADDRESSES, "anonymous", "address")
 
     def refused(self) -> dict[str, int]:
         """Return the number of refused requests by the name of the limit, 0 for one that is off."""

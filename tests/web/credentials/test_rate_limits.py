@@ -7,7 +7,7 @@ from web.settings import LimitSettings
 
 
 def test_client_gets_one_minutes_tokens_at_once() -> None:
-    buckets = TokenBuckets(size=600)
+    buckets = TokenBuckets(quota=600)
     quotas = [buckets.take("a", 5.0) for _ in range(600)]
     assert all(quota.is_granted for quota in quotas)
     assert [quota.remaining for quota in quotas] == list(range(599, -1, -1))
@@ -18,7 +18,7 @@ def test_client_gets_one_minutes_tokens_at_once() -> None:
 
 
 def test_tokens_flow_in_evenly() -> None:
-    buckets = TokenBuckets(size=6)
+    buckets = TokenBuckets(quota=6)
     for _ in range(6):
         assert buckets.take("a", 0.0).is_granted
     assert not buckets.take("a", 9.9).is_granted
@@ -28,12 +28,12 @@ def test_tokens_flow_in_evenly() -> None:
 
 
 def test_even_sender_within_the_limit_is_never_refused() -> None:
-    buckets = TokenBuckets(size=7)
+    buckets = TokenBuckets(quota=7)
     assert all(buckets.take("a", number * 60 / 7).is_granted for number in range(2000))
 
 
 def test_refused_requests_cost_no_tokens() -> None:
-    buckets = TokenBuckets(size=1)
+    buckets = TokenBuckets(quota=1)
     assert buckets.take("a", 0.0).is_granted
     for second in range(1, 60):
         assert not buckets.take("a", second).is_granted
@@ -41,14 +41,14 @@ def test_refused_requests_cost_no_tokens() -> None:
 
 
 def test_peek_takes_nothing() -> None:
-    buckets = TokenBuckets(size=2)
+    buckets = TokenBuckets(quota=2)
     assert [buckets.peek("a", 0.0).remaining for _ in range(3)] == [2, 2, 2]
     buckets.take("a", 0.0)
     assert buckets.peek("a", 0.0).remaining == 1
 
 
 def test_full_buckets_are_dropped() -> None:
-    buckets = TokenBuckets(size=60)
+    buckets = TokenBuckets(quota=60)
     for number in range(1000):
         buckets.take(number, 0.0)
     for number in range(1000, 1400):
@@ -57,7 +57,7 @@ def test_full_buckets_are_dropped() -> None:
 
 
 def test_flood_of_addresses_neither_grows_table_nor_frees_busy_client() -> None:
-    buckets = TokenBuckets(size=10, max_clients=100)
+    buckets = TokenBuckets(quota=10, max_clients=100)
     for number in range(50):
         buckets.take(f"early {number}", 0.0)
     while buckets.take("busy", 0.0).is_granted:
@@ -82,3 +82,20 @@ def test_limit_counts_its_refusals() -> None:
     assert on.of_addresses.policy_header == '"anonymous";q=600;w=60'
     assert [on.of_callers.take("key", 0.0).is_granted for _ in range(4)] == [True, True, False, False]
     assert on.refused() == {"requests_per_minute": 2, "anonymous_requests_per_minute": 0}
+
+
+def test_nodes_share_out_a_quota() -> None:
+    nodes = 1
+    limits = RateLimits(LimitSettings(requests_per_minute=6), lambda: nodes)
+    limit = limits.of_callers
+    assert limit is not None
+    assert limit.allowed == "6 for each API key, user or run"
+    assert [limit.take("key", 0.0).remaining for _ in range(2)] == [5, 4]
+    nodes = 3
+    assert limit.policy_header == '"default";q=2;w=60'
+    assert limit.allowed == "6 for each API key, user or run, of which each node grants 2"
+    assert [limit.take("other", 0.0).is_granted for _ in range(3)] == [True, True, False]
+    assert limit.take("other", 0.0).more_in_seconds == pytest.approx(30)
+    nodes = 100
+    assert [limit.take("third", 0.0).is_granted for _ in range(2)] == [True, False]
+    assert limit.take("third", 60.0).is_granted
