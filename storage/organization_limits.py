@@ -1,8 +1,9 @@
 """Limits on what one organization may store, without counter rows and without a count for each request.
 
-Each process keeps an upper bound of what an organization stores: the last exact count plus what it has
-inserted since. The rows are counted again only when the bound reaches the limit, so an insert usually costs
-an addition. Deletions, and what other programs write, are seen at the next count.
+Each node keeps an upper bound of what an organization stores: the last exact count plus what the nodes may
+have inserted since, if each inserts as much as this one. The rows are counted again only when the bound
+reaches the limit, so an insert usually costs an addition. Deletions, what other programs write, and what
+other nodes really inserted, are seen at the next count.
 """
 
 import asyncio
@@ -65,6 +66,7 @@ SHOWN_SECONDS = 3.0  # how old a shown count may be
 MAX_WRITE_SECONDS = 60.0  # more than a write takes that goes on after its caller has gone
 COUNTS_AT_ONCE = 2  # of all organizations, so that most connections stay free
 MAX_ORGANIZATIONS = 50_000
+KNOWN_SECONDS = 60.0  # how long a count is relied on while there are other nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +107,26 @@ class _Use:
 class OrganizationLimit:
     """How much of one kind each organization may store; 0 for no limit.
 
-    Within one process the limit is never exceeded. A refusal may come a moment too early: while other
+    With one node the limit is never exceeded. With several, each may use an equal part of the room that it
+    counted within the last minute, and at least one insert. So they may exceed the limit, by what others
+    inserted between the count of one and its last insert. A refusal may come a moment too early: while other
     inserts of the organization are in flight or were given up, and until the next count after a deletion.
     """
 
     def __init__(
-        self, name: str, limit: int, count: Callable[[UUID], Awaitable[int]], monotonic: Callable[[], float]
+        self,
+        name: str,
+        limit: int,
+        count: Callable[[UUID], Awaitable[int]],
+        monotonic: Callable[[], float],
+        node_count: Callable[[], int],
     ) -> None:
         self.name = name
         self.limit = limit
         self.refused = 0
         self._count = count
         self._monotonic = monotonic
+        self._node_count = node_count
         self._uses: OrderedDict[UUID, _Use] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -131,11 +141,13 @@ class OrganizationLimit:
         if not self.limit or organization_id is None or amount <= 0:
             yield
             return
-        use = self._use_of(organization_id)
+        use, nodes = self._use_of(organization_id), self._node_count()
+        if nodes > 1 and use.may_count(self._monotonic(), KNOWN_SECONDS):
+            use.bound = self.limit
         if use.bound + amount > self.limit:
             await self._make_room(organization_id, use, amount)
         # What is refused after all stays in the bound, which may be too high until the next count.
-        use.bound += amount
+        use.bound += amount * nodes
         use.pending += amount
         try:
             yield
@@ -158,7 +170,7 @@ class OrganizationLimit:
                 if use.may_count_to_show(self._monotonic()):
                     await self._count_again(organization_id, use)
                     use.shown_at = use.counted_at
-        return use.bound if self.limit else use.counted
+        return min(use.bound, max(use.counted, self.limit)) if self.limit else use.counted
 
     async def _make_room(self, organization_id: UUID, use: _Use, amount: int) -> None:
         """Count again if the last count is not too recent. Raise LimitReached if there is no room."""
@@ -166,7 +178,9 @@ class OrganizationLimit:
         async with use.counting:
             self._require_success(use, counts_before)
             exceeds = use.bound + amount > self.limit
-            if exceeds and use.may_count(self._monotonic(), MIN_PAUSE_SECONDS):
+            may_be_full = self._node_count() == 1 or use.counted + amount > self.limit
+            pause_seconds = MIN_PAUSE_SECONDS if may_be_full else 0.0  # else only this node's part was used
+            if exceeds and use.may_count(self._monotonic(), pause_seconds):
                 await self._count_again(organization_id, use)
                 exceeds = use.bound + amount > self.limit
             if exceeds:
@@ -212,6 +226,7 @@ class OrganizationLimits:
         pool: Pool,
         limits: StorageLimits | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        node_count: Callable[[], int] = lambda: 1,
     ) -> None:
         limits = limits or StorageLimits()
         turns = asyncio.Semaphore(COUNTS_AT_ONCE)
@@ -225,7 +240,7 @@ class OrganizationLimits:
                     counted: int = await pool.fetchval(statement, organization_id, *parameters)
                 return counted
 
-            return OrganizationLimit(name, most, count, monotonic)
+            return OrganizationLimit(name, most, count, monotonic, node_count)
 
         self.agents = limit("agents", COUNT_AGENTS)
         self.waiting_notifications = limit("waiting_notifications", COUNT_WAITING)

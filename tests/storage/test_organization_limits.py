@@ -38,12 +38,18 @@ class Rows:
         self.is_away = False
         self.may_count = asyncio.Event()
         self.may_count.set()
-        self.limit = OrganizationLimit("rows", limit, self._count, lambda: self.seconds)
+        self.nodes = 1
+        self.limit = self.new_node(limit)
 
-    async def insert(self, amount: int = 1, organization_id: UUID = ACME) -> bool:
+    def new_node(self, limit: int) -> OrganizationLimit:
+        return OrganizationLimit("rows", limit, self._count, lambda: self.seconds, lambda: self.nodes)
+
+    async def insert(
+        self, amount: int = 1, organization_id: UUID = ACME, node: OrganizationLimit | None = None
+    ) -> bool:
         """Insert rows; return whether the limit allowed it."""
         try:
-            async with self.limit.reserved(organization_id, amount):
+            async with (node or self.limit).reserved(organization_id, amount):
                 self.stored += amount
         except LimitReached:
             return False
@@ -181,6 +187,34 @@ async def test_organizations_have_bounds_of_their_own(monkeypatch: pytest.Monkey
     assert await rows.insert(organization_id=OTHER)
     await rows.insert(organization_id=uuid4())
     assert repr(rows.limit) == "<OrganizationLimit rows: 1, 2 organizations>"
+
+
+async def test_nodes_share_out_the_room_that_is_left() -> None:
+    rows = Rows(limit=1000)
+    rows.nodes = 2
+    other = rows.new_node(1000)
+    assert all([await rows.insert(node=node) for _ in range(500) for node in (rows.limit, other)])
+    assert (rows.stored, rows.counts) == (1000, 2)
+    assert [await rows.insert(node=node) for node in (rows.limit, other)] == [False, False]
+    assert await rows.limit.in_use(ACME) == 1000
+
+
+async def test_node_alone_fills_an_organization_by_few_counts() -> None:
+    rows = Rows(limit=1000)
+    rows.nodes = 4
+    assert all([await rows.insert() for _ in range(1000)])
+    assert rows.counts < 30
+    assert not await rows.insert()
+
+
+async def test_node_counts_again_what_others_may_have_inserted_since() -> None:
+    rows = Rows(limit=1000)
+    assert await rows.insert()
+    rows.nodes, rows.stored = 2, 1000
+    assert await rows.insert()
+    rows.seconds = 60.0
+    assert not await rows.insert()
+    assert rows.counts == 2
 
 
 async def test_counts_see_what_organization_has(pool: Pool) -> None:
