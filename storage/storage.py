@@ -39,6 +39,7 @@ from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.membership import Sleep
 from storage.postgres.pool import Pool
+from storage.postgres.shared_reads import FORGOTTEN_SECONDS
 from storage.retention import Retention
 from storage.service_facts import ServiceFacts
 from storage.toolbox import AdapterConfigs, Adapters, AgentTools, Tools
@@ -51,7 +52,7 @@ class Storage:
     `on_commit` is called with the agents that a committed change of the queue concerns, and the nodes that
     attend them, as far as they are known. If given, `on_clear` is called instead when notifications were only
     cleared. `sleep` is the clock's. `cipher` encrypts and decrypts the secrets among the columns. Without
-    `limits`, organizations may store as much as they like.
+    `limits`, organizations may store as much as they like. `node_count` returns how many nodes live.
     """
 
     def __init__(
@@ -64,21 +65,26 @@ class Storage:
         cipher: SecretCipher = NO_ENCRYPTION,
         spans_per_trace: int = MAX_SPANS_PER_TRACE,
         limits: OrganizationLimits | None = None,
+        node_count: Callable[[], int] = lambda: 1,
     ) -> None:
+        async def others_forget() -> None:
+            if node_count() > 1:
+                await sleep(FORGOTTEN_SECONDS)
+
         self.pool = pool
         self.limits = limits or OrganizationLimits(pool)
         self.events = Events(pool)
         pool.on_write = self.events.written.set
         self.event_resources = EventResources(pool)
         self.instance = Instance(pool, cipher)
-        self.token_holders = TokenHolders(pool)
+        self.token_holders = TokenHolders(pool, others_forget)
         self.accounts = Accounts(pool, self.token_holders)
         self.organizations = Organizations(pool)
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
         self.login_networks = LoginNetworks(pool)
         self.throttle = ThrottleBuckets(pool)
-        self.api_keys = ApiKeys(pool)
+        self.api_keys = ApiKeys(pool, others_forget)
         self.templates = Templates(pool, cipher, self.limits)
         self.secrets = Secrets(pool, cipher)
         self.adapters = Adapters(pool)

@@ -1,8 +1,8 @@
 """Accounts: users, what their tokens allow, their passwords, and the networks they log in from."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from storage.errors import LimitReached
 from storage.ids import new_id
 from storage.model import Organization, Receipt, Role, User
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.shared_reads import TtlCache
+from storage.postgres.shared_reads import TtlCache, no_other_cache
 from storage.postgres.statement import fetch_all, fetch_one, fields_of, insert_into
 
 LIST_HOLDERS = """
@@ -36,10 +36,10 @@ class TokenHolder:
 class TokenHolders:
     """A cache over the tables `user_account` and `membership`; writes to them go inside `invalidating()`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, others_forget: Callable[[], Awaitable[None]] = no_other_cache) -> None:
         self._pool = pool
         self._reads = pool.group_commit("token holders", self._get_many)
-        self._cache = TtlCache(self._reads.add)
+        self._cache = TtlCache(self._reads.add, others_forget)
 
     async def get(self, user_id: UUID, now: datetime) -> TokenHolder | None:
         """Return the user, None if there is none, from a cache: each request with a token needs it.
@@ -48,11 +48,9 @@ class TokenHolders:
         """
         return await self._cache.get(user_id, now)
 
-    @contextmanager
-    def invalidating(self) -> Iterator[None]:
-        """Enclose a write to those tables, so that the next `get` sees it."""
-        with self._cache.invalidating():
-            yield
+    def invalidating(self) -> AbstractAsyncContextManager[None]:
+        """Enclose a write to those tables, so that the next `get` sees it, on each node."""
+        return self._cache.invalidating()
 
     async def _get_many(self, user_ids: list[UUID]) -> list[TokenHolder | None]:
         versions: dict[UUID, int] = {}
@@ -156,13 +154,12 @@ class Accounts:
         Raise LimitReached if the user owns `max_owned` organizations (0: no limit), AnsweredBefore if the
         receipt exists already.
         """
-        with self._token_holders.invalidating():
-            async with self._pool.transaction() as connection:
-                await insert_receipt(connection, receipt, organization.id)
-                await connection.execute(LOCK_USER, owner_id)
-                if max_owned and await connection.fetchval(COUNT_OWNED, owner_id) >= max_owned:
-                    raise LimitReached("organizations_per_user", max_owned, who="You have")
-                await _insert_owned(connection, organization, owner_id)
+        async with self._token_holders.invalidating(), self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, organization.id)
+            await connection.execute(LOCK_USER, owner_id)
+            if max_owned and await connection.fetchval(COUNT_OWNED, owner_id) >= max_owned:
+                raise LimitReached("organizations_per_user", max_owned, who="You have")
+            await _insert_owned(connection, organization, owner_id)
 
     async def get_user(self, user_id: UUID) -> User | None:
         return await fetch_one(self._pool, User, GET_USER, user_id)
@@ -173,7 +170,7 @@ class Accounts:
 
     async def revoke_tokens(self, user_id: UUID) -> None:
         """Revoke every token that has been issued to the user."""
-        with self._token_holders.invalidating():
+        async with self._token_holders.invalidating():
             await self._pool.execute(REVOKE_TOKENS, user_id)
 
     async def replace_password(self, user: User, password_hash: str) -> int | None:
@@ -181,7 +178,7 @@ class Accounts:
 
         Older tokens and a reset code stop working.
         """
-        with self._token_holders.invalidating():
+        async with self._token_holders.invalidating():
             version: int | None = await self._pool.fetchval(
                 REPLACE_HASH, user.id, user.password_hash, password_hash
             )
@@ -203,7 +200,7 @@ class Accounts:
 
         Return None if the user is unknown, or the code is wrong, used or expired.
         """
-        with self._token_holders.invalidating():
+        async with self._token_holders.invalidating():
             return await fetch_one(self._pool, User, RESET_HASH, email, code_hash, now, password_hash)
 
     async def list_memberships(self, user_id: UUID) -> list[Membership]:

@@ -1,6 +1,6 @@
 """API keys: each is found by its prefix and checked against the hash of the whole key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from storage.model import ApiKey, Receipt
 from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.shared_reads import SharedReads, TtlCache
+from storage.postgres.shared_reads import SharedReads, TtlCache, no_other_cache
 from storage.postgres.statement import delete_row, fetch_one, fields_of, from_row, insert_into
 
 TABLE = OwnedTable("api_key", "k", ApiKey)
@@ -28,10 +28,10 @@ SET_LAST_USED = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WH
 class ApiKeys:
     """The table `api_key`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, others_forget: Callable[[], Awaitable[None]] = no_other_cache) -> None:
         self._pool = pool
         self.get = SharedReads("API keys by id", pool, TABLE.get, partial(from_row, ApiKey))
-        self._cache = TtlCache(pool.group_commit("API keys", self._get_many).add)
+        self._cache = TtlCache(pool.group_commit("API keys", self._get_many).add, others_forget)
         # Return the key with a prefix, and its hash, from a cache: each request with a key needs it.
         self.get_by_prefix = self._cache.get
         self._last_used_at: dict[UUID, datetime] = {}
@@ -47,18 +47,18 @@ class ApiKeys:
     async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
         """Set the columns in `changes` and return the key; None if there is no such key.
 
-        The next `get_by_prefix` sees the change.
+        The next `get_by_prefix` sees the change, on each node.
         """
         if not changes:
             return await self.get(key_id)
         sql = assign(UPDATE, changes, ApiKey, after=1)
-        with self._cache.invalidating():
+        async with self._cache.invalidating():
             return await fetch_one(self._pool, ApiKey, sql, key_id, *changes.values())
 
     async def delete(self, key_id: UUID) -> bool:
         """Delete the key; return False if there is no such key. `get_by_prefix` no longer returns it."""
         self._last_used_at.pop(key_id, None)
-        with self._cache.invalidating():
+        async with self._cache.invalidating():
             return await delete_row(self._pool, "api_key", key_id)
 
     async def record_use(self, key_id: UUID, now: datetime) -> None:

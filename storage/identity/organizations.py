@@ -165,9 +165,8 @@ class Memberships:
     @asynccontextmanager
     async def _write(self) -> AsyncIterator[Connection]:
         """Open a transaction whose changes the next request sees."""
-        with self._token_holders.invalidating():
-            async with self._pool.transaction() as connection:
-                yield connection
+        async with self._token_holders.invalidating(), self._pool.transaction() as connection:
+            yield connection
 
 
 async def _lock(connection: Connection, membership_id: UUID, by: Role) -> Member | None:
@@ -249,14 +248,13 @@ class Invites:
 
         If `is_new`, store the user, too. Raise NotUnique if the e-mail address has been taken.
         """
-        with self._token_holders.invalidating():
-            async with self._pool.transaction() as connection:
-                row = await connection.fetchrow(ACCEPT, invite_id, now)
-                if row is None:
-                    return False
-                if is_new:
-                    await insert_user(connection, user)
-                await connection.execute(
-                    INSERT_MEMBERSHIP_IF_NEW, new_id(), row["organization_id"], user.id, row["role"], now
-                )
-                return True
+        async with self._token_holders.invalidating(), self._pool.transaction() as connection:
+            row = await connection.fetchrow(ACCEPT, invite_id, now)
+            if row is None:
+                return False
+            if is_new:
+                await insert_user(connection, user)
+            await connection.execute(
+                INSERT_MEMBERSHIP_IF_NEW, new_id(), row["organization_id"], user.id, row["role"], now
+            )
+            return True

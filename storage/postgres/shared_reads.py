@@ -3,8 +3,8 @@
 A long row is read alone.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Generic, LiteralString, TypeVar
 from uuid import UUID
@@ -17,6 +17,7 @@ from storage.postgres.query import fill_in
 SHORT_BYTES = 8_192  # of each long column of a row that is read together with others
 MAX_ROWS = 100  # that one statement reads
 LIFETIME = timedelta(seconds=1)  # of a cached value
+FORGOTTEN_SECONDS = 1.1  # when no cache has a value from before
 MAX_ENTRIES = 10_000  # of a cache
 
 Key = TypeVar("Key", bound=Hashable)
@@ -101,16 +102,26 @@ def _is_short(texts: Sequence[str], documents: Sequence[str]) -> str:
     return " AND ".join(("true", *(f"coalesce({length}, 0) <= {SHORT_BYTES}" for length in lengths)))
 
 
+async def no_other_cache() -> None:
+    """Wait for the caches of other nodes where there are none."""
+
+
 class TtlCache(Generic[Key, Value]):
     """Values by key, each read within the last second. Missing values are not cached.
 
-    A change by this instance empties the cache at once, so the next `get` sees it. A change by another
-    program may stay unseen for that second, measured by the wall clock. So may a write of this instance that
-    was committed although it failed, because the connection was lost.
+    A change by this instance empties the cache at once, so the next `get` sees it. Then it waits for
+    `others_forget`, which lasts until no other node has a value from before. A change by another program may
+    stay unseen for that second, measured by the wall clock. So may a write of this instance that was
+    committed although it failed, because the connection was lost.
     """
 
-    def __init__(self, read: Callable[[Key], Awaitable[Value | None]]) -> None:
+    def __init__(
+        self,
+        read: Callable[[Key], Awaitable[Value | None]],
+        others_forget: Callable[[], Awaitable[None]] = no_other_cache,
+    ) -> None:
         self._read = read
+        self._others_forget = others_forget
         self._values: dict[Key, tuple[datetime, Value]] = {}
         self._changes = 0
 
@@ -132,11 +143,15 @@ class TtlCache(Generic[Key, Value]):
             self._values[key] = (now, fresh)
         return fresh
 
-    @contextmanager
-    def invalidating(self) -> Iterator[None]:
-        """Empty the cache after a write that the values may depend on, whether it succeeds or fails."""
+    @asynccontextmanager
+    async def invalidating(self) -> AsyncIterator[None]:
+        """Empty the cache after a write that the values may depend on, whether it succeeds or fails.
+
+        After one that succeeds no node has an older value.
+        """
         try:
             yield
         finally:
             self._changes += 1
             self._values.clear()
+        await self._others_forget()

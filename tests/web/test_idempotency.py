@@ -258,7 +258,7 @@ async def test_repeat_is_refused_after_access_was_lost(service: Service, api: Ap
     agent = await user.create_agent()
     body = {"agent": agent["id"], "title": "Hello"}
     assert (await send(user, NOTIFICATIONS, body)).status == 201
-    with service.storage.token_holders.invalidating():
+    async with service.storage.token_holders.invalidating():
         await service.storage.pool.execute(
             "DELETE FROM membership WHERE organization_id = $1", agent["organization"]
         )

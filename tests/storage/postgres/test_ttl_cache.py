@@ -58,8 +58,9 @@ async def test_change_empties_the_cache_even_if_it_fails(source: Source, cache: 
     source.values = {"a": 1, "b": 2}
     await cache.get("a", NOW)
     await cache.get("b", NOW)
-    with pytest.raises(ZeroDivisionError), cache.invalidating():
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        async with cache.invalidating():
+            raise ZeroDivisionError
     await cache.get("a", NOW)
     await cache.get("b", NOW)
     assert source.reads == ["a", "b"] * 2
@@ -70,7 +71,7 @@ async def test_value_read_during_a_change_is_not_cached(source: Source) -> None:
 
     async def read_while_another_task_writes(key: str) -> int | None:
         value = await source.read(key)
-        with cache.invalidating():
+        async with cache.invalidating():
             source.values[key] = 2
         return value
 
