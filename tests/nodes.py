@@ -10,6 +10,7 @@ class LoneNode:
     """The only node there is, always confirmed. Others with lower numbers are dead."""
 
     is_confirmed = True
+    starts_runs = True
 
     def __init__(self, node_id: int = 1) -> None:
         self.node_id = node_id
@@ -22,8 +23,8 @@ class LoneNode:
     def is_leaving(self, _: int) -> bool:
         return False
 
-    def is_responsible(self, _: UUID) -> bool:
-        return True
+    def responsible_for(self, _: UUID) -> int:
+        return self.node_id
 
     async def wait_until_confirmed(self) -> None:
         """Return at once."""

@@ -143,6 +143,26 @@ class Membership:
         return self._monotonic() <= self._confirmed_until
 
     @property
+    def living_ids(self) -> Collection[int]:
+        """Return the nodes that are not dead."""
+        return self.nodes.keys()
+
+    @property
+    def staying_ids(self) -> Collection[int]:
+        """Return the nodes that neither leave nor are found dead."""
+        return [node.id for node in self.nodes.values() if node.state == "alive"]
+
+    @property
+    def starts_runs(self) -> bool:
+        """Return whether this node starts runs: it has the role, and does not leave."""
+        return self.nodes[self.node_id].starts_runs
+
+    @property
+    def chores_node_id(self) -> int | None:
+        """Return the node that does for all what one must do: the oldest one with that role."""
+        return min((node.id for node in self.nodes.values() if node.does_chores), default=None)
+
+    @property
     def count(self) -> int:
         """Return how many nodes are not dead."""
         return len(self.nodes)
@@ -162,12 +182,16 @@ class Membership:
         """Return whether the node is not dead, or has joined since the last beat."""
         return node_id in self.nodes or node_id > self._newest_id
 
-    def is_responsible(self, agent_id: UUID) -> bool:
-        """Return whether this node is the one that attends the agent if nobody does."""
+    def is_leaving(self, node_id: int) -> bool:
+        """Return whether the node begins nothing more."""
+        return node_id in self.nodes and self.nodes[node_id].state != "alive"
+
+    def responsible_for(self, agent_id: UUID) -> int | None:
+        """Return the node that acts on an agent which no node attends; None if no node starts runs."""
         bucket = agent_id.int % BUCKETS
         if bucket not in self._owners:
             self._owners[bucket] = owner_of(bucket, self.nodes.values())
-        return self._owners[bucket] == self.node_id
+        return self._owners[bucket]
 
     async def wait_until_joined(self) -> None:
         while not self.nodes:

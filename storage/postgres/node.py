@@ -40,6 +40,11 @@ class Node:
         """Return whether agents may be attended here from now on."""
         return self.state == "alive" and "runs" in self.roles
 
+    @property
+    def does_chores(self) -> bool:
+        """Return whether it may do what one node does for all."""
+        return self.state == "alive" and "chores" in self.roles
+
 
 @dataclass(slots=True)
 class _Sighting:

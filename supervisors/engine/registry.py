@@ -139,9 +139,11 @@ class Registry:
         self._handle_soon(supervisor)
 
     def tell_attendant(self, agent_id: UUID, node_id: int | None, signal: Signal) -> None:
-        """Tell the supervisor of the node that attends the agent: here, or by a ring to another node."""
+        """Tell the supervisor of the node that attends the agent, or will: here, or by a ring."""
         nodes = self._context.nodes
-        if node_id is None or node_id == nodes.node_id or not nodes.is_living(node_id):
+        if node_id is None or not nodes.is_living(node_id):
+            node_id = nodes.node_id if nodes.starts_runs else nodes.responsible_for(agent_id)
+        if node_id in {None, nodes.node_id}:
             self.tell(agent_id, signal)
         else:
             self._context.ring(node_id, signal, agent_id)

@@ -186,8 +186,9 @@ class Supervisor:
             run = self.run
             if run is not None:
                 self._follow(facts, run, now)
-            if self._is_left_to_another(facts, now):
-                return self._leave(facts.state, run)
+            other = self._other_to_act(facts, now)
+            if other is not None:
+                return self._leave(facts.state, other)
             is_over = run is None or run.result is not None
             if facts.state.run_id is not None and is_over:
                 await self._store_end(facts, facts.state.run_id, run)
@@ -222,21 +223,27 @@ class Supervisor:
         ):
             run.stop(self.context.stop_grace_seconds)
 
-    def _is_left_to_another(self, facts: AgentFacts, now: datetime) -> bool:
-        if not self.context.view.is_elsewhere(facts.state):
-            return False
-        return not may_take_over(facts.state, now, has_room=self.context.has_room(facts.organization_id))
+    def _other_to_act(self, facts: AgentFacts, now: datetime) -> int | None:
+        """Return the node that acts on the agent, if it is not this one."""
+        context, state = self.context, facts.state
+        if context.view.is_elsewhere(state) and not may_take_over(
+            state, now, has_room=context.has_room(facts.organization_id)
+        ):
+            return state.node_id
+        if context.nodes.starts_runs or self.run is not None:
+            return None
+        other = context.nodes.responsible_for(self.agent_id)
+        return None if other == context.nodes.node_id else other
 
-    def _leave(self, state: AgentState, run: ActiveRun | None) -> str:
-        """Leave the agent to the node that attends it, and let its supervisor there look."""
-        context = self.context
+    def _leave(self, state: AgentState, node_id: int) -> str:
+        """Leave the agent to another node, and let its supervisor there look."""
+        context, run = self.context, self.run
         if run is not None and run.result is not None:
             self._remove(run)
         context.slots.leave(self.agent_id)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase(state.phase) if state.phase in PHASES else Phase.ASLEEP
-        if state.node_id is not None:
-            context.ring(state.node_id, Signal.RELOAD, self.agent_id)
+        context.ring(node_id, Signal.RELOAD, self.agent_id)
         return ELSEWHERE
 
     async def get_facts(self, now: datetime | None = None) -> AgentFacts:
@@ -413,7 +420,7 @@ class Supervisor:
     def _leaves_timer(self, state: AgentState, next_at: datetime) -> bool:
         """Return whether a sleeping agent's timer is left to the scans of the node responsible for it."""
         context = self.context
-        if state.node_id is not None or context.nodes.is_responsible(self.agent_id):
+        if state.node_id is not None or context.nodes.responsible_for(self.agent_id) == context.nodes.node_id:
             return False
         return next_at > context.clock.now() + HAND_OVER
 
@@ -484,8 +491,13 @@ class Supervisor:
             refusal = answer_without_run(facts, now, wakeup=request.wakeup, run_is_stopping=is_stopping)
             if refusal is not None:
                 return RunReply(refusal, facts.state.run_id if refusal is RunAnswer.ALREADY_RUNNING else None)
-            if not context.may_start:
-                raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
+            other = context.nodes.responsible_for(self.agent_id)
+            if not context.may_start and other in {None, context.nodes.node_id}:
+                raise NoStarts("No run may start now: the service is shutting down or has lost its database.")
+            if not context.may_start and other is not None:
+                await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
+                context.ring(other, Signal.RELOAD, self.agent_id)
+                return queued
             lingers = facts.state.lingers and context.view.is_elsewhere(facts.state)
             if self.run is not None or facts.state.run_id is not None or lingers:
                 await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)

@@ -77,7 +77,7 @@ class DueScan:
         """
         nodes = self._nodes
         orphans = await self._store.list_orphans(nodes.living_ids, nodes.staying_ids)
-        adopted = [orphan for orphan in orphans if nodes.is_responsible(orphan.agent_id)]
+        adopted = [orphan for orphan in orphans if nodes.responsible_for(orphan.agent_id) == nodes.node_id]
         interrupted = sum(orphan.had_run for orphan in adopted)
         self._registry.spread_recovery_over(interrupted / STARTS_PER_SECOND)
         self._registry.tell_all((orphan.agent_id for orphan in adopted), Signal.RELOAD)
@@ -128,7 +128,7 @@ class DueScan:
         """Return whether this node attends the agent, or, if nobody does, is responsible for it."""
         nodes, attendant = self._nodes, agent.node_id
         if attendant is None or not nodes.is_living(attendant) or nodes.is_leaving(attendant):
-            return nodes.is_responsible(agent.agent_id)
+            return nodes.responsible_for(agent.agent_id) == nodes.node_id
         return attendant == nodes.node_id
 
 

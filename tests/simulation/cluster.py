@@ -52,6 +52,10 @@ class SimulatedNode:
         return self.living_ids
 
     @property
+    def starts_runs(self) -> bool:
+        return True
+
+    @property
     def is_confirmed(self) -> bool:
         return self._confirmed.is_set()
 
@@ -61,10 +65,10 @@ class SimulatedNode:
     def is_leaving(self, _: int) -> bool:
         return False
 
-    def is_responsible(self, agent_id: UUID) -> bool:
-        """Return whether this node has the highest draw for the agent among all nodes."""
+    def responsible_for(self, agent_id: UUID) -> int:
+        """Return the node that has the highest draw for the agent."""
         draws = {node_id: Random(f"{agent_id} {node_id}").random() for node_id in self._cluster.nodes}  # noqa: S311
-        return max(draws, key=draws.__getitem__, default=self.node_id) == self.node_id
+        return max(draws, key=draws.__getitem__, default=self.node_id)
 
     async def wait_until_confirmed(self) -> None:
         await self._confirmed.wait()
