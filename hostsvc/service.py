@@ -289,7 +289,7 @@ async def _open_node(
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = _doorbell(storage, tell, writes, clock)
+    doorbell = _doorbell(storage, tell, writes, clock, membership.node_id)
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or listeners.url, settings.operator_token
@@ -336,7 +336,7 @@ async def warn_of_missing_providers(models: ModelCatalog, agents: Agents) -> Non
             log.warning("agents use a model provider that is not configured", provider=provider, agents=count)
 
 
-def _doorbell(storage: Storage, tell: Tell, writes: WriteProbe, clock: Clock) -> Doorbell:
+def _doorbell(storage: Storage, tell: Tell, writes: WriteProbe, clock: Clock, node_id: int) -> Doorbell:
     """Return the doorbell that other programs ring when they have written rows of agents."""
 
     def on_ring(agent_ids: Sequence[UUID]) -> None:
@@ -344,7 +344,7 @@ def _doorbell(storage: Storage, tell: Tell, writes: WriteProbe, clock: Clock) ->
         tell(Signal.NOTIFIED, agent_ids)
         tell(Signal.CLEARED, agent_ids)  # another program may have done either
 
-    return Doorbell(on_ring, clock.now, partial(writes.report_connection, Part.DOORBELL))
+    return Doorbell(on_ring, clock.now, partial(writes.report_connection, Part.DOORBELL), node_id=node_id)
 
 
 def _build_registry(

@@ -1,9 +1,9 @@
-"""The doorbell: aiopg's listener, which learns at once of rows that other programs write.
+"""The doorbell: aiopg's listener, which learns at once of rows that other programs and other nodes write.
 
 Triggers on the tables (`storage/migrations`) ring it on a PostgreSQL channel. A ring names the agents it
 concerns, or none, which means that all agents must be checked. It carries nothing that is not in the tables,
 so a lost ring only costs time, until the next scan. After an outage it listens before all agents are checked,
-so no row falls between the two.
+so no row falls between the two. Nodes ring each other on channels of their own (`storage.postgres.bells`).
 """
 
 import asyncio
@@ -18,12 +18,14 @@ import structlog
 from psycopg2.extensions import parse_dsn
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, StorageError
+from storage.postgres.bells import CHANNEL_OF_ALL, CHANNEL_OF_NODE, parse_bell
 from storage.postgres.connections import WRITABLE, connect_to_first_host, host_of
 from storage.postgres.membership import Report, Sleep
 from storage.postgres.translation import failure_reason
 
-LISTEN = "LISTEN hostsvc_doorbell"
-RING = "SELECT pg_notify('hostsvc_doorbell', %s)"
+CHANNEL = "hostsvc_doorbell"
+LISTEN = f"LISTEN {CHANNEL}; LISTEN {CHANNEL_OF_ALL}; LISTEN {CHANNEL_OF_NODE}"
+RING = f"SELECT pg_notify('{CHANNEL}', %s)"
 
 PROBE = "probe "
 EVENTS = "events"  # a transaction of another program has written events
@@ -35,18 +37,26 @@ _log = structlog.get_logger(__name__)
 
 
 class Doorbell:
-    """Hears the rings for one instance. While it cannot, `away_since` is set and `reason` says why.
+    """Hears the rings for one node. While it cannot, `away_since` is set and `reason` says why.
 
-    `on_ring` is called with the agents that a ring names, none for a ring about events. `report` is called
-    with the reason when the connection is lost or cannot be made, and with "" when it is back.
+    `on_ring` is called with the agents that a ring names, none for a ring about events, `on_bell` with the
+    kind of another node's bell and the ids that it names. `report` is called with the reason when the
+    connection is lost or cannot be made, and with "" when it is back.
     """
 
     def __init__(
-        self, on_ring: Callable[[Sequence[UUID]], None], now: Callable[[], datetime], report: Report
+        self,
+        on_ring: Callable[[Sequence[UUID]], None],
+        now: Callable[[], datetime],
+        report: Report,
+        *,
+        node_id: int = 0,
+        on_bell: Callable[[str, Sequence[UUID]], None] = lambda _, __: None,
     ) -> None:
         self.away_since: datetime | None = None
         self.reason = ""
         self._on_ring, self._now, self._report = on_ring, now, report
+        self._node_id, self._on_bell = node_id, on_bell
         self._connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._has_missed = asyncio.Event()
         self._probe, self._probe_heard = "", asyncio.Event()
@@ -88,7 +98,8 @@ class Doorbell:
         probing = asyncio.create_task(self._keep_probing(connection, sleep), name="doorbell probe")
         try:
             while True:
-                self._receive((await connection.notifies.get()).payload)  # raises once the connection is lost
+                notify = await connection.notifies.get()  # raises once the connection is lost
+                self._receive(notify.channel, notify.payload)
         finally:
             probing.cancel()
             await asyncio.wait({probing})
@@ -103,7 +114,7 @@ class Doorbell:
         deadline = call_later(ANSWER_SECONDS, connection.notifies.close, late)
         try:
             async with connection.cursor() as cursor:
-                await cursor.execute(LISTEN)
+                await cursor.execute(LISTEN.format(self._node_id))
                 while True:
                     self._probe = PROBE + uuid4().hex
                     self._probe_heard.clear()
@@ -119,7 +130,12 @@ class Doorbell:
             deadline.cancel()
             connection.close()
 
-    def _receive(self, payload: str) -> None:
+    def _receive(self, channel: str, payload: str) -> None:
+        if channel != CHANNEL:
+            kind, ids = parse_bell(payload)
+            if kind:
+                self._on_bell(kind, ids)
+            return
         agents = parse_ring(payload)
         if agents or payload == EVENTS:
             self._on_ring(agents)

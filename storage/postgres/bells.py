@@ -1,0 +1,87 @@
+"""Bells: hints from one node to another, or to all, by NOTIFY.
+
+A bell says of what kind it is, in one word, and whom it concerns. It carries nothing that is not in the
+tables, so a lost one only costs time, until the next scan. `storage.postgres.doorbell` hears them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from storage.errors import StorageError
+from storage.postgres.pool import Pool
+
+CHANNEL_OF_ALL = "hostsvc_nodes"
+CHANNEL_OF_NODE = "hostsvc_node_{}"
+MAX_IDS = 200  # in one payload, which may have 8,000 bytes
+PAUSE_SECONDS = 0.01
+PAUSE_PER_NODE_SECONDS = 0.002  # each NOTIFY wakes the listeners of all nodes
+
+NOTIFY = "SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[]) AS bell (channel, payload)"
+
+_log = structlog.get_logger(__name__)
+
+
+class Nodes(Protocol):
+    """The nodes, of which this one may be the only one."""
+
+    @property
+    def count(self) -> int: ...
+
+
+class Bells:
+    """Sends the bells of one node, those of a moment together."""
+
+    def __init__(self, pool: Pool, nodes: Nodes, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._pool, self._nodes, self._sleep = pool, nodes, sleep
+        # By channel, kind, and whether it names anybody: a bell without ids concerns all.
+        self._pending: dict[tuple[str, str, bool], dict[UUID, None]] = {}
+        self._is_rung = asyncio.Event()
+
+    def ring(self, node_id: int, kind: str, ids: Iterable[UUID]) -> None:
+        """Ring one node soon, unless this one is alone."""
+        self._ring(CHANNEL_OF_NODE.format(node_id), kind, ids)
+
+    def ring_all(self, kind: str, ids: Iterable[UUID] = ()) -> None:
+        """Ring all nodes soon, this one among them, unless it is alone."""
+        self._ring(CHANNEL_OF_ALL, kind, ids)
+
+    async def run_once(self) -> None:
+        """Wait for bells, send them by one statement, and let those that follow gather."""
+        await self._is_rung.wait()
+        self._is_rung.clear()
+        pending, self._pending = self._pending, {}
+        bells = [
+            (channel, payload)
+            for (channel, kind, _), ids in pending.items()
+            for payload in _payloads(kind, ids)
+        ]
+        try:
+            await self._pool.execute(NOTIFY, *map(list, zip(*bells, strict=True)))
+        except StorageError as error:
+            _log.debug("bells were lost", count=len(bells), reason=str(error))
+        await self._sleep(max(PAUSE_SECONDS, PAUSE_PER_NODE_SECONDS * self._nodes.count))
+
+    def _ring(self, channel: str, kind: str, ids: Iterable[UUID]) -> None:
+        if self._nodes.count > 1:
+            named = dict.fromkeys(ids)
+            self._pending.setdefault((channel, kind, bool(named)), {}).update(named)
+            self._is_rung.set()
+
+
+def _payloads(kind: str, ids: Iterable[UUID]) -> Iterator[str]:
+    words = [str(each) for each in ids]
+    for start in range(0, max(1, len(words)), MAX_IDS):
+        yield " ".join([kind, *words[start : start + MAX_IDS]])
+
+
+def parse_bell(payload: str) -> tuple[str, list[UUID]]:
+    """Return the kind of a bell, and the ids that it names; a blank kind if it is none."""
+    kind, *words = payload.split(" ")
+    try:
+        return kind, [UUID(word) for word in words]
+    except ValueError:
+        return "", []
