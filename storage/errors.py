@@ -6,6 +6,7 @@ StorageError
 │   ├── DatabaseBusy        too many writes of one kind wait; nothing of this one was done
 │   ├── NoAnswer            a command or a connection took too long; the command may still take effect
 │   ├── DatabaseReadOnly    the server takes no writes; the command had no effect
+│   ├── SchemaChanged       a migration changed a table; the transaction had no effect
 │   └── DatabaseFull        the disk of the server is full; the command had no effect
 ├── DatabaseRefused         the service may not start on this database
 │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
@@ -51,6 +52,10 @@ class NoAnswer(DatabaseUnavailable):
 
 class DatabaseReadOnly(DatabaseUnavailable):
     """The server takes no writes: it is a standby, or its administrator forbids them."""
+
+
+class SchemaChanged(DatabaseUnavailable):
+    """A migration changed a table that a prepared statement reads; the same transaction will succeed."""
 
 
 class DatabaseFull(DatabaseUnavailable):

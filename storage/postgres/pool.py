@@ -11,7 +11,7 @@ import asyncpg
 import asyncpg.pool
 import structlog
 
-from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked
+from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked, SchemaChanged
 from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
@@ -219,7 +219,7 @@ class Pool:
     ) -> Result:
         try:
             result = await self._attempt(work, BRIEF_WAIT)
-        except (RowLocked, DatabaseReadOnly):  # neither had an effect
+        except (RowLocked, DatabaseReadOnly, SchemaChanged):  # none had an effect
             async with self._turn_to_wait():
                 result = await self._attempt(work, LIMIT_WAIT)
         then(result)
@@ -273,7 +273,7 @@ class Pool:
         known = storage_error(error)
         if isinstance(known, DatabaseReadOnly):
             await self.renew_connections()  # others may have the same setting
-        if isinstance(known, DatabaseUnavailable) and not isinstance(known, RowLocked):
+        if isinstance(known, DatabaseUnavailable) and not isinstance(known, RowLocked | SchemaChanged):
             self.on_failure(known)
         if known is None or known is error:
             raise error

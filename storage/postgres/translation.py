@@ -23,6 +23,7 @@ from storage.errors import (
     NotUnique,
     ReferenceMissing,
     RowLocked,
+    SchemaChanged,
     StorageError,
 )
 
@@ -137,6 +138,7 @@ def constraint_error(constraint: str) -> ConstraintError | None:
 _MEANINGS: tuple[tuple[Any, type[StorageError], str], ...] = (
     (_UNUSABLE, DatabaseRefused, "the database cannot be used: "),
     (_READ_ONLY, DatabaseReadOnly, "the database cannot be written to: "),
+    (asyncpg.InvalidCachedStatementError, SchemaChanged, "a migration has just changed the schema: "),
     (asyncpg.DiskFullError, DatabaseFull, "the disk of the database is full: "),
     (TimeoutError, NoAnswer, ""),
     (_UNAVAILABLE, DatabaseUnavailable, ""),

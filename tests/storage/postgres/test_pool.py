@@ -15,6 +15,7 @@ from storage.errors import (
     NodeEnded,
     NotUnique,
     RowLocked,
+    SchemaChanged,
 )
 from storage.ids import new_id
 from storage.postgres.connections import MEMBER, NODE, connect
@@ -381,6 +382,38 @@ async def test_server_on_which_the_node_does_not_beat_is_refused(database_url: s
         await beat.execute("SELECT pg_advisory_lock($1, $2)", NODE, node.node_id)
         async with open_pool(settings, node=node) as pool:
             assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_statements_go_on_after_a_migration_by_another_node(database_url: str) -> None:
+    select = "SELECT * FROM later WHERE id = $1"
+
+    async def read(connection: Connection) -> list[str]:
+        return [key for row in await connection.fetch(select, 1) for key in dict(row)]
+
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), node=None) as pool:
+        failures: list[DatabaseUnavailable] = []
+        pool.on_failure = failures.append
+        await pool.execute("CREATE TABLE later AS SELECT 1 AS id")
+        try:
+            for column in ("first", "second"):
+                for _ in range(2):
+                    async with pool.transaction() as one, pool.transaction() as other:
+                        await read(one)
+                        await read(other)
+                async with connect(database_url) as another:
+                    await another.execute(f"ALTER TABLE later ADD COLUMN {column} integer")
+                if column == "first":  # what it had prepared no longer fits
+                    assert await pool.write(read, "reading") == ["id", "first"]
+                else:
+                    assert list(dict((await pool.fetch(select, 1))[0])) == ["id", "first", "second"]
+            async with connect(database_url) as another:
+                await another.execute("ALTER TABLE later ADD COLUMN third integer")
+            with pytest.raises(SchemaChanged):
+                async with pool.transaction() as one:
+                    await read(one)
+        finally:
+            await pool.execute("DROP TABLE later")
+    assert failures == []
 
 
 def test_settings_hide_the_url_in_their_repr() -> None:
