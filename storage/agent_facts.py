@@ -188,6 +188,15 @@ class DueAgent(AttendedAgent):
 
 
 @dataclass(frozen=True, slots=True)
+class RowVersion:
+    """How often the row of an agent was updated, and how often a notification of it was activated."""
+
+    agent_id: UUID
+    version: int
+    wake_seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Orphan:
     """An agent with a run, or else a queued start, that no node has in memory."""
 

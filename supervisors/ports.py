@@ -7,7 +7,16 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts, AttendedAgent, Budget, Counts, DueAgent, Orphan, StateUpdate
+from storage.agent_facts import (
+    AgentFacts,
+    AttendedAgent,
+    Budget,
+    Counts,
+    DueAgent,
+    Orphan,
+    RowVersion,
+    StateUpdate,
+)
 from storage.events.model import Event, Interest
 from storage.history.runs import JournalFacts
 from storage.postgres.paging import Chunk
@@ -63,6 +72,10 @@ class StateStore(Protocol):
     async def list_newly_over_budget(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
 
     async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]: ...
+
+    async def list_attended(self, node_id: int) -> list[RowVersion]: ...
+
+    async def list_queued_elsewhere(self, node_id: int, limit: int) -> list[UUID]: ...
 
     async def list_activated_later(self, now: datetime) -> list[UUID]: ...
 

@@ -16,6 +16,7 @@ from storage.agent_facts import (
     DueAgent,
     Orphan,
     PendingGroup,
+    RowVersion,
     StateUpdate,
 )
 from storage.agents.state_updates import update_states
@@ -212,6 +213,32 @@ SELECT agent_id, run_id IS NOT NULL AS had_run FROM orphan
 ORDER BY run_id IS NULL, queued_at, last_started_at, agent_id
 """
 
+LIST_ATTENDED = "SELECT agent_id, version, wake_seq FROM agent_state WHERE node_id = $1"
+
+# The first agents in the queue of each organization that wait at other nodes than $1; organizations with fewer
+# runs and places in the result come first. The recursion jumps along the index from organization to organization.
+LIST_QUEUED_ELSEWHERE = """
+WITH RECURSIVE organization AS (
+    (SELECT organization_id AS id FROM agent_state WHERE queued_at IS NOT NULL ORDER BY organization_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.organization_id FROM agent_state s
+            WHERE s.queued_at IS NOT NULL AND s.organization_id > o.id ORDER BY s.organization_id LIMIT 1)
+    FROM organization o WHERE o.id IS NOT NULL
+)
+SELECT q.agent_id FROM organization o
+CROSS JOIN LATERAL (
+    SELECT agent_id, row_number() OVER (ORDER BY queued_at, agent_id) AS place FROM (
+        SELECT agent_id, queued_at FROM agent_state
+        WHERE organization_id = o.id AND queued_at IS NOT NULL AND node_id <> $1
+        ORDER BY queued_at, agent_id LIMIT $2
+    ) first
+) q
+CROSS JOIN LATERAL (
+    SELECT count(*) AS runs FROM run WHERE organization_id = o.id AND outcome IS NULL
+) under_way
+ORDER BY q.place + under_way.runs, q.agent_id LIMIT $2
+"""
+
 LIST_BLOCKERS = """
 SELECT id FROM notification
 WHERE agent_id = $1 AND activated_at IS NOT NULL
@@ -373,6 +400,14 @@ class AgentStates:
     async def list_orphans(self, living: Collection[int], staying: Collection[int]) -> list[Orphan]:
         """List runs of none of the `living` nodes, and queued starts of none of the `staying` ones."""
         return await fetch_all(self._pool, Orphan, LIST_ORPHANS, list(living), list(staying))
+
+    async def list_attended(self, node_id: int) -> list[RowVersion]:
+        """List the agents that this node attends, in no order."""
+        return await fetch_all(self._pool, RowVersion, LIST_ATTENDED, node_id)
+
+    async def list_queued_elsewhere(self, node_id: int, limit: int) -> list[UUID]:
+        """List agents that wait for a slot of another node, organizations with the fewest runs first."""
+        return await self._list_ids(LIST_QUEUED_ELSEWHERE, node_id, limit)
 
     async def list_ids(
         self, organization_id: UUID | None, after: UUID | None, limit: int, name: str | None = None

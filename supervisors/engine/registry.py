@@ -25,6 +25,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
+from storage.agent_facts import RowVersion
 from storage.errors import AnsweredBefore, DatabaseUnavailable, NodeEnded
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.inspection import Statistics, StatusReader
@@ -158,6 +159,16 @@ class Registry:
                     run.stop(0)
             self.tell(agent_id, signal)
 
+    def catch_up(self, row: RowVersion) -> None:
+        """Tell the supervisor of this row, unless it has seen it: a ring was lost, or its update failed."""
+        supervisor = self._get_supervisor(row.agent_id)
+        if row.version > supervisor.version:
+            self.tell(row.agent_id, Signal.RELOAD)
+        elif row.wake_seq > supervisor.wake_seq:
+            self.tell(row.agent_id, Signal.NOTIFIED)
+        supervisor.version = max(row.version, supervisor.version)  # told once is enough
+        supervisor.wake_seq = max(row.wake_seq, supervisor.wake_seq)
+
     def _offer_slot(self, agent_id: UUID) -> None:
         self.tell(agent_id, Signal.SLOT_FREE)
 
@@ -226,6 +237,17 @@ class Registry:
     @property
     def may_start(self) -> bool:
         return self._context.may_start
+
+    @property
+    def free_slots(self) -> int:
+        """Return how many runs more may start here now."""
+        return self._context.slots.free if self._context.may_start else 0
+
+    @property
+    def working_agents(self) -> frozenset[UUID]:
+        """Return the agents whose runs work here and have not asked for sleep."""
+        runs = self._context.runs.values()
+        return frozenset(run.agent_id for run in runs if run.result is None and not run.slept.is_set())
 
     def allow_starts(self, allowed: bool) -> None:
         """Set whether runs may start: not while draining."""

@@ -33,6 +33,11 @@ class RunSlots:
         return self.limit - self._free - len(self._reserved)
 
     @property
+    def free(self) -> int:
+        """Return how many slots are neither taken nor reserved."""
+        return self._free
+
+    @property
     def waiting(self) -> int:
         """Return how many agents wait for a slot."""
         return len(self._waiting)

@@ -140,6 +140,8 @@ class Supervisor:
         "pause_seen_at",
         "requests",
         "signals",
+        "version",
+        "wake_seq",
     )
 
     def __init__(self, agent_id: UUID, context: SupervisorContext) -> None:
@@ -156,6 +158,7 @@ class Supervisor:
         self._phase: Phase | None = None  # None until it has read the agent's facts
         self.pause_seen_at: datetime | None = None  # when it saw a pause begin or end; None: it has seen none
         self.idle_since = 0.0  # on the monotonic clock
+        self.version = self.wake_seq = -1  # of the row, as it last read or wrote it
         self.message_log = b""  # packed by `messages.append_message`
 
     @property
@@ -358,6 +361,7 @@ class Supervisor:
     def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
         """Log a stored update, and count it if it begins a quarantine."""
         self.has_uncertain_update = False
+        self.version = update.before.version + 1
         report_update(facts, update, cause)
         if update.before.node_id is not None and self.context.view.is_elsewhere(update.before):
             self.context.ring(update.before.node_id, Signal.RELOAD, self.agent_id)
@@ -398,6 +402,7 @@ class Supervisor:
             self._on_agent_deleted()
             raise AgentGone("There is no such agent.")
         self.organization_id = facts.organization_id
+        self.version, self.wake_seq = facts.state.version, facts.state.wake_seq
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
         return facts

@@ -155,6 +155,30 @@ class NodeWatch:
             raise
 
 
+class Sweep:
+    """Makes up for lost rings while several nodes live, and takes queued agents of others into free slots."""
+
+    def __init__(self, store: StateStore, registry: Registry, nodes: Nodes) -> None:
+        self._store = store
+        self._registry = registry
+        self._nodes = nodes
+
+    async def run_once(self) -> None:
+        """Tell the supervisors here of rows that name this node and that they have not seen."""
+        node_id = self._nodes.node_id
+        if len(self._nodes.living_ids) < 2:
+            return
+        working = self._registry.working_agents  # before the rows: a later start is in none of them
+        rows = await self._store.list_attended(node_id)
+        for row in rows:
+            self._registry.catch_up(row)
+        # Deleted, or taken over by another node: the runs of these agents here are to end.
+        self._registry.tell_all(sorted(working.difference(row.agent_id for row in rows)), Signal.RELOAD)
+        if free := self._registry.free_slots:
+            queued = await self._store.list_queued_elsewhere(node_id, free)
+            self._registry.tell_all(queued, Signal.RELOAD)
+
+
 class PauseSync:
     """Compares the paused organizations with those it saw last, and signals the agents of changed ones."""
 

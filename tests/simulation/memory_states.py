@@ -4,6 +4,7 @@ The contract suite in `tests/storage/test_store_contract.py` holds the two to th
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from storage.agent_facts import (
     Counts,
     DueAgent,
     Orphan,
+    RowVersion,
     StateUpdate,
     SystemNotice,
 )
@@ -171,6 +173,30 @@ class MemoryStates:
             return sorted(filter(is_orphan, states), key=_by_turn)
 
         return [Orphan(state.agent_id, state.run_id is not None) for state in await self._read(orphans)]
+
+    async def list_attended(self, node_id: int) -> list[RowVersion]:
+        def attended(states: list[AgentState]) -> list[RowVersion]:
+            return [
+                RowVersion(state.agent_id, state.version, state.wake_seq)
+                for state in states
+                if state.node_id == node_id
+            ]
+
+        return await self._read(attended)
+
+    async def list_queued_elsewhere(self, node_id: int, limit: int) -> list[UUID]:
+        def by_turn(states: list[AgentState]) -> list[UUID]:
+            agents, places = self._tables.agents, Counter[UUID]()
+            for state in states:
+                places[agents[state.agent_id].organization_id] += state.run_id is not None
+            turns = []
+            for state in sorted(states, key=_by_turn):
+                if state.queued_at is not None and state.node_id not in {node_id, None}:
+                    places[agents[state.agent_id].organization_id] += 1
+                    turns.append((places[agents[state.agent_id].organization_id], state.agent_id))
+            return [agent_id for _, agent_id in sorted(turns)[:limit]]
+
+        return await self._read(by_turn)
 
     async def list_activated_later(self, now: datetime) -> list[UUID]:
         def is_ahead(state: AgentState) -> bool:

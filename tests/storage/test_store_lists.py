@@ -7,6 +7,7 @@ from uuid import UUID
 from storage.agent_facts import (
     AttendedAgent,
     Counts,
+    RowVersion,
 )
 from storage.model import AgentStatus
 from tests.storage.factories import (
@@ -96,6 +97,50 @@ async def test_orphans_are_listed_with_runs_first_then_by_wait(store: Store) -> 
 
     assert [one.agent_id for one in orphans] == [agents[n].id for n in (1, 0, 3, 2, 4)]
     assert [one.had_run for one in orphans] == [True, True, False, False, False]
+
+
+async def test_attended_rows_are_listed_with_their_versions(store: Store) -> None:
+    agent, other = await store.agent(), await store.agent()
+    await store.agent()
+    await store.put(other, phase="holding", node_id=2)
+    state = await store.put(agent, phase="holding", node_id=1)
+    await store.insert(agent)
+    states = store.storage.agent_states
+
+    assert await states.list_attended(1) == [RowVersion(agent.id, state.version, state.wake_seq + 1)]
+
+
+async def test_agents_queued_elsewhere_take_turns_by_organization(store: Store) -> None:
+    here, there = 1, 2
+    busy, calm = sorted([await store.new_organization() for _ in range(2)], key=lambda one: one.id)
+    agents = {
+        name: await store.agent(owner.id)
+        for name, owner in (
+            ("a1", busy),
+            ("a2", busy),
+            ("a3", busy),
+            ("b1", calm),
+            ("b2", calm),
+            ("b3", calm),
+        )
+    }
+    await store.started(agents["a1"])
+    for name, seconds, node_id in (
+        ("a2", 0, there),
+        ("a3", 1, there),
+        ("b1", 3, there),
+        ("b2", 2, there),
+        ("b3", 0, here),
+    ):
+        await store.put(agents[name], queued_at=NOW + seconds * SECOND, node_id=node_id)
+    states = store.storage.agent_states
+
+    found = await states.list_queued_elsewhere(here, 9)
+    assert found[0] == agents["b2"].id
+    assert set(found[1:3]) == {agents["a2"].id, agents["b1"].id}
+    assert found[3:] == [agents["a3"].id]
+    assert await states.list_queued_elsewhere(here, 1) == [agents["b2"].id]
+    assert await states.list_queued_elsewhere(there, 9) == [agents["b3"].id]
 
 
 async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:
