@@ -1,5 +1,6 @@
 """The maintenance services that run as long as the service does, and their intervals."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,15 +11,17 @@ import aiojobs
 import structlog
 
 from hostsvc.config import Config
+from hostsvc.signals import DELIVERIES, WEBHOOKS, Signals
 from storage.postgres.doorbell import Doorbell
+from storage.postgres.membership import Membership
 from storage.storage import Storage
-from supervisors.clock import Clock
+from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
-from supervisors.maintenance.scans import BudgetRenewal, DueScan, LeadershipGate, PauseSync
+from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
 from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
 from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 
@@ -34,6 +37,8 @@ RENEWAL_SECONDS = 1800.0
 CATCH_UP_SECONDS = 1.0  # minimum interval of the checks of all agents, however often the doorbell rings
 WATCH_SECONDS = 0.5
 MATCH_RETRY_SECONDS = 0.5
+SWEEP_SECONDS = 1.0
+CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,47 +58,78 @@ def maintenance_services(
     config: Config,
     storage: Storage,
     registry: Registry,
+    membership: Membership,
+    signals: Signals,
     scan: DueScan,
     webhooks: WebhookSender,
     stuck_agents: StuckAgentWatch,
     writes: WriteProbe,
     feed: EventFeed,
     doorbell: Doorbell,
-    gate: LeadershipGate,
     clock: Clock,
 ) -> Sequence[MaintenanceService]:
-    """Build every maintenance service."""
+    """Build every maintenance service. A chore is done by one node for all."""
     interval = config.supervisors.scan_interval_seconds
     states = storage.agent_states
     pauses = PauseSync(states, storage.organizations, registry, clock)
+    budgets = BudgetRenewal(states, registry, clock)
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
     matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     probe = LoopLagProbe(registry.statistics, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
+    node_watch = NodeWatch(membership, membership.changed, scan)
+    sweep = Sweep(states, registry, membership)
+    chore = Chores(membership, signals, clock)
+    match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
     catch_up = partial(doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
     return (
-        MaintenanceService("leadership gate", gate.run_once, 0),
+        MaintenanceService("node watch", node_watch.run_once, 0),
+        MaintenanceService("bells", signals.bells.run_once, 0),
+        MaintenanceService("sweep", sweep.run_once, SWEEP_SECONDS),
         MaintenanceService("due scan", scan.run_once, interval),
         MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS),
-        MaintenanceService("pause sync", pauses.run_once, interval),
-        MaintenanceService("budget renewal", BudgetRenewal(states, registry, clock).run_once, interval),
+        MaintenanceService("pause sync", chore(pauses.run_once), interval),
+        MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
         MaintenanceService("service measurement", partial(_measure, storage, clock), interval, counts=True),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval, counts=True),
-        MaintenanceService("webhook sender", webhooks.run_once, 0),
-        MaintenanceService("webhook matcher", matcher.run_once, MATCH_RETRY_SECONDS),
+        MaintenanceService("webhook sender", chore(webhooks.run_once, storage.outbox.stored, DELIVERIES), 0),
+        MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("event feed", feed.run_once, 0),
         MaintenanceService("write probe", writes.run_once, PROBE_PAUSE_SECONDS),
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
         MaintenanceService("loop lag probe", probe.run_once, 0),
         MaintenanceService("idle supervisor cleaner", partial(_drop_idle, registry), IDLE_SWEEP_SECONDS),
-        MaintenanceService("deleted agent cleaner", retention.empty_deleted_agents, PURGE_SECONDS),
-        MaintenanceService("retention cleaner", retention.run_once, RETENTION_SECONDS),
-        MaintenanceService("receipt cleaner", receipts.run_once, PURGE_SECONDS),
+        MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
+        MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
+        MaintenanceService("receipt cleaner", chore(receipts.run_once), PURGE_SECONDS),
     )
+
+
+class Chores:
+    """Wraps services that one node does for all, so that the others only pass on what is new for them."""
+
+    def __init__(self, membership: Membership, signals: Signals, clock: Clock) -> None:
+        self._membership = membership
+        self._signals = signals
+        self._clock = clock
+
+    def __call__(
+        self, run_once: Callable[[], Awaitable[object]], news: asyncio.Event | None = None, kind: str = ""
+    ) -> Callable[[], Awaitable[object]]:
+        """Return the service. A node without the chores rings a bell of this kind if `news` is set."""
+
+        async def run_here_or_ring() -> None:
+            if self._membership.chores_node_id == self._membership.node_id:
+                await run_once()
+            elif news is not None and await wait_for_event(news, CHORES_SECONDS, self._clock):
+                news.clear()
+                self._signals.ring_for_chores(kind)
+
+        return run_here_or_ring
 
 
 @asynccontextmanager

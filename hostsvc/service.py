@@ -1,19 +1,20 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import structlog
 from aiohttp import web
 
 from hostsvc.background import WATCH_SECONDS, MaintenanceService, maintenance_services, run_maintenance
-from hostsvc.config import Config
+from hostsvc.config import Config, NodeSettings
 from hostsvc.database import (
     encryption_notice,
     open_cipher_of_service,
@@ -31,38 +32,37 @@ from hostsvc.operating_system import (
 )
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
+from hostsvc.signals import STREAMS, Signals
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
 from storage.errors import NodeEnded, StorageError
 from storage.organization_limits import OrganizationLimits
+from storage.postgres.bells import Bells
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership, join
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
-from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
-from supervisors.maintenance.scans import DueScan, LeadershipGate
+from supervisors.maintenance.scans import DueScan
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import open_webhook_sender
 from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
-from web.ports import Health, Readiness, ServiceState
+from web.ports import Health, Nodes, Readiness, ServiceState
 from web.server.listener import serving
 from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
 
-ROLES = ("http", "runs", "chores")
 REPLACED = "other nodes have found this one dead; it ends"
 REPLACED_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
-Tell = Callable[[Signal, Sequence[UUID]], None]
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
 
 
@@ -115,7 +115,7 @@ class Service:
 
     def _lost_connections(self) -> Iterator[str]:
         if not self.membership.is_confirmed:
-            yield "The lead is being regained; no run starts until then."
+            yield "The database has not confirmed this node for a moment; no run starts until it does."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
             yield (
@@ -204,7 +204,7 @@ async def open_service(
         database = await stack.enter_async_context(open_database(config))
         await _migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
-        membership = await _wait_to_join(stack, database, end.requested, watch)
+        membership = await _wait_to_join(stack, config.node, database, end.requested, watch)
         if membership is None:
             yield None
             return
@@ -214,6 +214,8 @@ async def open_service(
             yield service
         finally:
             service.draining = True
+            if membership.count > 1:
+                await membership.leave()
             await _drain(service.registry, config.server.drain_seconds, end)
             await service.feed.close()  # ends the streams, for which the server would wait otherwise
 
@@ -239,7 +241,11 @@ async def _drain(registry: Registry, seconds: float, end: EndRequest) -> None:
 
 
 async def _wait_to_join(
-    stack: AsyncExitStack, database: str, end_requested: asyncio.Event, watch: DatabaseWatch
+    stack: AsyncExitStack,
+    node: NodeSettings,
+    database: str,
+    end_requested: asyncio.Event,
+    watch: DatabaseWatch,
 ) -> Membership | None:
     """Wait until this process is a node. Return None if its end is requested first."""
     clock = SystemClock()
@@ -247,9 +253,9 @@ async def _wait_to_join(
         database,
         clock.sleep,
         partial(watch.report, Part.DATABASE),
-        name=socket.gethostname(),
+        name=node.name_or_host,
         version=VERSION,
-        roles=ROLES,
+        roles=node.roles,
         now=clock.now,
     )
     joining = asyncio.ensure_future(stack.enter_async_context(membership))
@@ -269,12 +275,12 @@ async def _open_node(
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a node."""
     enter = stack.enter_async_context
-    clock, random = SystemClock(), Random()  # noqa: S311 -- spreads load, protects no secret
-
-    def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
-        registry.tell_all(agent_ids, signal)
-
-    storage, notice = await _open_storage(stack, config, database, membership, tell, clock)
+    clock = SystemClock(lambda: membership.clock_correction_seconds)
+    random = Random()  # noqa: S311 -- spreads load, protects no secret
+    signals = Signals(membership)
+    storage, notice = await _open_storage(stack, config, database, membership, signals, clock)
+    signals.storage, signals.bells = storage, Bells(storage.pool, membership, clock.sleep)
+    storage.pool.on_write = signals.on_write
     writes = WriteProbe(storage.instance, clock, watch)
     storage.pool.on_failure = writes.suspect
     membership.report = partial(writes.report_connection, Part.LEAD)
@@ -286,21 +292,40 @@ async def _open_node(
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
     if execution.models:
         await warn_of_missing_providers(execution.models, storage.agents)
-    registry = await enter(_build_registry(config, storage, execution, clock, random))
-    scan = DueScan(storage.agent_states, registry, clock, random)
+    registry = _build_registry(config, storage, execution, membership, signals, clock, random)
+    signals.registry = await enter(registry)
+    membership.facts = partial(_facts, feed)
+    scan = DueScan(storage.agent_states, registry, membership, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = _doorbell(storage, tell, writes, clock, membership.node_id)
+    doorbell = Doorbell(
+        signals.on_ring,
+        clock.now,
+        partial(writes.report_connection, Part.DOORBELL),
+        node_id=membership.node_id,
+        on_bell=signals.on_bell,
+    )
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or listeners.url, settings.operator_token
     service = Service(address, token, membership, doorbell, registry, stuck_agents, writes, feed, notice)
+    membership.changed.clear()
     await scan.recover()
-    gate = LeadershipGate(service.may_start_runs, membership.changed, registry, scan)
     services = maintenance_services(
-        config, storage, registry, scan, webhooks, stuck_agents, writes, feed, doorbell, gate, clock
+        config,
+        storage,
+        registry,
+        membership,
+        signals,
+        scan,
+        webhooks,
+        stuck_agents,
+        writes,
+        feed,
+        doorbell,
+        clock,
     )
     await enter(run_maintenance(services, clock))
-    app = build_application(config, settings, storage, registry, execution, feed, clock, service)
+    app = build_application(config, settings, storage, registry, execution, membership, feed, clock, service)
     await enter(serve_app(app))
     return service
 
@@ -310,21 +335,26 @@ async def _open_storage(
     config: Config,
     database: str,
     membership: Membership,
-    tell: Tell,
+    signals: Signals,
     clock: Clock,
 ) -> tuple[Storage, str]:
     """Open the storage of a node; return it with a notice about its encryption, if any."""
     settings = config.database.pool_settings(database)
     pool = await stack.enter_async_context(open_pool(settings, node=membership))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
+
+    def node_count() -> int:
+        return membership.count
+
     storage = Storage(
         pool,
-        on_commit=partial(tell, Signal.NOTIFIED),
-        on_clear=partial(tell, Signal.CLEARED),
+        on_commit=signals.on_commit,
+        on_clear=signals.on_clear,
         sleep=clock.sleep,
         cipher=cipher,
         spans_per_trace=config.limits.spans_per_trace,
-        limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic),
+        limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic, node_count),
+        node_count=node_count,
     )
     return storage, await encryption_notice(cipher, pool)
 
@@ -336,19 +366,19 @@ async def warn_of_missing_providers(models: ModelCatalog, agents: Agents) -> Non
             log.warning("agents use a model provider that is not configured", provider=provider, agents=count)
 
 
-def _doorbell(storage: Storage, tell: Tell, writes: WriteProbe, clock: Clock, node_id: int) -> Doorbell:
-    """Return the doorbell that other programs ring when they have written rows of agents."""
-
-    def on_ring(agent_ids: Sequence[UUID]) -> None:
-        storage.events.written.set()
-        tell(Signal.NOTIFIED, agent_ids)
-        tell(Signal.CLEARED, agent_ids)  # another program may have done either
-
-    return Doorbell(on_ring, clock.now, partial(writes.report_connection, Part.DOORBELL), node_id=node_id)
+def _facts(feed: EventFeed) -> Mapping[str, Any]:
+    """Return what the other nodes learn of this one with each beat."""
+    return {STREAMS: feed.size > 0}
 
 
 def _build_registry(
-    config: Config, storage: Storage, execution: Execution, clock: Clock, random: Random
+    config: Config,
+    storage: Storage,
+    execution: Execution,
+    membership: Membership,
+    signals: Signals,
+    clock: Clock,
+    random: Random,
 ) -> Registry:
     return Registry(
         store=storage.agent_states,
@@ -357,6 +387,8 @@ def _build_registry(
         supervisor_settings=config.supervisors,
         run_settings=config.runs,
         random=random,
+        nodes=membership,
+        ring=signals.ring,
         max_runs_per_organization=config.limits.concurrent_runs,
         models=execution.models,
     )
@@ -382,6 +414,7 @@ def build_application(
     storage: Storage,
     registry: Registry,
     execution: Execution,
+    nodes: Nodes,
     feed: EventFeed,
     clock: Clock,
     health: Health,
@@ -390,6 +423,7 @@ def build_application(
     return build_app(
         storage=storage,
         registry=registry,
+        nodes=nodes,
         feed=feed,
         status_reader=registry.status,
         timelines=Timelines(

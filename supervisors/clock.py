@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -37,10 +37,17 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks, and the running loop's timers."""
+    """The machine's clocks, and the running loop's timers.
+
+    `correction_seconds` returns what to add to the wall clock, so that the nodes of several machines agree.
+    """
+
+    def __init__(self, correction_seconds: Callable[[], float] = lambda: 0.0) -> None:
+        self._correction_seconds = correction_seconds
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        correction = self._correction_seconds()
+        return datetime.now(UTC) + timedelta(seconds=correction) if correction else datetime.now(UTC)
 
     def monotonic(self) -> float:
         # Not the loop's time: uvloop counts whole milliseconds, so that a hold could end early.

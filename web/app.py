@@ -35,7 +35,7 @@ from web.errors import REPORT_REFUSAL
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.openapi.document import ServedDocument
-from web.ports import HarnessStatus, Health, LoneNode, Nodes, Registry
+from web.ports import HarnessStatus, Health, Nodes, Registry
 from web.request.body import check_expectation
 from web.request_room import RequestRoom
 from web.routes import Access, Route
@@ -95,7 +95,7 @@ def build_app(
     settings: WebSettings,
     health: Health,
     harness_status: Callable[[], HarnessStatus],
-    nodes: Nodes = LoneNode(),  # noqa: B008 (it has no state)
+    nodes: Nodes,
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     app = web.Application()

@@ -59,16 +59,6 @@ class Nodes(Protocol):
         """Return whether the node is not dead."""
 
 
-class LoneNode:
-    """The only node."""
-
-    node_id = 0
-    count = 1
-
-    def is_living(self, node_id: int) -> bool:
-        return node_id == self.node_id
-
-
 class ServiceState(StrEnum):
     """The state of the service."""
 

@@ -23,6 +23,7 @@ from storage.agents.state_updates import update_states
 from storage.errors import RunLimitReached
 from storage.history.runs import JournalFacts, get_journal_facts
 from storage.history.usage import get_budgets
+from storage.postgres.connections import STARTS
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions
 from storage.postgres.statement import fetch_all, from_row
@@ -215,11 +216,12 @@ ORDER BY run_id IS NULL, queued_at, last_started_at, agent_id
 
 LIST_ATTENDED = "SELECT agent_id, version, wake_seq FROM agent_state WHERE node_id = $1"
 
-# The first agents in the queue of each organization that wait at other nodes than $1; organizations with fewer
-# runs and places in the result come first. The recursion jumps along the index from organization to organization.
+# The first agents in the queue of each organization that wait at other nodes than $1; organizations with
+# fewer runs and places in the result come first. The recursion jumps along the index from one to the next.
 LIST_QUEUED_ELSEWHERE = """
 WITH RECURSIVE organization AS (
-    (SELECT organization_id AS id FROM agent_state WHERE queued_at IS NOT NULL ORDER BY organization_id LIMIT 1)
+    (SELECT organization_id AS id FROM agent_state
+     WHERE queued_at IS NOT NULL ORDER BY organization_id LIMIT 1)
     UNION ALL
     SELECT (SELECT s.organization_id FROM agent_state s
             WHERE s.queued_at IS NOT NULL AND s.organization_id > o.id ORDER BY s.organization_id LIMIT 1)
@@ -305,13 +307,13 @@ class AgentStates:
         return await self._update_alone(update) if is_made is None else is_made
 
     async def start(self, update: StateUpdate, organization_id: UUID, max_runs: int) -> bool:
-        """Store the start of a run like `update`, if the organization has fewer than `max_runs` over all nodes.
+        """Store the start of a run like `update`, if the organization has fewer than `max_runs` runs.
 
         Starts of the organization wait for each other. Raise RunLimitReached.
         """
 
         async def write(connection: Connection) -> bool:
-            await connection.execute(LOCK_STARTS, *STARTS, str(organization_id))
+            await connection.execute(LOCK_STARTS, STARTS, str(organization_id))
             if await connection.fetchval(COUNT_RUNS, organization_id) >= max_runs:
                 raise RunLimitReached
             await connection.execute(LOCK, update.before.agent_id)

@@ -33,6 +33,7 @@ PARENTS = (_SERVICE, 3)  # held while an agent's parent changes
 # share MEMBER. That is never taken exclusively: a waiting exclusive lock would block every new connection.
 NODE = _SERVICE + 2
 MEMBER = _SERVICE + 3
+STARTS = _SERVICE + 4  # with the hash of an organization: held while its runs are counted for a start
 OLD_MEMBER = _SERVICE + 1  # of instances up to 0.2.0, with their epoch
 
 

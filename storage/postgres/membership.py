@@ -480,20 +480,3 @@ async def has_nodes(url: str) -> bool:
     """Return whether some node, or an instance of an older release, is connected."""
     async with connect(url) as connection:
         return bool(await connection.fetchval(LOCK_EXISTS, *LEADER, timeout=ANSWER_SECONDS))
-
-
-class LoneNode:
-    """Stands for this process where there is no membership, as in tests and tools: there is no other node."""
-
-    node_id = 0
-    is_confirmed = True
-    count = 1
-
-    def is_living(self, node_id: int) -> bool:
-        return node_id == self.node_id
-
-    def is_responsible(self, agent_id: UUID) -> bool:
-        return True
-
-    async def wait_until_confirmed(self) -> None:
-        """Return at once."""

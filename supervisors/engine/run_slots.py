@@ -97,7 +97,7 @@ class RunSlots:
         self._offer_free_slots()
 
     def hold_back(self, organization_id: UUID) -> None:
-        """Offer the organization no slots until `admit`: its runs in other nodes have all that it may have."""
+        """Offer the organization no slots until `admit`: its runs in other nodes have all of them."""
         self._full.add(organization_id)
 
     def admit(self, organization_id: UUID) -> None:

@@ -17,10 +17,12 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
     config = Config(supervisors=SupervisorSettings(scan_interval_seconds=7))
     parts: Any = MagicMock()  # only passed on
     services = maintenance_services(
-        config, parts, parts, parts, parts, parts, parts, parts, parts, parts, SystemClock()
+        config, parts, parts, parts, parts, parts, parts, parts, parts, parts, parts, SystemClock()
     )
     assert {service.name: service.interval_seconds for service in services} == {
-        "leadership gate": 0,
+        "node watch": 0,
+        "bells": 0,
+        "sweep": 1,
         "due scan": 7,
         "doorbell catch-up": 1,
         "pause sync": 7,

@@ -253,6 +253,7 @@ async def serving(
             app = build_app(
                 storage=storage,
                 registry=registry,
+                nodes=LoneNode(),
                 feed=feed,
                 status_reader=registry.status,
                 timelines=Timelines(storage.phase_events, storage.mark_events, registry.status, clock, 30),

@@ -17,7 +17,7 @@ from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseUnavailable, NodeEnded
 from storage.ids import new_id
 from storage.postgres.connections import LEADER, MEMBER, NODE, OLD_MEMBER, connect
-from storage.postgres.membership import CONFIRMED_SECONDS, LoneNode, Membership, has_nodes, join
+from storage.postgres.membership import CONFIRMED_SECONDS, Membership, has_nodes, join
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
@@ -141,15 +141,15 @@ async def test_facts_of_each_beat_reach_the_others(database_url: str) -> None:
 async def test_one_node_is_responsible_for_each_agent(database_url: str) -> None:
     agents = [uuid4() for _ in range(200)]
     async with node(database_url) as first:
-        assert all(first.is_responsible(agent) for agent in agents)
+        assert {first.responsible_for(agent) for agent in agents} == {first.node_id}
         async with node(database_url) as second, node(database_url, roles=["http"]) as third:
             await until(lambda: first.count == second.count == third.count == 3)
-            shares = [{agent for agent in agents if each.is_responsible(agent)} for each in (first, second)]
-            assert (shares[0] | shares[1], shares[0] & shares[1]) == (set(agents), set())
-            assert not any(third.is_responsible(agent) for agent in agents)
+            owners = [[each.responsible_for(agent) for agent in agents] for each in (first, second, third)]
+            assert owners[0] == owners[1] == owners[2]
+            assert set(owners[0]) == {first.node_id, second.node_id}
             await second.leave()
             assert second.nodes[second.node_id].state == "leaving"
-            await until(lambda: all(first.is_responsible(agent) for agent in agents))
+            await until(lambda: {first.responsible_for(agent) for agent in agents} == {first.node_id})
             assert second.is_confirmed
             assert first.is_living(second.node_id)
 
@@ -328,11 +328,3 @@ async def test_node_joins_once_the_server_is_back(own_server: EmbeddedPostgres) 
         await until(lambda: not one.is_confirmed)
         await asyncio.to_thread(own_server.start)
         await asyncio.wait_for(one.wait_until_confirmed(), PATIENCE_SECONDS)
-
-
-async def test_lone_node_attends_everything() -> None:
-    lone = LoneNode()
-    await lone.wait_until_confirmed()
-    assert lone.is_responsible(uuid4())
-    assert lone.is_confirmed
-    assert (lone.count, lone.is_living(0), lone.is_living(1)) == (1, True, False)

@@ -136,7 +136,7 @@ async def test_clock_that_was_set_back_locks_nobody_out(guard: LoginGuard) -> No
 
 
 async def test_attempts_are_overdrawn_while_wrong_ones_cannot_be_counted(database_url: str) -> None:
-    async with open_pool(DatabaseSettings(database_url, pool_size=1), epoch=None) as pool:
+    async with open_pool(DatabaseSettings(database_url, pool_size=1), node=None) as pool:
         await pool.execute("SET default_transaction_read_only = on")  # for this one connection
         guard = LoginGuard(ThrottleBuckets(pool))
         with pytest.raises(DatabaseReadOnly):

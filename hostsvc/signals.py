@@ -1,0 +1,78 @@
+"""Who is told when something was committed: supervisors and the event feed here, or those of another node."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from storage.postgres.bells import Bells
+from storage.postgres.membership import Membership
+from storage.storage import Storage
+from supervisors.engine.messages import Signal
+from supervisors.engine.registry import Registry
+
+EVENTS = "events"  # were committed
+DELIVERIES = "deliveries"  # of webhooks were stored
+WEBHOOKS = "webhooks"  # have changed
+SIGNALS = frozenset(map(str, Signal))
+STREAMS = "streams"  # the fact whether a node shows events
+
+
+class Signals:
+    """Passes on what a node has committed, and what it hears of other nodes and other programs.
+
+    `storage`, `bells` and `registry` are assigned by the composition root before anything can be committed.
+    """
+
+    storage: Storage
+    bells: Bells
+    registry: Registry
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+
+    def on_commit(self, attendants: Mapping[UUID, int | None]) -> None:
+        """Tell the supervisors of agents whose queue has something new, by the nodes that attend them."""
+        for agent_id, node_id in attendants.items():
+            self.registry.tell_attendant(agent_id, node_id, Signal.NOTIFIED)
+
+    def on_clear(self, agent_ids: Sequence[UUID]) -> None:
+        """Tell the supervisors of agents of whose queue something was cleared."""
+        for agent_id in agent_ids:
+            self.registry.tell_attendant(agent_id, None, Signal.CLEARED)
+
+    def on_write(self) -> None:
+        """Have the feeds of all nodes that show events read the log."""
+        self.storage.events.written.set()
+        if self._membership.count > 1:
+            for node in self._membership.nodes.values():
+                if node.id != self._membership.node_id and node.facts.get(STREAMS):
+                    self.bells.ring(node.id, EVENTS, ())
+
+    def on_ring(self, agent_ids: Sequence[UUID]) -> None:
+        """Tell the supervisors of agents whose rows another program has written. All nodes hear it."""
+        self.storage.events.written.set()
+        for agent_id in agent_ids:
+            if self._membership.responsible_for(agent_id) == self._membership.node_id:
+                self.registry.tell(agent_id, Signal.NOTIFIED)
+                self.registry.tell(agent_id, Signal.CLEARED)  # it may have done either
+
+    def on_bell(self, kind: str, ids: Sequence[UUID]) -> None:
+        """Do what another node rings for. One of a later version may ring for something unknown."""
+        match kind:
+            case "events":
+                self.storage.events.written.set()
+            case "deliveries":
+                self.storage.outbox.stored.set()
+            case "webhooks":
+                self.storage.webhooks.changed.set()
+            case _ if kind in SIGNALS:
+                self.registry.hear(Signal(kind), ids)
+
+    def ring(self, node_id: int, signal: Signal, agent_id: UUID) -> None:
+        """Tell the supervisor of an agent in another node."""
+        self.bells.ring(node_id, signal, (agent_id,))
+
+    def ring_for_chores(self, kind: str) -> None:
+        """Tell the node that does the chores for all."""
+        node_id = self._membership.chores_node_id
+        if node_id is not None:
+            self.bells.ring(node_id, kind, ())
