@@ -371,3 +371,4 @@ class Run:
     failed_calls: int = 0  # of tools, once it has ended
     needs_person: bool = False  # something failed in it, and was neither solved in it nor dismissed since
     prompt: Any = None  # the version of the system prompt that it was told, and whose it is
+    node_id: int | None = None  # the node that carries it out, or did

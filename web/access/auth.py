@@ -16,9 +16,10 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Outcome, Role
+from storage.model import Outcome, Role, Run
 from web.app_keys import (
     CLOCK,
+    NODES,
     RATE_LIMITS,
     REGISTRY,
     RUN_TOKENS,
@@ -344,17 +345,28 @@ async def current_user(app: web.Application, user_id: UUID, token_version: int) 
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:
-    """Return the run behind a token, until its process has ended: it may report after the agent sleeps."""
+    """Return the run behind a token."""
     run_id = request.app[RUN_TOKENS].read(credential, request.app[CLOCK].now())
     if run_id is None:
         raise NotAuthenticated("Invalid API key.")
     run = await request.app[STORAGE].runs.get(run_id)
-    if run is None or run.outcome not in {None, Outcome.SLEPT}:
-        raise NotAuthenticated("Invalid token.")
-    if not request.app[REGISTRY].is_run_alive(run.agent_id, run.id):
+    if run is None or not _may_act(request.app, run):
         raise NotAuthenticated("Invalid token.")
     scope = RunScope(run.id, run.agent_id, run.organization_id, is_over=run.ended_at is not None)
     return Caller(run.id, roles={}, run=scope)
+
+
+def _may_act(app: web.Application, run: Run) -> bool:
+    """Return whether the token of the run is valid.
+
+    At the run's own node it is until the process of the run has ended, which may report after the agent
+    sleeps; at other nodes while the run is active and its node is not dead.
+    """
+    if app[REGISTRY].is_run_alive(run.agent_id, run.id):
+        return run.outcome in {None, Outcome.SLEPT}
+    nodes = app[NODES]
+    is_elsewhere = run.node_id is not None and run.node_id != nodes.node_id and nodes.is_living(run.node_id)
+    return is_elsewhere and run.outcome is None
 
 
 async def authenticate_ticket(request: web.Request, ticket: str) -> Caller:
@@ -372,7 +384,10 @@ async def authenticate_ticket(request: web.Request, ticket: str) -> Caller:
 async def reread_caller(app: web.Application, caller: Caller) -> Caller | None:
     """Return the caller with the roles that it has now; None if its credential is no longer valid."""
     if caller.run is not None:
-        return caller if app[REGISTRY].is_run_alive(caller.run.agent_id, caller.run.run_id) else None
+        if app[REGISTRY].is_run_alive(caller.run.agent_id, caller.run.run_id):
+            return caller
+        run = await app[STORAGE].runs.get(caller.run.run_id)
+        return caller if run is not None and _may_act(app, run) else None
     return await _current_holder(app, TicketHolder(caller.credential, caller.token_version))
 
 

@@ -4,7 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from tests.web.conftest import SETTINGS, Api, Service
+import pytest
+
+from tests.web.conftest import SETTINGS, Api, Service, StartService
+from web.app_keys import NODES
 from web.credentials.formats import RunTokens
 
 TRACES = "/api/tracing/traces/"
@@ -63,6 +66,29 @@ async def test_run_that_slept_and_is_gone_writes_nothing(api: Api) -> None:
     while (answer := await own.post(f"{TRACES}{run}/end/")).status == 200:
         pass
     assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
+
+
+async def test_run_of_another_node_may_act_while_it_is_active_and_its_node_lives(
+    service: Service, api: Api, start_service: StartService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await api.create_agent()
+    run, own = await start_run(api, agent)
+    there = Api((await start_service()).client, own.authorization)
+    living = {1, 7}
+    monkeypatch.setattr(service.app[NODES], "node_id", 1)
+    monkeypatch.setattr(service.app[NODES], "is_living", living.__contains__)
+
+    async def statuses(node_id: int | None) -> list[int]:
+        await service.storage.pool.execute("UPDATE run SET node_id = $1", node_id)
+        body = {"trace": run, "name": "step"}
+        return [(await client.post(SPANS, body)).status for client in (own, there)]
+
+    assert await statuses(None) == [201, 401]
+    assert await statuses(1) == [201, 401]  # the node of the request itself, at which the run is not
+    assert await statuses(7) == [201, 201]
+    assert await statuses(8) == [201, 401]
+    await service.storage.pool.execute(SLEEP, UUID(run), datetime.now(UTC))
+    assert await statuses(7) == [201, 401]
 
 
 async def test_run_writes_only_its_own_record(api: Api) -> None:
