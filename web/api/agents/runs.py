@@ -18,7 +18,7 @@ from supervisors.engine.messages import RunAnswer, RunReply, RunRequest, StopRep
 from supervisors.policy.decisions import WakeReason
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import agent_of_path, load, path_id, require_agent
-from web.app_keys import REGISTRY, STORAGE
+from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import NotFound
 from web.fields import Boolean, Integer, OneOf, Text, UtcDatetime, Uuid
 from web.idempotency import read_body_once, receipt_of
@@ -30,6 +30,7 @@ from web.serializers import Serializer
 
 DEFAULT_LIMIT = 50
 MAX_REASON_LENGTH = 1000
+POLL_SECONDS = 0.25  # between two looks at a run of another node
 
 NOTIFICATION = "notification"  # stands for all wake reasons of the form `notification:<source>`
 NOTIFICATION_REASONS = tuple(f"{NOTIFICATION}:{source}" for source in Source)
@@ -342,9 +343,21 @@ async def get_run(request: web.Request, caller: Caller) -> RunResponse:
     query = read_query(request)
     if query["wait"] is not None:
         request[PLACE].leave()
-        await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), query["wait"])
-        run = await _load_run(request, caller, agent_id)
+        run = await _wait_for_end(request, caller, agent_id, query["wait"])
     return serialize_run.row(run)
+
+
+async def _wait_for_end(request: web.Request, caller: Caller, agent_id: UUID, seconds: float) -> Record:
+    """Return the run when it has ended, or after `seconds`. Of a run at another node the row is polled."""
+    clock = request.app[CLOCK]
+    deadline = clock.monotonic() + seconds
+    await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), seconds)
+    while True:
+        run = await _load_run(request, caller, agent_id)
+        remaining = deadline - clock.monotonic()
+        if run["ended_at"] is not None or remaining <= 0:
+            return run
+        await clock.sleep(min(POLL_SECONDS, remaining))
 
 
 async def _load_run(request: web.Request, caller: Caller, agent_id: UUID) -> Record:

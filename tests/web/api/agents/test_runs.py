@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.web.conftest import Api, Service
+from tests.web.conftest import Api, Service, StartService
 
 AGENTS = "/api/cloud/agents/"
 
@@ -113,6 +113,20 @@ async def test_wait_returns_when_the_run_has_ended(api: Api) -> None:
     assert (await waiting).body["outcome"] == "stopped"
     again = await api.get(path(agent, f"runs/{run}/?wait=60"))
     assert again.body == (await waiting).body
+
+
+async def test_wait_at_another_node_returns_when_the_run_has_ended(
+    api: Api, start_service: StartService
+) -> None:
+    there = Api((await start_service()).client, api.authorization)
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    waiting = asyncio.create_task(there.get(path(agent, f"runs/{run}/?wait=60")))
+    await asyncio.wait({waiting}, timeout=0.5)
+    assert not waiting.done()
+    assert (await there.get(path(agent, f"runs/{run}/?wait=1"))).body["ended_at"] is None
+    await api.post(path(agent, "stop/"))
+    assert (await waiting).body["outcome"] == "stopped"
 
 
 async def test_wait_returns_when_the_time_is_up(api: Api) -> None:
