@@ -275,7 +275,8 @@ async def _open_node(
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a node."""
     enter = stack.enter_async_context
-    clock = SystemClock(lambda: membership.clock_correction_seconds)
+    clock = SystemClock()
+    membership.correct = clock.correct
     random = Random()  # noqa: S311 -- spreads load, protects no secret
     signals = Signals(membership)
     storage, notice = await _open_storage(stack, config, database, membership, signals, clock)

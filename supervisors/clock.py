@@ -37,17 +37,17 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks, and the running loop's timers.
+    """The machine's clocks, and the running loop's timers."""
 
-    `correction_seconds` returns what to add to the wall clock, so that the nodes of several machines agree.
-    """
+    def __init__(self) -> None:
+        self._correction: timedelta | None = None
 
-    def __init__(self, correction_seconds: Callable[[], float] = lambda: 0.0) -> None:
-        self._correction_seconds = correction_seconds
+    def correct(self, seconds: float) -> None:
+        """Add this to the machine's wall clock from now on, so that the nodes of several machines agree."""
+        self._correction = timedelta(seconds=seconds) if seconds else None
 
     def now(self) -> datetime:
-        correction = self._correction_seconds()
-        return datetime.now(UTC) + timedelta(seconds=correction) if correction else datetime.now(UTC)
+        return datetime.now(UTC) + self._correction if self._correction else datetime.now(UTC)
 
     def monotonic(self) -> float:
         # Not the loop's time: uvloop counts whole milliseconds, so that a hold could end early.

@@ -118,6 +118,8 @@ class Membership:
         self.nodes: Mapping[int, Node] = MappingProxyType({})
         self.changed = asyncio.Event()
         self.facts: Callable[[], Mapping[str, Any]] = dict
+        # Called with the seconds to add to this machine's time; 0 if it agrees with the server's within 5 ms.
+        self.correct: Callable[[float], None] = lambda _: None
         self.report = report
         self._description = (name, version, PROTOCOL, list(roles), own_process())
         self._monotonic = monotonic
@@ -172,11 +174,6 @@ class Membership:
         """Return the server's process for the beat's connection; None while there is none."""
         connection = self._connection
         return None if connection is None or is_dead(connection) else connection.get_server_pid()
-
-    @property
-    def clock_correction_seconds(self) -> float:
-        """Return what to add to this machine's time to have the server's; 0 if they agree within 5 ms."""
-        return self._server_clock.correction
 
     def is_living(self, node_id: int) -> bool:
         """Return whether the node is not dead, or has joined since the last beat."""
@@ -294,6 +291,7 @@ class Membership:
         if self._now and began and rows[0]["server_time"]:
             low, high = rows[0]["server_time"] - self._now(), rows[0]["server_time"] - began
             self._server_clock.observe(Lead(began_at, low, high))
+            self.correct(self._server_clock.correction)
         self._newest_id = rows[0]["newest_id"]
         self._confirm(nodes, began_at)
         return True

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -42,3 +43,12 @@ async def test_first_of_cancels_the_awaitables_that_are_not_done() -> None:
     await first_of(done.wait(), never)
     await asyncio.wait({never})
     assert never.cancelled()
+
+
+def test_correction_is_added_to_the_wall_clock_until_it_is_zero() -> None:
+    clock = SystemClock()
+
+    clock.correct(3600.0)
+    assert clock.now() - datetime.now(UTC) > timedelta(minutes=59)
+    clock.correct(0.0)
+    assert clock.now() - datetime.now(UTC) < timedelta(minutes=1)
