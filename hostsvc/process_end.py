@@ -14,7 +14,7 @@ import structlog
 log = structlog.get_logger()
 
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-SIGNAL_BYTES = 2  # of the message by which a parent passes on a signal
+SIGNAL_BYTES = 2  # of what a parent passes on: the number of a signal, and 1 if it is not the first, or 0
 
 EXIT_CODE = 2  # that of every service which may not serve
 
@@ -48,11 +48,6 @@ class EndRequest:
         log.warning("end requested", reason="the parent process has ended")
         self.requested.set()
         asyncio.get_running_loop().remove_reader(parent)
-
-
-def signal_message(number: int, *, again: bool) -> bytes:
-    """Return the message by which a parent passes on a signal to its workers."""
-    return bytes((number, again))
 
 
 def end_on_signals(parent: socket.socket | None = None) -> EndRequest:

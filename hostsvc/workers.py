@@ -28,7 +28,7 @@ import structlog
 
 from hostsvc.config import HTTP, MIN_CONNECTIONS, Config
 from hostsvc.listeners import bind_public
-from hostsvc.process_end import END_SIGNALS, signal_message
+from hostsvc.process_end import END_SIGNALS
 from hostsvc.process_harness.machine import delegated_group, prepare_group
 
 FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 0.1, 5.0  # before a worker is started again; each time it doubles
@@ -206,10 +206,10 @@ class _Parent:
         timeout = max(0.0, min(due) - time.monotonic()) if due else None
         readable, _, _ = select.select([self._signals, *channels], [], [], timeout)
         for channel in readable:
-            if channel is self._signals:
-                self._receive_signals()
-            else:
+            if channel is not self._signals:
                 self._receive_address(channels[channel], channel)
+        if self._signals in readable:  # last: the end of a worker closes its channel
+            self._receive_signals()
 
     def _receive_signals(self) -> None:
         for number in self._signals.recv(ADDRESS_BYTES):
@@ -222,7 +222,7 @@ class _Parent:
             self._note_end(pid, status)
 
     def _request_end(self, number: int) -> None:
-        message = signal_message(number, again=self._is_ending)
+        message = bytes((number, self._is_ending))  # read by EndRequest.follow
         self._is_ending = True
         for child in self._children:
             if child.channel:
@@ -248,7 +248,8 @@ class _Parent:
 
     def _receive_address(self, child: _Child, channel: socket.socket) -> None:
         """Note that a worker serves, and say so once all do."""
-        child.url = channel.recv(ADDRESS_BYTES).decode()
+        with suppress(ConnectionError):  # it has ended without reading what it was sent
+            child.url = channel.recv(ADDRESS_BYTES).decode()
         if not child.url:  # it is ending
             self._close_channel(child)
         elif self._on_ready is not None and all(each.url for each in self._children):

@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.process_end import END_SIGNALS, EXIT_CODE, end_on_signals, force_end_after, signal_message
+from hostsvc.process_end import END_SIGNALS, EXIT_CODE, end_on_signals, force_end_after
 
 NEVER_CLOSES = """
 import asyncio
@@ -49,13 +49,13 @@ async def test_worker_takes_only_its_parents_word_for_a_second_signal() -> None:
     parent, worker = socket.socketpair()
     with parent, worker, capture_logs() as logged:
         end = end_on_signals(worker)
-        parent.send(signal_message(signal.SIGINT, again=False))
+        parent.send(bytes((signal.SIGINT, False)))
         await end.requested.wait()
         os.kill(os.getpid(), signal.SIGTERM)
         while len(logged) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert not end.hurried.is_set()
-        parent.send(signal_message(signal.SIGTERM, again=True))
+        parent.send(bytes((signal.SIGTERM, True)))
         await end.hurried.wait()
         _forget(worker)
     assert [(line["signal"], line["again"]) for line in logged] == [

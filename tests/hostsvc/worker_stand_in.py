@@ -1,4 +1,7 @@
-"""A service of two workers that serve nothing but their names, to observe their parent: run as a module."""
+"""A service of two workers that serve nothing but their names, to observe their parent: run as a module.
+
+The behaviour is "serve"; "slow", which ends only when it is hurried; or "refuse", which ends at once.
+"""
 
 import asyncio
 import os
@@ -19,7 +22,7 @@ def print_line(*words: object) -> None:
 
 
 async def serve(worker: Worker) -> None:
-    """Print what happens until the end is requested, and hurried by the behaviour "slow"."""
+    """Print what happens until the end is requested."""
     end = end_on_signals(worker.parent)
 
     async def answer(_: web.Request) -> web.Response:
