@@ -126,7 +126,6 @@ class Service:
 
 async def serve(
     config: Config,
-    announce: Callable[[str], None],
     on_ready: Callable[[Service], None],
     *,
     worker: Worker | None = None,
@@ -147,13 +146,12 @@ async def serve(
     )
     must_wait = config.database.url and wait_for_database_seconds
     if not must_wait or await wait_for_database(config.database, wait_for_database_seconds, end, clock):
-        await _serve_until_end(config, announce, on_ready, end, began, worker)
+        await _serve_until_end(config, on_ready, end, began, worker)
     log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
 async def _serve_until_end(
     config: Config,
-    announce: Callable[[str], None],
     on_ready: Callable[[Service], None],
     end: EndRequest,
     began: float,

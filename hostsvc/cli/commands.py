@@ -175,17 +175,13 @@ def _token_command(file: Path | None) -> str:
 async def _serve(
     config: Config, worker: Worker | None, *, announce: Callable[[Config, str], None], wait_seconds: float
 ) -> None:
-    def print_line(line: str) -> None:
-        if config.log.format != "json":
-            click.echo(line)
-
     def on_ready(service: Service) -> None:
         if worker:
             worker.report_ready(service.base_url)
         else:
             announce(config, service.base_url)
 
-    await serve(config, print_line, on_ready, worker=worker, wait_for_database_seconds=wait_seconds)
+    await serve(config, on_ready, worker=worker, wait_for_database_seconds=wait_seconds)
 
 
 def _announce(config: Config, url: str, *, token_command: str | None) -> None:

@@ -248,7 +248,7 @@ class Membership:
             self.node_id = await connection.fetchval(
                 INSERT, self.life, *self._description, timeout=ANSWER_SECONDS
             )
-            _log.info("node joined", node=self.node_id)
+            _log.info("node joined", node_id=self.node_id)
         elif not await _is_kept(connection, self.node_id, self.life):
             self._end("it was found dead while it had no connection")
             return False
@@ -327,7 +327,7 @@ class Membership:
         for node_id, reason in verdicts.items():
             node = self.nodes[node_id]
             if await _change_durably(connection, CONDEMN, node.id, node.life, node.beat):
-                _log.warning("node condemned", node=node.id, name=node.name, reason=reason)
+                _log.warning("node condemned", node_id=node.id, name=node.name, reason=reason)
         return bool(condemned or verdicts)
 
     async def _bury_itself(self, connection: Connection, sleep: Sleep) -> None:
@@ -352,7 +352,7 @@ class Membership:
 
     def _end(self, reason: str = "") -> None:
         if reason:
-            _log.error("node ended", node=self.node_id, reason=reason)
+            _log.error("node ended", node_id=self.node_id, reason=reason)
         self._confirmed_until = float("-inf")
         if self._lapse is not None:
             self._lapse.cancel()
@@ -428,7 +428,7 @@ async def _bury(connection: Connection, node_id: int, life: UUID, backends: Coll
         await connection.execute(TERMINATE, backends, timeout=ANSWER_SECONDS)
         return False
     if await _change_durably(connection, BURY, node_id, life):
-        _log.info("node dead", node=node_id)
+        _log.info("node dead", node_id=node_id)
     return True
 
 
