@@ -85,7 +85,7 @@ async def join(
     """
     membership = Membership(report, name, version, roles, now, monotonic)
     taking_part = asyncio.create_task(membership.take_part(url, sleep), name="membership")
-    joined = asyncio.create_task(membership.wait_until_joined(), name="membership joined")
+    joined = asyncio.create_task(membership.wait_until_confirmed(), name="membership joined")
     try:
         await asyncio.wait({taking_part, joined}, return_when=asyncio.FIRST_COMPLETED)
         if taking_part.done():
@@ -93,6 +93,7 @@ async def join(
         yield membership
     finally:
         joined.cancel()
+        await asyncio.gather(joined, return_exceptions=True)
         await membership.close(taking_part)
 
 
@@ -190,10 +191,6 @@ class Membership:
             self._owners[bucket] = owner_of(bucket, self.nodes.values())
         return self._owners[bucket]
 
-    async def wait_until_joined(self) -> None:
-        while not self.nodes:
-            await self._beaten.wait()
-
     async def wait_until_confirmed(self) -> None:
         """Wait until this node may act. Raise NodeEnded if it never may again."""
         while not self.is_confirmed:
@@ -240,7 +237,8 @@ class Membership:
 
     async def _enter(self, connection: Connection, sleep: Sleep) -> bool:
         """Get this node's row and its locks. Return False if it was found dead."""
-        await prepare(connection, node=None)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await prepare(connection, node=None)
         if not self.node_id:
             await self._wait_for_old_release(connection, sleep)
             await _fence_old_release(connection, sleep)

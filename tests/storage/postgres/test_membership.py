@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,10 +15,10 @@ import aiopg
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from storage.errors import DatabaseUnavailable, NodeEnded
+from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded
 from storage.ids import new_id
 from storage.postgres.connections import LEADER, MEMBER, NODE, OLD_MEMBER, connect
-from storage.postgres.membership import CONFIRMED_SECONDS, Membership, has_nodes, join
+from storage.postgres.membership import BEAT, CONFIRMED_SECONDS, Membership, has_nodes, join
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
@@ -308,20 +309,40 @@ async def test_former_connection_that_the_server_keeps_does_not_stop_a_node(data
         await until(former.is_closed)
 
 
+async def test_join_that_cannot_succeed_is_an_error() -> None:
+    with pytest.raises(DatabaseRefused, match="cannot be used"):
+        async with node("http://localhost/x"):
+            pass
+
+
 async def test_has_nodes_tells_whether_a_node_is_connected(database_url: str) -> None:
     assert not await has_nodes(database_url)
     async with node(database_url):
         assert await has_nodes(database_url)
 
 
-async def test_clock_is_compared_only_with_that_of_another_machine(database_url: str) -> None:
-    wrong = SystemClock().now().replace(year=2020)
-    async with node(database_url, now=lambda: wrong) as one:  # over a Unix socket
-        corrections: list[float] = []
-        one.correct = corrections.append
-        beat = one.nodes[one.node_id].beat
-        await until(lambda: one.nodes[one.node_id].beat > beat + 1)
-        assert corrections == []
+async def corrections_of(one: Membership) -> list[float]:
+    """Return by how many seconds the next beats correct the clock."""
+    corrections: list[float] = []
+    one.correct = corrections.append
+    beat = one.nodes[one.node_id].beat
+    await until(lambda: one.nodes[one.node_id].beat > beat + 1)
+    return corrections
+
+
+async def test_clock_is_compared_only_with_that_of_another_machine(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now() -> datetime:
+        return SystemClock().now() + timedelta(seconds=100)
+
+    async with node(database_url, now=now) as one:  # over a Unix socket
+        assert await corrections_of(one) == []
+    monkeypatch.setattr("storage.postgres.membership.BEAT", BEAT.replace("inet_server_addr()", "1"))
+    async with node(database_url, now=now) as one:
+        assert -101 < (await corrections_of(one))[-1] < -99
+    async with node(database_url, now=SystemClock().now) as one:
+        assert (await corrections_of(one))[-1] == 0
 
 
 async def test_node_joins_once_the_server_is_back(own_server: EmbeddedPostgres) -> None:
