@@ -32,7 +32,7 @@ from hostsvc.operating_system import (
 )
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
-from hostsvc.signals import STREAMS, Signals
+from hostsvc.signals import FOLLOWED, MAX_FOLLOWED, STREAMS, Signals
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
 from storage.errors import NodeEnded, StorageError
@@ -287,7 +287,8 @@ async def _open_node(
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    feed = EventFeed(storage.events, clock)
+    signals.feed = feed = EventFeed(storage.events, clock)
+    feed.is_followed_elsewhere, feed.pass_on = signals.is_followed_elsewhere, signals.pass_on
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
     if execution.models:
         await warn_of_missing_providers(execution.models, storage.agents)
@@ -302,6 +303,7 @@ async def _open_node(
         partial(writes.report_connection, Part.DOORBELL),
         node_id=membership.node_id,
         on_bell=signals.on_bell,
+        on_live=signals.on_live,
     )
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
@@ -367,7 +369,7 @@ async def warn_of_missing_providers(models: ModelCatalog, agents: Agents) -> Non
 
 def _facts(feed: EventFeed) -> Mapping[str, Any]:
     """Return what the other nodes learn of this one with each beat."""
-    return {STREAMS: feed.size > 0}
+    return {STREAMS: feed.size > 0, FOLLOWED: feed.followed(MAX_FOLLOWED)}
 
 
 def _build_registry(

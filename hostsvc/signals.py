@@ -1,30 +1,38 @@
 """Who is told when something was committed: supervisors and the event feed here, or those of another node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from uuid import UUID
 
 from storage.postgres.bells import Bells
+from storage.postgres.json_values import from_json, to_json
 from storage.postgres.membership import Membership
 from storage.storage import Storage
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
+from supervisors.events.feed import ALL, EventFeed
+from supervisors.events.subscription import LiveEvent
 
 EVENTS = "events"  # were committed
 DELIVERIES = "deliveries"  # of webhooks were stored
 WEBHOOKS = "webhooks"  # have changed
 SIGNALS = frozenset(map(str, Signal))
 STREAMS = "streams"  # the fact whether a node shows events
+FOLLOWED = "followed"  # the fact of whom it shows live events
+MAX_FOLLOWED = 20
 
 
 class Signals:
     """Passes on what a node has committed, and what it hears of other nodes and other programs.
 
-    `storage`, `bells` and `registry` are assigned by the composition root before anything can be committed.
+    `storage`, `bells`, `registry` and `feed` are assigned by the composition root, before any commit.
     """
 
     storage: Storage
     bells: Bells
     registry: Registry
+    feed: EventFeed
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
@@ -66,6 +74,36 @@ class Signals:
                 self.storage.webhooks.changed.set()
             case _ if kind in SIGNALS:
                 self.registry.hear(Signal(kind), ids)
+
+    def is_followed_elsewhere(self, organization_id: UUID, agent_id: UUID, run_id: UUID) -> bool:
+        """Return whether another node shows live events of this run."""
+        return self._membership.count > 1 and any(self._followers(organization_id, agent_id, run_id))
+
+    def pass_on(self, live: LiveEvent) -> None:
+        """Send a live event to the nodes that show it."""
+        text = to_json(asdict(live)).decode()
+        for node_id in self._followers(live.organization_id, live.agent_id, live.run_id):
+            self.bells.send(node_id, text)
+
+    def on_live(self, text: str) -> None:
+        """Show a live event of another node."""
+        live = from_json(text.encode())
+        self.feed.show(
+            LiveEvent(
+                live["type"],
+                datetime.fromisoformat(live["at"]),
+                UUID(live["organization_id"]),
+                UUID(live["agent_id"]),
+                UUID(live["run_id"]),
+                live["data"],
+            )
+        )
+
+    def _followers(self, *ids: UUID) -> Iterator[int]:
+        wanted = {ALL, *map(str, ids)}
+        for node in self._membership.nodes.values():
+            if node.id != self._membership.node_id and not wanted.isdisjoint(node.facts.get(FOLLOWED, ())):
+                yield node.id
 
     def ring(self, node_id: int, signal: Signal, agent_id: UUID) -> None:
         """Tell the supervisor of an agent in another node."""

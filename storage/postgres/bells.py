@@ -17,6 +17,9 @@ from storage.postgres.pool import Pool
 CHANNEL_OF_ALL = "hostsvc_nodes"
 CHANNEL_OF_NODE = "hostsvc_node_{}"
 MAX_IDS = 200  # in one payload, which may have 8,000 bytes
+MAX_TEXT_BYTES = 7_900
+MAX_TEXTS = 100  # of one moment
+LIVE = "live "  # before a text
 PAUSE_SECONDS = 0.01
 PAUSE_PER_NODE_SECONDS = 0.002  # each NOTIFY wakes the listeners of all nodes
 
@@ -39,6 +42,7 @@ class Bells:
         self._pool, self._nodes, self._sleep = pool, nodes, sleep
         # By channel, kind, and whether it names anybody: a bell without ids concerns all.
         self._pending: dict[tuple[str, str, bool], dict[UUID, None]] = {}
+        self._texts: list[tuple[str, str]] = []  # by channel
         self._is_rung = asyncio.Event()
 
     def ring(self, node_id: int, kind: str, ids: Iterable[UUID]) -> None:
@@ -49,12 +53,19 @@ class Bells:
         """Ring all nodes soon, this one among them, unless it is alone."""
         self._ring(CHANNEL_OF_ALL, kind, ids)
 
+    def send(self, node_id: int, text: str) -> None:
+        """Send a node a text that it shows at once and nobody keeps; one that is too long is left out."""
+        if len(text.encode()) <= MAX_TEXT_BYTES and len(self._texts) < MAX_TEXTS:
+            self._texts.append((CHANNEL_OF_NODE.format(node_id), LIVE + text))
+            self._is_rung.set()
+
     async def run_once(self) -> None:
         """Wait for bells, send them by one statement, and let those that follow gather."""
         await self._is_rung.wait()
         self._is_rung.clear()
         pending, self._pending = self._pending, {}
-        bells = [
+        texts, self._texts = self._texts, []
+        bells = texts + [
             (channel, payload)
             for (channel, kind, _), ids in pending.items()
             for payload in _payloads(kind, ids)

@@ -18,7 +18,7 @@ import structlog
 from psycopg2.extensions import parse_dsn
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, StorageError
-from storage.postgres.bells import CHANNEL_OF_ALL, CHANNEL_OF_NODE, parse_bell
+from storage.postgres.bells import CHANNEL_OF_ALL, CHANNEL_OF_NODE, LIVE, parse_bell
 from storage.postgres.connections import WRITABLE, connect_to_first_host, host_of
 from storage.postgres.membership import Report, Sleep
 from storage.postgres.translation import failure_reason
@@ -40,8 +40,9 @@ class Doorbell:
     """Hears the rings for one node. While it cannot, `away_since` is set and `reason` says why.
 
     `on_ring` is called with the agents that a ring names, none for a ring about events, `on_bell` with the
-    kind of another node's bell and the ids that it names. `report` is called with the reason when the
-    connection is lost or cannot be made, and with "" when it is back.
+    kind of another node's bell and the ids that it names, `on_live` with a text that another node sends.
+    `report` is called with the reason when the connection is lost or cannot be made, and with "" when it is
+    back.
     """
 
     def __init__(
@@ -52,11 +53,12 @@ class Doorbell:
         *,
         node_id: int = 0,
         on_bell: Callable[[str, Sequence[UUID]], None] = lambda _, __: None,
+        on_live: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.away_since: datetime | None = None
         self.reason = ""
         self._on_ring, self._now, self._report = on_ring, now, report
-        self._node_id, self._on_bell = node_id, on_bell
+        self._node_id, self._on_bell, self._on_live = node_id, on_bell, on_live
         self._connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._has_missed = asyncio.Event()
         self._probe, self._probe_heard = "", asyncio.Event()
@@ -133,7 +135,9 @@ class Doorbell:
     def _receive(self, channel: str, payload: str) -> None:
         if channel != CHANNEL:
             kind, ids = parse_bell(payload)
-            if kind:
+            if payload.startswith(LIVE):
+                self._on_live(payload.removeprefix(LIVE))
+            elif kind:
                 self._on_bell(kind, ids)
             return
         agents = parse_ring(payload)

@@ -7,7 +7,7 @@ of the log.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from uuid import UUID
@@ -62,6 +62,9 @@ class EventFeed:
         self._is_behind = False
         self._next_poll_at = 0.0
         self._end: FeedError | None = None
+        # Assigned where there are other nodes: whether one of them follows, and how a live event gets there.
+        self.is_followed_elsewhere: Callable[[UUID, UUID, UUID], bool] = lambda *_: False
+        self.pass_on: Callable[[LiveEvent], None] = lambda _: None
 
     def __repr__(self) -> str:
         return f"<EventFeed: {len(self._subscriptions)} subscriptions, {self._reader}>"
@@ -99,13 +102,26 @@ class EventFeed:
         finally:
             self._remove(subscription)
 
+    def followed(self, limit: int) -> list[str]:
+        """Return of whom subscriptions show live events: ids of runs, agents and organizations, or `all`."""
+        keys = {str(key) for key in self._index if key != ALL}
+        return sorted(keys) if len(keys) <= limit else [ALL]
+
     def is_followed(self, organization_id: UUID, agent_id: UUID, run_id: UUID) -> bool:
         """Return whether a subscription would be offered a live event of this run."""
         index = self._index
-        return run_id in index or agent_id in index or organization_id in index or ALL in index
+        if run_id in index or agent_id in index or organization_id in index or ALL in index:
+            return True
+        return self.is_followed_elsewhere(organization_id, agent_id, run_id)
 
     def publish(self, live: LiveEvent) -> None:
-        """Offer a live event to the subscriptions that it concerns."""
+        """Offer a live event to the subscriptions that it concerns, here and at other nodes."""
+        self.show(live)
+        if self.is_followed_elsewhere(live.organization_id, live.agent_id, live.run_id):
+            self.pass_on(live)
+
+    def show(self, live: LiveEvent) -> None:
+        """Offer a live event to the subscriptions of this process."""
         if self._subscriptions:
             self._offer(live, live.size)
 

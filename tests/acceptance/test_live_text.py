@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import aiohttp
+import asyncpg
 import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from supervisors.clock import SystemClock
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import PATIENCE_SECONDS
 from tests.acceptance.services import OPERATOR_TOKEN, Services
@@ -112,6 +114,42 @@ async def test_text_arrives_while_the_model_writes(
                 text += event["data"]["text"]
         ended = await client.ended_run(agent)
         assert (ended["id"], ended["output"]) == (first["run"], text)
+
+
+async def until_followed(database_url: str, agent: str) -> None:
+    """Wait until some node says that it follows the agent, and each has read that."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await connection.fetchval(FOLLOWED, agent):
+                await SystemClock().sleep(0.05)
+            beats = await connection.fetchval(BEATS)
+            while await connection.fetchval(BEATS) < beats + 2:
+                await SystemClock().sleep(0.05)
+    finally:
+        await connection.close()
+
+
+FOLLOWED = "SELECT EXISTS (SELECT FROM node WHERE facts::jsonb -> 'followed' ? $1)"
+BEATS = "SELECT min(beat) FROM node WHERE state = 'alive'"
+
+
+async def test_text_arrives_at_followers_of_another_node(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    async with writing(Writer()) as model:
+        provider = {"base_url": model.url, "stream": True}
+        runner, other = [await services.start(**{"models.openai": provider}) for _ in range(2)]
+        client = await sign_up(session, runner.url)
+        agent = await client.create_agent(model=MODEL)
+        path = f"/api/cloud/agents/{agent}/events/"
+        async with followed(client.at(other.url), path, type="model.*") as events:
+            await until_followed(database_url, agent)
+            await client.post(f"/api/cloud/agents/{agent}/run/")
+            model.may_go_on.set()
+            text = ""
+            while text != "Hello, Ada. Tea?":
+                text += (await anext(events))["data"]["text"]
 
 
 async def test_text_is_not_shown_to_followers_of_others(
