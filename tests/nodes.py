@@ -1,9 +1,12 @@
-"""Nodes for tests of one process."""
+"""How many nodes serve the tests of the API, and a stand-in for the other nodes where there are none."""
 
+import os
 from collections.abc import Collection
 from uuid import UUID
 
 from supervisors.engine.messages import Signal
+
+NODES = int(os.environ.get("HOSTSVC_TEST_NODES", "1"))
 
 
 class LoneNode:

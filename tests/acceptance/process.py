@@ -15,7 +15,6 @@ from tests.forked_processes import ForkedProcess
 
 PATIENCE_SECONDS = 60.0  # for a loaded machine; a start takes a second
 LISTENING = "hostsvc: listening on "
-STANDING_BY = "hostsvc: standing by on "
 KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG")
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -64,11 +63,11 @@ class ServiceProcess:
 
     async def ready(self) -> str:
         """Wait until it says that it listens, and return its address."""
-        return await self._address(LISTENING)
-
-    async def standing_by(self) -> str:
-        """Wait until it says that it stands by, and return its address."""
-        return await self._address(STANDING_BY)
+        line = await self.line()
+        if not line.startswith(LISTENING):
+            raise Unexpected(f"printed {line!r} instead of {LISTENING!r}…\n{self.log()}")
+        self.url = line.removeprefix(LISTENING)
+        return self.url
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -98,13 +97,6 @@ class ServiceProcess:
             except Unexpected:
                 await self.kill()
                 raise
-
-    async def _address(self, prefix: str) -> str:
-        line = await self.line()
-        if not line.startswith(prefix):
-            raise Unexpected(f"printed {line!r} instead of {prefix!r}…\n{self.log()}")
-        self.url = line.removeprefix(prefix)
-        return self.url
 
 
 async def launch_fresh(
@@ -140,10 +132,14 @@ async def spawn(
 
 @asynccontextmanager
 async def serving(
-    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+    directory: Path,
+    name: str,
+    sections: Sections,
+    launch: Launch = launch_fresh,
+    options: Sequence[str] = (),
 ) -> AsyncIterator[ServiceProcess]:
     """Run a service that listens while the block lasts."""
-    process = await spawn(directory, name, sections, launch)
+    process = await spawn(directory, name, sections, launch, options)
     try:
         await process.ready()
         yield process

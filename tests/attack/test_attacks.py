@@ -15,6 +15,7 @@ from tests.attack.findings import Attack
 from tests.attack.models import hostile_model_server
 from tests.attack.sizes import SHORT
 from tests.attack.target import Target, opened
+from tests.nodes import NODES
 from tests.postgres import TestServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("attacks")]
@@ -49,7 +50,8 @@ async def service(
         "accounts": {"token_secret": TOKEN_SECRET},
         "models.hostile": {"base_url": models_url, "stream": True},
     }
-    async with serving(tmp_path_factory.mktemp("attack"), "service", sections, launch) as process:
+    workers = ("--workers", str(NODES))
+    async with serving(tmp_path_factory.mktemp("attack"), "service", sections, launch, workers) as process:
         yield process
 
 

@@ -23,7 +23,7 @@ UUID_OR_INSTANT = re.compile(
 )
 UNIQUE_PART = re.compile(r"(?<=_)[0-9a-f]{16}$")  # of a name that ends in _UNIQUE
 
-# Builds the statement that reads all rows of all tables, without the column that reading changes.
+# Builds the statement that reads all rows of all tables, without what reading or the beat of a node changes.
 WHOLE_DATABASE = """
 SELECT string_agg(
     format('SELECT %L AS of, (to_jsonb(each) - ''last_used_at'')::json AS is FROM %I AS each', name, name),
@@ -32,7 +32,7 @@ SELECT string_agg(
 FROM (
     SELECT table_name AS name
     FROM information_schema.tables
-    WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
+    WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'node'
 ) AS tables
 """
 

@@ -7,17 +7,30 @@ import pytest_asyncio
 
 from storage.postgres.pool import DatabaseSettings, open_pool
 from tests.contract.tenants import Tenant, new_tenant
+from tests.nodes import NODES
 from tests.postgres import TestServer
-from tests.web.conftest import Service, api, changed_settings, service, serving, start_service
+from tests.web.conftest import (
+    Service,
+    api,
+    changed_settings,
+    service,
+    serving,
+    serving_nodes,
+    start_service,
+)
 
 __all__ = ["api", "service", "start_service"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_service(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
-    """Yield a service that serves all tests of a module. It takes client addresses from X-Forwarded-For."""
+    """Yield what serves all tests of a module. It takes client addresses from X-Forwarded-For."""
     settings = changed_settings(trusted_proxies=(ip_network("127.0.0.1/32"),), signups_per_hour=0)
     with postgres_server.database(template_database) as url:
+        if NODES > 1:
+            async with serving_nodes(url, settings) as service:
+                yield service
+            return
         async with (
             open_pool(DatabaseSettings(url=url), node=None) as pool,
             serving(pool, settings) as service,

@@ -1,7 +1,7 @@
 """Access control: every route, called with every kind of valid and invalid credential."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, get_origin
@@ -94,18 +94,19 @@ LISTS = [route for route in FOR_CALLERS if get_origin(route.answer) is list and 
 
 @dataclass(frozen=True)
 class RunCaller:
-    """A run of a tenant, and a client with its token."""
+    """A run of a tenant, a client with its token, and the service to which it sends requests."""
 
     agent: str
     id: str
     client: Api
+    service: Service
 
 
 async def start_run(tenant: Tenant) -> RunCaller:
     builder = RequestBuilder(tenant)
     agent, run = await builder.resolve(AGENT), await builder.resolve(Ref("run"))
     token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
-    return RunCaller(agent, run, tenant.key.with_authorization(f"Bearer {token}"))
+    return RunCaller(agent, run, tenant.key.with_authorization(f"Bearer {token}"), tenant.service)
 
 
 async def end_run(tenant: Tenant, run: RunCaller, outcome: str) -> None:
@@ -174,10 +175,10 @@ async def running(ours: Tenant) -> RunCaller:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def asleep(ours: Tenant) -> RunCaller:
-    """Return a run whose agent has gone to sleep; its process may still be there."""
+    """Return a run whose agent has gone to sleep; its process may still be there, and calls its own node."""
     run = await start_run(ours)
     await end_run(ours, run, "slept")
-    return run
+    return replace(run, service=ours.service.node_of_run(UUID(run.agent), UUID(run.id)))
 
 
 def text_of(answer: Answer) -> str:
@@ -278,7 +279,7 @@ async def test_run_reaches_its_own_resources_by_few_routes(
         (running, {RunAccess.RUNNING, RunAccess.FINISHING}),
         (asleep, {RunAccess.FINISHING}),
     ):
-        answer = await send(ours.service, await request_of_run(ours, route, run))
+        answer = await send(run.service, await request_of_run(ours, route, run))
         if route.run_access in accesses:
             assert answer.status == route.status, answer
         else:
@@ -292,7 +293,7 @@ async def test_run_reaches_nothing_of_another_agent(
     for tenant in (ours, theirs):
         request = await RequestBuilder(tenant, RESOURCES_OF_AGENT).request(route)
         for run in (running, asleep):
-            answer = await send(ours.service, request.by(run.client))
+            answer = await send(run.service, request.by(run.client))
             if run is running and route in LISTS_OF_RUN:
                 continue  # as tested by `test_run_lists_what_its_agent_may_see`
             assert answer.status == 403

@@ -2,25 +2,30 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from random import Random
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 from uuid import UUID
 
 import pytest
 from aiohttp import ClientSession, web
 
+from hostsvc.background import MaintenanceService, run_maintenance
 from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
+from hostsvc.signals import STREAMS, Signals
 from storage.encryption import KEY_BYTES, SecretCipher
 from storage.errors import StorageError
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
-from storage.postgres.pool import Pool
+from storage.postgres.bells import Bells
+from storage.postgres.doorbell import Doorbell
+from storage.postgres.membership import Membership, join
+from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock
 from supervisors.engine.messages import Signal
@@ -30,13 +35,13 @@ from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.port import IMAGE_TYPES
-from supervisors.maintenance.loop import repeat
+from supervisors.maintenance.scans import Sweep
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 from tests.leaks import Overheard, contents_by
-from tests.nodes import LoneNode, ring_nobody
+from tests.nodes import NODES, LoneNode, ring_nobody
 from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
@@ -53,6 +58,7 @@ SETTINGS = WebSettings(
     limits=LimitSettings(anonymous_requests_per_minute=0),
 )
 CONNECTIONS = ConnectionSettings()
+ROLES = ("http", "runs", "chores")
 
 
 Address = tuple[str, int]
@@ -141,6 +147,11 @@ class Service:
         self.storage = storage
         self.registry = registry
         self.health = health
+        self.nodes: Sequence[Service] = (self,)
+
+    def node_of_run(self, agent_id: UUID, run_id: UUID) -> "Service":
+        """Return the node at which a run goes on."""
+        return next(node for node in self.nodes if node.registry.is_run_alive(agent_id, run_id))
 
     @property
     def nobody(self) -> Api:
@@ -210,19 +221,43 @@ def cheap_start_and_passwords() -> Iterator[None]:
 @asynccontextmanager
 async def reading(feed: EventFeed, clock: Clock) -> AsyncIterator[None]:
     """Have the feed read the log, as the maintenance services do."""
-    task = asyncio.create_task(repeat("event feed", feed.run_once, 0, clock))
-    try:
+    async with run_maintenance([MaintenanceService("event feed", feed.run_once, 0)], clock):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
+
+
+@asynccontextmanager
+async def ringing(
+    signals: Signals, membership: Membership, url: str, feed: EventFeed, clock: Clock
+) -> AsyncIterator[None]:
+    """Let a node tell the others what it has committed, and hear what they tell."""
+    storage, registry = signals.storage, signals.registry
+    signals.bells = Bells(storage.pool, membership, clock.sleep)
+    storage.pool.on_write = signals.on_write
+    membership.facts = lambda: {STREAMS: feed.size > 0}
+    doorbell = Doorbell(
+        signals.on_ring, clock.now, lambda _: None, node_id=membership.node_id, on_bell=signals.on_bell
+    )
+    sweep = Sweep(storage.agent_states, registry, membership)
+    services = [
+        MaintenanceService("bells", signals.bells.run_once, 0),
+        MaintenanceService("sweep", sweep.run_once, 1.0),
+    ]
+    async with doorbell.listening(url, clock.sleep), run_maintenance(services, clock):
+        yield
 
 
 @asynccontextmanager
 async def serving(
-    pool: Pool, settings: WebSettings, connections: ConnectionSettings = CONNECTIONS
+    pool: Pool,
+    settings: WebSettings,
+    connections: ConnectionSettings = CONNECTIONS,
+    membership: Membership | None = None,
+    url: str = "",
 ) -> AsyncIterator[Service]:
-    """Compose the parts like the composition root, with a harness that never ends."""
+    """Compose the parts like the composition root, with a harness that never ends.
+
+    Without a membership it is the only node; others hear each other on the database at `url`.
+    """
 
     def on_commit(agent_ids: Iterable[UUID]) -> None:
         registry.tell_all(agent_ids, Signal.NOTIFIED)
@@ -230,7 +265,16 @@ async def serving(
     health = StatedHealth()
     clock, cipher = SystemClock(), SecretCipher([b"k" * KEY_BYTES])
     models = ModelCatalog({"builtin", "openai"}, "builtin", PriceList())
-    storage = Storage(pool, on_commit, sleep=clock.sleep, cipher=cipher)
+    nodes = membership or LoneNode()
+    signals = Signals(membership) if membership else None
+    storage = Storage(
+        pool,
+        on_commit=signals.on_commit if signals else on_commit,
+        on_clear=signals.on_clear if signals else lambda _: None,
+        sleep=clock.sleep,
+        cipher=cipher,
+        node_count=lambda: nodes.count,
+    )
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
         open_schema_checker(clock) as checker,
@@ -241,19 +285,22 @@ async def serving(
             supervisor_settings=SupervisorSettings(),
             run_settings=RunSettings(),
             random=Random(1),  # noqa: S311 (jitter)
-            nodes=LoneNode(),
-            ring=ring_nobody,
+            nodes=nodes,
+            ring=signals.ring if signals else ring_nobody,
             models=models,
         ) as registry,
     ):
         overheard = Overheard()
         feed = EventFeed(storage.events, clock)
         async with AsyncExitStack() as stack, reading(feed, clock):
+            if membership and signals:
+                signals.storage, signals.registry = storage, registry
+                await stack.enter_async_context(ringing(signals, membership, url, feed, clock))
             stack.enter_context(cheap_start_and_passwords())
             app = build_app(
                 storage=storage,
                 registry=registry,
-                nodes=LoneNode(),
+                nodes=nodes,
                 feed=feed,
                 status_reader=registry.status,
                 timelines=Timelines(storage.phase_events, storage.mark_events, registry.status, clock, 30),
@@ -280,6 +327,43 @@ async def serving(
     overheard.refuse_secrets("the database", await contents_by(pool))
 
 
+@asynccontextmanager
+async def serving_nodes(
+    url: str, settings: WebSettings, connections: ConnectionSettings = CONNECTIONS
+) -> AsyncIterator[Service]:
+    """Compose as many nodes as HOSTSVC_TEST_NODES says. Each request goes to a random one of them."""
+    async with AsyncExitStack() as stack:
+        memberships: list[Membership] = []
+        services: list[Service] = []
+        for number in range(NODES):
+            joining = join(url, asyncio.sleep, name=f"node {number}", version="test", roles=ROLES)
+            membership = await stack.enter_async_context(joining)
+            pool = await stack.enter_async_context(open_pool(DatabaseSettings(url=url), node=membership))
+            node = serving(pool, settings, connections, membership, url)
+            services.append(await stack.enter_async_context(node))
+            memberships.append(membership)
+        while any(membership.count < NODES for membership in memberships):  # noqa: ASYNC110 -- a beat tells it
+            await asyncio.sleep(0.01)
+        first = services[0]
+        for service in services:  # as behind a proxy, so that links are the same
+            service.client.headers["Host"] = f"127.0.0.1:{first.address[1]}"
+        client = cast("ClientSession", AnyClient([service.client for service in services]))
+        together = Service(first.app, first.address, client, first.storage, first.registry, first.health)
+        together.nodes = services
+        yield together
+
+
+class AnyClient:
+    """A client session of a random node for each request."""
+
+    def __init__(self, clients: Sequence[ClientSession]) -> None:
+        self._clients = clients
+        self._random = Random(NODES)  # noqa: S311
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._random.choice(self._clients), name)
+
+
 def changed_settings(**changes: Any) -> WebSettings:
     """Return the settings with changes to them and to their limits, by name."""
     limits = {name: changes.pop(name) for name in LimitSettings.__slots__ if name in changes}
@@ -287,12 +371,15 @@ def changed_settings(**changes: Any) -> WebSettings:
 
 
 @pytest.fixture
-async def start_service(pool: Pool) -> AsyncIterator[StartService]:
+async def start_service(pool: Pool, database_url: str) -> AsyncIterator[StartService]:
     """Start the service with other settings."""
     async with AsyncExitStack() as stack:
 
         async def start(connections: ConnectionSettings = CONNECTIONS, **changes: Any) -> Service:
-            return await stack.enter_async_context(serving(pool, changed_settings(**changes), connections))
+            settings = changed_settings(**changes)
+            if NODES > 1:
+                return await stack.enter_async_context(serving_nodes(database_url, settings, connections))
+            return await stack.enter_async_context(serving(pool, settings, connections))
 
         yield start
 
