@@ -62,7 +62,7 @@ async def test_run_of_a_killed_service_is_fenced_and_recovered(
         await client.post(f"/api/cloud/agents/{agent}/run/")
         await _waits_for_a_lock(client, agent)
         await service.kill()
-        # The dead service's connection still waits to clear the note; the next leader ends it first.
+        # The dead service's connection still waits to clear the note; the next node ends it first.
         again = client.at((await services.start()).url)
         first = await again.ended_run(agent)
         assert first["outcome"] == "interrupted"

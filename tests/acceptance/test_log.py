@@ -77,7 +77,7 @@ async def test_json_log_tells_all_and_nothing_else_is_printed(
 
     assert await process.rest() == ""
     assert "hunter2" not in process.log()
-    start = ["service starting", "database migrated", "lead won", "recovered"]
+    start = ["service starting", "database migrated", "node joined", "recovered"]
     assert [event for event in events_of(process) if event in start] == start
     assert events_of(process)[-4:] == ["end requested", "drain begun", "drain done", "service stopped"]
     assert (ended["agent"], ended["run"], ended["outcome"]) == (agent, run["id"], "slept")

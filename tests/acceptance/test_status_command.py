@@ -118,18 +118,18 @@ async def test_lost_database_has_own_sentences_and_codes(
     own_postgres: OwnPostgres, directory: Path, launch: Launch
 ) -> None:
     services = Services(directory, {"url": own_postgres.url}, launch)
-    leader = ("--url", (await services.start()).url)
+    service = ("--url", (await services.start()).url)
 
     await asyncio.to_thread(own_postgres.stop)
-    code, out, _ = await finished(launch, directory, *leader, environment=KNOWN)
+    code, out, _ = await finished(launch, directory, *service, environment=KNOWN)
     assert code == 5
     assert "state        degraded" in out
     assert "The agents cannot be shown, because the database does not answer." in out
-    code, line = await failure(launch, directory, str(uuid4()), *leader, **KNOWN)
+    code, line = await failure(launch, directory, str(uuid4()), *service, **KNOWN)
     assert (code, "runs, but cannot read its agents" in line) == (5, True)
 
     without_token = {"HOSTSVC__DATABASE__URL": own_postgres.url}
-    code, out, err = await finished(launch, directory, *leader, environment=without_token)
+    code, out, err = await finished(launch, directory, *service, environment=without_token)
     state, token = err.splitlines()
     assert (code, out) == (5, "")
     assert "runs, but cannot serve: " in state

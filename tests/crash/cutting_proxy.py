@@ -1,11 +1,11 @@
-"""A TCP proxy whose address stays while the service behind it is killed, and which cuts connections."""
+"""Proxies between a client and the service, which cut connections, and between a node and PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from tests.acceptance.client import eventually
 
@@ -58,7 +58,7 @@ class _Connection:
 
 
 class CuttingProxy:
-    """Connects clients with the service at `service_url`, which may change."""
+    """Connects clients with the service at `service_url`, which may change while this address stays."""
 
     def __init__(self, service_url: str, random: Random) -> None:
         self.service_url = service_url
@@ -97,6 +97,51 @@ class CuttingProxy:
             await connection.pass_on(self.service_url)
         self._open.discard(connection)
         connection.abort()
+
+
+class BlockingProxy:
+    """Connects a node with the Unix socket of PostgreSQL, and lets nothing pass while it is blocked."""
+
+    def __init__(self, database_url: str) -> None:
+        parts = urlsplit(database_url)
+        self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
+        self._database = parts.path
+        self._is_open = asyncio.Event()
+        self._is_open.set()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """Yield the URL of the database over this proxy, and listen while the block lasts."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        try:
+            yield f"postgresql://postgres@{host}:{port}{self._database}"
+        finally:
+            server.close()
+
+    @contextmanager
+    def blocked(self) -> Iterator[None]:
+        """Let neither bytes nor the ends of connections pass while the block lasts."""
+        self._is_open.clear()
+        try:
+            yield
+        finally:
+            self._is_open.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._is_open.wait()
+        server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+        with suppress(OSError):  # one of both has broken the connection
+            await _first_of(self._pass_on(reader, server_writer), self._pass_on(server_reader, writer))
+        await self._is_open.wait()
+        for each in (server_writer, writer):
+            each.transport.abort()
+
+    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while chunk := await source.read(CHUNK_BYTES):
+            await self._is_open.wait()
+            target.write(chunk)
+            await target.drain()
 
 
 async def _first_of(*directions: Coroutine[Any, Any, None]) -> None:

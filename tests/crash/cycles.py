@@ -4,5 +4,4 @@ import os
 
 CYCLES = int(os.environ.get("HOSTSVC_CRASH_CYCLES", "5"))
 POSTGRES_CYCLES = max(2, CYCLES // 10)  # of PostgreSQL, which takes longer to come back
-STANDBY_CYCLES = 2
 STANDSTILL_SECONDS = min(30.0, max(10.0, CYCLES / 3))

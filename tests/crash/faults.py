@@ -18,8 +18,8 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name = 'hostsvc' AND datname = current_database()
 """
 
-# Only the connection of a node's beat holds an advisory lock exclusively.
-END_LEADER_CONNECTION = """
+# Only the connections on which nodes beat hold an advisory lock exclusively.
+END_BEAT_CONNECTIONS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_locks
 WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -19,8 +19,8 @@ import aiopg
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.services import Services
+from tests.crash.cluster import NODES, node_id, under_load
 from tests.crash.faults import OwnPostgres
-from tests.crash.load import Load
 
 AGENTS = 100_000
 INTERRUPTED = 1_000
@@ -91,21 +91,19 @@ async def measure_start(services: Services, session: aiohttp.ClientSession) -> F
 
 
 async def measure_takeover(services: Services, session: aiohttp.ClientSession) -> Figure:
-    """Measure from the kill -9 of an instance under load to the standby's "listening on"."""
-    service = await services.start()
-    load = Load(await sign_up(session, service.url), seed=1)
+    """Measure from the kill -9 of a node under load until others attend its agents."""
     seconds = []
-    async with load.going_on():
-        for _ in range(TAKEOVERS):
-            standby = await services.spawn()
-            load.urls = [service.url, await standby.standing_by()]
-            await load.acknowledged(50)
+    async with under_load(services, session, seed=1) as cluster:
+        for number in range(TAKEOVERS):
+            victim = number % NODES
+            killed = await node_id(cluster.nodes[victim])
             began = perf_counter()
-            await service.kill()
-            await standby.ready()
+            await cluster.kill(victim)
+            await cluster.until_dead(killed, BAR_SECONDS)
+            await cluster.all_attended(BAR_SECONDS)
             seconds.append(perf_counter() - began)
-            service = standby
-    return Figure("a standby takes over from a killed instance under load", seconds)
+            await cluster.replace(victim)
+    return Figure("others attend the agents of a killed node under load", seconds)
 
 
 async def main() -> int:

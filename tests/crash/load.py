@@ -22,6 +22,8 @@ from tests.crash.ledger import Ledger, Note, Owned, RunRequested, Stop, Write
 WRITERS = 6
 WINDOWS_SECONDS = (0, 1, 2)  # of the agents of each writer
 PACE_SECONDS = 0.005
+SPREAD_SECONDS = 3.0  # for an answer of a node that may be frozen; another one is asked then
+UNLIMITED_SECONDS = 300.0
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 CONVERSATIONAL = ("email", "sms")
@@ -35,13 +37,24 @@ class Unanswered(Exception):
 
 
 class Load:
-    """The writers, and the address of the instance that serves at the moment."""
+    """The writers, and the addresses of the nodes. They write to the first one that serves, or `spread`.
 
-    def __init__(self, client: Client, seed: int, models: Sequence[str] = (OFFLINE,)) -> None:
+    The name of a model that ends with a dash is completed, so that each agent has one of its own.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        seed: int,
+        models: Sequence[str] = (OFFLINE,),
+        spread: Sequence[str] = (),
+    ) -> None:
         self.ledger = Ledger()
-        self.urls = [client.url]
+        self.urls = list(spread) or [client.url]
         self.models = models  # drawn at random for each agent
         self._client = client
+        self._spreads = Random(seed) if spread else None  # noqa: S311
+        self._timeout = aiohttp.ClientTimeout(SPREAD_SECONDS if spread else UNLIMITED_SECONDS)
         self._writers = [Writer(self, Random(seed * 1000 + number)) for number in range(WRITERS)]  # noqa: S311
         self._enough = asyncio.Event()
 
@@ -97,11 +110,11 @@ class Load:
 
     async def send(self, method: str, path: str, body: Mapping[str, Any], key: str) -> Json:
         """Return an acknowledged write's answer. Raise Unanswered, or AssertionError for other answers."""
-        client = self.client
+        client = self.client.at(self._spreads.choice(self.urls)) if self._spreads else self.client
         headers = {"Authorization": client.authorization, "Idempotency-Key": key}
         try:
             async with client.session.request(
-                method, client.url + path, json=body, headers=headers
+                method, client.url + path, json=body, headers=headers, timeout=self._timeout
             ) as response:
                 answer: Json = {} if response.status == 204 else await response.json()
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -172,6 +185,7 @@ class Writer:
 
     async def _create_agent(self, window_seconds: int) -> None:
         name, model = f"Clerk {uuid4().hex[:8]}", self._random.choice(self._load.models)
+        model += uuid4().hex if model.endswith("-") else ""
         body = {"name": name, "model": model, "debounce_window_seconds": window_seconds}
         answer = await self._send_until_answered(AGENTS, **body)
         agent = Owned(answer["id"], name, window_seconds)

@@ -78,15 +78,15 @@ async def test_service_writes_again_after_failover_and_back(
     await all_is_kept(load, replicated_services, standstill=max(there, back))
 
 
-async def test_one_of_two_instances_leads_after_failover(
+async def test_two_nodes_go_on_after_failover(
     replicated_services: Services, session: aiohttp.ClientSession, servers: ReplicatedPostgres, database: str
 ) -> None:
-    leader = await replicated_services.start()
-    load = Load(await sign_up(session, leader.url), seed=32)
-    load.urls.append(await (await replicated_services.spawn()).standing_by())
+    nodes = [await replicated_services.start() for _ in range(2)]
+    load = Load(await sign_up(session, nodes[0].url), seed=32, spread=[node.url for node in nodes])
     async with load.going_on():
         await load.acknowledged(WRITES)
         standstill = await fail_over(servers, load)
         await load.acknowledged(WRITES)
     replicated_services.database = {"url": url_of(servers.primary_url, database)}
     await all_is_kept(load, replicated_services, standstill)
+    assert not any("node condemned" in node.log() for node in nodes)

@@ -48,20 +48,6 @@ async def test_service_and_postgresql_recover_from_kill_9_by_starting(
     await all_is_kept(load, own_services)
 
 
-async def test_restart_of_postgresql_leaves_one_leader(
-    own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres
-) -> None:
-    leader = await own_services.start()
-    standby = await own_services.spawn()
-    load = Load(await sign_up(session, leader.url), seed=3)
-    load.urls.append(await standby.standing_by())
-    async with load.going_on():
-        await load.acknowledged(WRITES)
-        await asyncio.to_thread(own_postgres.restart)
-        await load.acknowledged(WRITES)
-    await all_is_kept(load, own_services)
-
-
 async def test_full_postgresql_delays_writes_and_loses_none(
     own_services: Services, session: aiohttp.ClientSession, own_database_url: str
 ) -> None:

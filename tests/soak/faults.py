@@ -14,7 +14,7 @@ from tests.attack.forgery import forged_tokens
 from tests.attack.framing import endless_heads, odd_paths, smuggled_requests
 from tests.attack.raw import connected
 from tests.attack.target import LOG_IN, Target, calling_from
-from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections
+from tests.crash.faults import END_BEAT_CONNECTIONS, END_POOL_CONNECTIONS, end_connections
 
 STALLED = 10
 CALLERS = 10
@@ -77,8 +77,8 @@ async def ended_pool_connections(scene: Scene) -> None:
     await end_connections(scene.database_url, END_POOL_CONNECTIONS)
 
 
-async def ended_leader_connection(scene: Scene) -> None:
-    await end_connections(scene.database_url, END_LEADER_CONNECTION)
+async def ended_beat_connection(scene: Scene) -> None:
+    await end_connections(scene.database_url, END_BEAT_CONNECTIONS)
 
 
 async def suspended_postgres(scene: Scene) -> None:
@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
     hostile_requests,
     suspended_postgres,
     guessed_passwords,
-    ended_leader_connection,
+    ended_beat_connection,
 )
 
 
