@@ -195,13 +195,15 @@ WHERE s.status = 'sleeping' AND NOT s.paused
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Agents with a run whose node is dead ($1: the living ones), and agents whose start is queued where nothing
-# starts any more ($2: the nodes that stay); also if a version wrote them that knew no nodes. Runs come first,
-# then the queued starts in their order. All other agents are found by the scans when they are due.
+# Agents of dead nodes ($1: the living ones) with a run, or without a due time, as a run that lingered during
+# a pause leaves them; and agents whose start is queued where nothing starts any more ($2: the nodes that
+# stay), also if a version wrote them that knew no nodes. Runs come first, then the queued starts in their
+# order. All other agents are found by the scans when they are due.
 LIST_ORPHANS = """
 WITH orphan AS (
     SELECT agent_id, run_id, queued_at, last_started_at FROM agent_state
-    WHERE node_id <> ALL($1::integer[]) AND run_id IS NOT NULL
+    WHERE node_id <> ALL($1::integer[])
+      AND (run_id IS NOT NULL OR (next_due_at IS NULL AND queued_at IS NULL))
     UNION ALL
     SELECT s.agent_id, s.run_id, s.queued_at, s.last_started_at
     FROM run r JOIN agent_state s ON s.agent_id = r.agent_id AND s.run_id = r.id
@@ -216,8 +218,9 @@ ORDER BY run_id IS NULL, queued_at, last_started_at, agent_id
 
 LIST_ATTENDED = "SELECT agent_id, version, wake_seq FROM agent_state WHERE node_id = $1"
 
-# The first agents in the queue of each organization that wait at other nodes than $1; organizations with
-# fewer runs and places in the result come first. The recursion jumps along the index from one to the next.
+# The first agents in the queue of each organization that wait at other nodes than $1, the organizations with
+# the fewest runs first, counting those that the result would start. The recursion jumps along the index from
+# one organization to the next.
 LIST_QUEUED_ELSEWHERE = """
 WITH RECURSIVE organization AS (
     (SELECT organization_id AS id FROM agent_state

@@ -120,9 +120,13 @@ class Registry:
         await self._scheduler.close()
 
     def schedule(self, agent_id: UUID, at: datetime) -> None:
-        """Set the agent's timer, unless it has a live supervisor that has set it already."""
+        """Set the agent's timer, unless it has a live supervisor that has set it already.
+
+        That supervisor need not have heard of an earlier time: another node may have written it.
+        """
         timer_queue = self._context.timer_queue
-        if agent_id not in self._supervisors or agent_id not in timer_queue:
+        set_to = timer_queue.get(agent_id)
+        if agent_id not in self._supervisors or set_to is None or at < set_to:
             timer_queue.schedule(agent_id, at)
 
     def spread_recovery_over(self, seconds: float) -> None:

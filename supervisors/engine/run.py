@@ -223,7 +223,11 @@ class ActiveRun:
 
     async def _once_confirmed(self, awaitable: Awaitable[Result]) -> Result:
         with self.waiting_for("the database to confirm this node"):
-            await self._nodes.wait_until_confirmed()
+            try:
+                await self._nodes.wait_until_confirmed()
+            except BaseException:
+                asyncio.ensure_future(awaitable).cancel()  # it has not begun, and never will
+                raise
         return await awaitable
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:

@@ -82,6 +82,9 @@ ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
 RECOVERY_SECONDS = 1.0
 FULL_SECONDS = 0.5  # until an organization with all its runs in other nodes tries again
 HAND_OVER = timedelta(seconds=60)  # two scans of any length fit into it
+LOOK_AGAIN = timedelta(
+    seconds=1
+)  # at a start that waits until this node is confirmed, or others know that it leaves
 ELSEWHERE = "left to another node"
 
 Ring = Callable[[int, Signal, UUID], None]
@@ -204,6 +207,7 @@ class Supervisor:
             if wake is None or self.run is not None or may_not_begin:  # then it stays due for the scan
                 outcome = await self._rest(facts, decision, now)
             elif not self.context.may_start:
+                self._look_again(now)
                 outcome = "waits until runs may start"
             elif await self.start(facts, wake.reason) is not None:
                 outcome = f"started: {wake.reason}"
@@ -416,11 +420,23 @@ class Supervisor:
         if after is None or (after.version, after.wake_seq) != (facts.state.version, facts.state.wake_seq):
             return None
         self.phase = decision.phase
-        if decision.next_at is None or decision.due_wake(now) or self._leaves_timer(after, decision.next_at):
+        if self.run is None and not context.may_start and decision.due_wake(now):
+            self._look_again(now)
+        elif (
+            decision.next_at is None or decision.due_wake(now) or self._leaves_timer(after, decision.next_at)
+        ):
             context.timer_queue.cancel(self.agent_id)
         else:
             context.timer_queue.schedule(self.agent_id, decision.next_at)
         return decision.phase
+
+    def _look_again(self, now: datetime) -> None:
+        """Look again soon at an agent that is due and may not start here yet, unless the last node drains."""
+        context = self.context
+        if context.is_draining and len(context.nodes.living_ids) == 1:
+            context.timer_queue.cancel(self.agent_id)
+        else:
+            context.timer_queue.schedule(self.agent_id, now + LOOK_AGAIN)
 
     def _leaves_timer(self, state: AgentState, next_at: datetime) -> bool:
         """Return whether a sleeping agent's timer is left to the scans of the node responsible for it."""
@@ -505,7 +521,9 @@ class Supervisor:
                 return queued
             lingers = facts.state.lingers and context.view.is_elsewhere(facts.state)
             if self.run is not None or facts.state.run_id is not None or lingers:
-                await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
+                after = await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
+                if self.run is None and after is not None and after.run_id is None and not after.lingers:
+                    await self.reconcile()  # what it had to wait for ended before the request was stored
                 return queued
             run = await self.start(facts, WakeReason.RUN_REQUESTED, request.receipt, cause)
             if run is not None:

@@ -47,6 +47,11 @@ class TimerQueue:
     def __contains__(self, agent_id: UUID) -> bool:
         return agent_id in self._entries
 
+    def get(self, agent_id: UUID) -> datetime | None:
+        """Return when the agent's timer fires; None if it has none."""
+        entry = self._entries.get(agent_id)
+        return entry.at if entry is not None else None
+
     def schedule(self, agent_id: UUID, at: datetime) -> None:
         """Set the agent's timer to `at`, in place of an earlier one.
 

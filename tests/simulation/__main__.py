@@ -20,20 +20,21 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--seed", type=int, help="replay this seed and print its history")
+    parser.add_argument("--nodes", type=int, help="number of nodes, if not as many as the seed says")
     bugs = {bug.what: bug for bug in PLANTED}
     parser.add_argument("--bug", choices=bugs, metavar="NAME", help=f"one of {', '.join(map(repr, bugs))}")
     options = parser.parse_args()
     with bugs[options.bug].planted() if options.bug else nullcontext():
         if options.seed is not None:
-            verdict = simulate(options.seed)
+            verdict = simulate(options.seed, options.nodes)
             _print(verdict.history)
             return _report(verdict)
-        return _search(options.first, options.seeds)
+        return _search(options.first, options.seeds, options.nodes)
 
 
-def _search(first: int, seeds: int) -> int:
+def _search(first: int, seeds: int, nodes: int | None) -> int:
     for count, seed in enumerate(range(first, first + seeds), start=1):
-        verdict = simulate(seed)
+        verdict = simulate(seed, nodes)
         if verdict.violation is not None:
             _print(verdict.history)
             return _report(verdict)

@@ -3,8 +3,7 @@
 Each acknowledged write is looked up in the store at once (I3).
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
@@ -46,7 +45,13 @@ class Clients:
         self._history = history
         self._ledger = ledger
         self._ids = ids
-        self._writes: Counter[UUID] = Counter()  # of owned fields, by agent
+
+    async def attempt(self, name: str, act: "Callable[[Clients], Awaitable[None]]") -> None:
+        """Act; a refusal is noted."""
+        try:
+            await act(self)
+        except (StorageError, SupervisorError) as error:
+            self._history.note(f"{name} is refused: {error}")
 
     async def notify(
         self, agent: Agent, source: Source, priority: Priority, scheduled_for: datetime | None = None
@@ -97,12 +102,16 @@ class Clients:
 
     async def write_owned(self, agent: Agent, owned: OwnedFieldsRequest) -> None:
         before = self._judge.account(agent.id)
-        self._writes[agent.id] += 1
-        writes = self._writes[agent.id]
+        self._judge.owned_writes[agent.id] += 1
+        writes = self._judge.owned_writes[agent.id]
         with self._judge.asks_to_run(agent.id) if owned.status is AgentStatus.RUNNING else nullcontext():
             await self._ask(agent, owned)
         state = self._tables.states.get(agent.id)
-        if state is None or self._writes[agent.id] != writes or self._judge.account(agent.id) != before:
+        if (
+            state is None
+            or self._judge.owned_writes[agent.id] != writes
+            or self._judge.account(agent.id) != before
+        ):
             return  # another client has written, or the agent has been started, ended or stopped
         if isinstance(owned.sleep_until, datetime):
             is_kept = state.sleep_until is not None and state.sleep_until <= owned.sleep_until

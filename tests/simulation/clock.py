@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from supervisors.clock import Timer
+from tests.simulation.virtual_loop import VirtualLoop
 from tests.storage.factories import NOW
 
 TICK_SECONDS = 0.000_001
@@ -51,12 +52,22 @@ class Wall:
 
 
 class ProcessClock:
-    """The clock of one process. Its timers die with it."""
+    """The clock of a process, which is its `owner`. Its timers die with it, and wait while it is frozen."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, wall: Wall) -> None:
+    def __init__(self, loop: VirtualLoop, wall: Wall, owner: object) -> None:
         self._loop = loop
         self._wall = wall
+        self._owner = owner
+        self._missed: list[Callable[[], None]] | None = None  # while it is frozen
         self.is_stopped = False
+
+    def freeze(self) -> None:
+        self._missed = []
+
+    def thaw(self) -> None:
+        missed, self._missed = self._missed or [], None
+        for call in missed:
+            self._ring(call)
 
     def now(self) -> datetime:
         self._wall.count_read()
@@ -77,8 +88,11 @@ class ProcessClock:
         await asyncio.sleep(seconds)
 
     def _ring(self, call: Callable[[], None]) -> None:
-        if not self.is_stopped:
-            call()
+        if self._missed is not None:
+            self._missed.append(call)
+        elif not self.is_stopped:
+            with self._loop.acting(self._owner):
+                call()
 
 
 def beginning_of_moment(moment: datetime) -> datetime:

@@ -8,8 +8,10 @@ from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
-from storage.errors import DatabaseUnavailable, StorageError
+from storage.errors import DatabaseUnavailable, NodeEnded, StorageError
 from tests.simulation.history import History
+from tests.simulation.tables import Transaction
+from tests.simulation.virtual_loop import OwnedTask, VirtualLoop
 
 Result = TypeVar("Result")
 
@@ -36,7 +38,7 @@ class FaultyWire:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: VirtualLoop,
         random: Random,
         history: History,
         disturbed: Callable[[UUID | None, float], None],
@@ -45,10 +47,12 @@ class FaultyWire:
         self._random = random
         self._history = history
         self._disturbed = disturbed
-        self._in_flight: list[asyncio.Task[Any]] = []
+        self._in_flight: list[OwnedTask] = []
         self._troubled_until = 0.0
         self._share_of_faults = 0.0
-        self.is_cut = False
+        self.is_cut = self.is_frozen = False
+        self._under_way: dict[OwnedTask, UUID | None] = {}
+        self._open: list[Transaction] = []
 
     def trouble(self, seconds: float, share: float) -> None:
         """Let this share of the statements meet a fault for this long, from now on."""
@@ -58,7 +62,23 @@ class FaultyWire:
         self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool = True
     ) -> Result:
         if self.is_cut:
-            raise DatabaseUnavailable("this process is dead")
+            raise NodeEnded("this process is dead")
+        task = asyncio.current_task()
+        if not isinstance(task, OwnedTask):
+            return await self._carry(statement, agent_id, may_be_late=may_be_late)
+        self._under_way[task] = agent_id
+        task.is_at_server += 1
+        try:
+            return await self._carry(statement, agent_id, may_be_late=may_be_late)
+        finally:
+            task.is_at_server -= 1
+            self._under_way.pop(task, None)
+            if not task.is_at_server:
+                await self._until_thawed()
+
+    async def _carry(
+        self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool
+    ) -> Result:
         if self._loop.time() >= self._troubled_until or self._random.random() >= self._share_of_faults:
             return await statement()
         fault = self._random.choice(DRAWN)
@@ -72,30 +92,56 @@ class FaultyWire:
     async def run_to_completion(self, write: Coroutine[Any, Any, Result]) -> Result:
         if self.is_cut:
             write.close()
-            raise DatabaseUnavailable("this process is dead")
-        task = asyncio.create_task(write, name="write")
+            raise NodeEnded("this process is dead")
+        task = self._loop.create_task(write, name="write")
         self._in_flight = [*self.in_flight(), task]
         return await asyncio.shield(task)
 
-    def in_flight(self) -> list[asyncio.Task[Any]]:
+    def in_flight(self) -> list[OwnedTask]:
         """Return the writes that are under way."""
         return [task for task in self._in_flight if not task.done()]
 
-    def cut(self) -> list[asyncio.Task[Any]]:
+    def cut(self) -> list[OwnedTask]:
         """Kill the process: each write under way arrives or does not. Return them."""
         self.is_cut = True
+        for transaction in self._open:
+            transaction.roll_back()
         under_way = self.in_flight()
         for task in under_way:
             if self._random.random() < 0.5:
                 task.cancel()
         return under_way
 
+    async def _until_thawed(self) -> None:
+        """Take no answer while the process is frozen."""
+        if self.is_frozen:
+            await asyncio.sleep(0)  # its task is held before the next turn
+
+    def agents_under_way(self) -> set[UUID | None]:
+        """Return the agents of the statements that are under way; None if one is about several."""
+        return set(self._under_way.values())
+
+    async def sever(self) -> None:
+        """End the connections of a frozen process; return when nothing of it can arrive any more."""
+        for task in {*self.cut(), *self._under_way}:
+            if task not in self._in_flight:
+                task.cancel()
+        while any(task.is_at_server for task in (*self._in_flight, *self._under_way) if not task.done()):  # noqa: ASYNC110
+            await asyncio.sleep(QUANTUM_SECONDS)
+
+    def opened(self, transaction: Transaction) -> None:
+        """Take note of a transaction that waits for the process between its statements."""
+        self._open = [one for one in self._open if not one.is_over]
+        self._open.append(transaction)
+
     async def _suffer(self, fault: Fault, statement: Callable[[], Awaitable[Result]], delay: float) -> Result:
         match fault:
             case Fault.NOT_SENT:
                 raise DatabaseUnavailable("the statement was not sent")
             case Fault.LATE:
-                self._in_flight.append(asyncio.create_task(_later(statement, delay), name="late statement"))
+                late = self._loop.create_task(_later(statement, delay), name="late statement")
+                late.is_at_server = 1
+                self._in_flight.append(late)
                 raise DatabaseUnavailable("the statement was given up")
             case Fault.SLOW:
                 await asyncio.sleep(delay)

@@ -64,6 +64,7 @@ class Followers(Nobody):
         self._condemn = condemn
         self._feed: EventFeed | None = None
         self._followers: list[Follower] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
     def populate(self, organization_id: UUID, agent_id: UUID) -> None:
         """Choose what is followed; the agent is one of the organization's."""
@@ -72,10 +73,14 @@ class Followers(Nobody):
         self._followers = [Follower(interest, self._condemn) for interest in interests]
 
     def follow(self, feed: EventFeed, events: MemoryEvents) -> None:
-        """Follow the feed of a process that begins. Its end ends the tasks as well."""
+        """Follow the feed of a process, and no other any more. Its end ends the tasks as well."""
+        for task in self._tasks:
+            task.cancel()
         self._feed = feed
-        for follower in self._followers:
-            asyncio.get_running_loop().create_task(follower.follow(feed, events), name="follower")
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(follower.follow(feed, events), name="follower") for follower in self._followers
+        ]
 
     def committed(self, events: Sequence[Event]) -> None:
         settled = self._feed.settled if self._feed is not None else 0

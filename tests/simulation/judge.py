@@ -4,7 +4,7 @@ It computes when each agent must start by itself, without `supervisors.policy`. 
 of the clock makes punctuality impossible, it allows the time that a repair takes, and no more.
 """
 
-import asyncio
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,8 @@ from uuid import UUID
 
 from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
 from storage.model import AgentStatus, Notification, Outcome, Source
-from supervisors.engine.messages import SleepGranted
-from supervisors.engine.run import ActiveRun
+from supervisors.engine.messages import Signal, SleepGranted
+from supervisors.engine.run import SHUTTING_DOWN, ActiveRun
 from tests.simulation.arrivals import ROUNDING, Arrivals, by_present_clock
 from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import (
@@ -30,13 +30,18 @@ from tests.simulation.due import (
     quarantine,
     window_of,
 )
+from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.history import History
 from tests.simulation.judge_texts import OWNED, change_text, moment
-from tests.simulation.process import SUPERVISORS
+from tests.simulation.process import SUPERVISORS, SWEEP_SECONDS, Process
 from tests.simulation.tables import Nobody, Tables
+from tests.simulation.virtual_loop import VirtualLoop
 
 # The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
+SWEPT_SECONDS = 2 * SWEEP_SECONDS  # what a lost ring may cost if the row shows what it was about
+# The others tell of changes of the agent or its notifications: the attendant sees them when its timer fires.
+UNSWEPT_SECONDS = SUPERVISORS.debounce_cap_seconds + SWEEP_SECONDS
 # The reasons of a start by a hold, or by taking its messages for older ones.
 BY_MESSAGE = frozenset({*(f"notification:{source}" for source in CONVERSATIONAL), "uncleared_notifications"})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
@@ -49,9 +54,7 @@ class Violation(Exception):
 class Judge(Nobody):
     """A witness of every commit, run and quiet moment. The first violation is the verdict."""
 
-    def __init__(
-        self, tables: Tables, wall: Wall, loop: asyncio.AbstractEventLoop, history: History, slots: int
-    ) -> None:
+    def __init__(self, tables: Tables, wall: Wall, loop: VirtualLoop, history: History, slots: int) -> None:
         self.tables = tables
         self.wall = wall
         self.loop = loop
@@ -59,8 +62,12 @@ class Judge(Nobody):
         self._slots = slots
         self.verdict: Violation | None = None
         self.is_up = False
-        self._led_until: float | None = None  # when the lead was lost
-        self._running: dict[UUID, UUID] = {}  # agent -> run that a harness executes
+        self._led_until: dict[int, float] = {}  # node -> when it was confirmed last, if it is not now
+        self._running: dict[UUID, tuple[ActiveRun, Process]] = {}  # agent -> run that a harness executes
+        self._in_trouble: dict[Process, float] = {}  # until when its agents are excused
+        self._timers: dict[
+            UUID, Process
+        ] = {}  # agent -> who has written its row last, and may have its timer
         self._lenient_until: dict[UUID | None, float] = {}
         self._calm_at = 0.0  # when leniency ends for every agent
         self._touched_at: dict[UUID, float] = {}
@@ -75,6 +82,7 @@ class Judge(Nobody):
         self._cut_short: dict[UUID, datetime] = {}  # run -> sleep that its start ended
         self._asked: Counter[UUID] = Counter()  # run requests without an answer yet
         self._accounts: Counter[UUID] = Counter()
+        self.owned_writes: Counter[UUID] = Counter()  # writes by clients of what a supervisor owns, by agent
 
     def condemn(self, invariant: str, agent_id: UUID | None, what: str) -> None:
         """Record a violation; the first one counts."""
@@ -105,22 +113,47 @@ class Judge(Nobody):
         self._began_at = self.loop.time()
         self._unchecked.update(self.tables.states)
 
-    def lost_lead(self) -> None:
-        """Forbid any start until leadership is regained."""
-        self.is_up = False
-        self._led_until = self.loop.time()
+    def lost_lead(self, node_id: int) -> None:
+        """Forbid any start by this node until it is confirmed again."""
+        self.is_up = bool(self._in_trouble)
+        self._led_until[node_id] = self.loop.time()
 
-    def regained_lead(self) -> None:
-        self._led_until = None
+    def regained_lead(self, node_id: int) -> None:
+        self._led_until.pop(node_id, None)
 
-    def begins(self) -> None:
+    def ring_is_late(self, signal: Signal, agent_id: UUID) -> None:
+        """Take note of a ring that comes late or never. Only the row tells what the sweep can make up for."""
+        seconds = SWEPT_SECONDS if signal is Signal.NOTIFIED else UNSWEPT_SECONDS
+        self._excuse(agent_id, seconds)
+
+    def node_in_trouble(self, process: Process) -> None:
+        """Excuse the agents of a node from now on: it does not act on them, and no other does yet."""
+        self._in_trouble[process] = math.inf
+        latest = self.loop.time() - QUANTUM_SECONDS
+        just_touched = {agent_id for agent_id, at in self._touched_at.items() if at >= latest}
+        for agent_id in just_touched | process.wire.agents_under_way():  # nobody may be told of their commits
+            self._excuse(agent_id, UNSWEPT_SECONDS)
+
+    def node_is_made_up_for(self, process: Process, seconds: float) -> None:
+        """Excuse the agents of the node for so long: it has recovered, or others know that it is gone."""
+        self._in_trouble[process] = self.loop.time() + seconds
+        self._calm_at = max(self._calm_at, self.loop.time() + seconds)
+        self._unchecked.update(self.tables.states)
+
+    def node_died(self, process: Process) -> None:
+        """Take note that nothing of the process goes on, though a commit may still arrive."""
+        for agent_id, (_, where) in list(self._running.items()):
+            if where is process:
+                del self._running[agent_id]
+
+    def begins(self, process: Process) -> None:
         """Take note that a process begins, which knows only the stored times of messages."""
         for agent_id in self.tables.states:
             self._arrivals.forgotten(self.tables.queue(agent_id), self.wall.now(), self.wall.monotonic())
 
     def died(self) -> None:
         self.is_up = False
-        self._led_until = None
+        self._led_until.clear()
         self._running.clear()
 
     @contextmanager
@@ -136,15 +169,29 @@ class Judge(Nobody):
         """Return how often the agent has been started, ended or stopped."""
         return self._accounts[agent_id]
 
-    def run_began(self, run: ActiveRun) -> None:
-        other = self._running.get(run.agent_id)
-        if other is not None:
-            self.condemn("I1", run.agent_id, f"{self.history.name(run.id)} runs while {other} does")
-        self._running[run.agent_id] = run.id
+    def run_began(self, run: ActiveRun, process: Process) -> None:
+        if self._goes_on(run.agent_id, process):
+            other, _ = self._running[run.agent_id]
+            self.condemn("I1", run.agent_id, f"#{run.id.int} runs while #{other.id.int} does")
+        self._running[run.agent_id] = run, process
 
     def run_over(self, run: ActiveRun) -> None:
-        self._running.pop(run.agent_id, None)
+        if self._running.get(run.agent_id, (None, None))[0] is run:
+            del self._running[run.agent_id]
         self._unchecked.add(run.agent_id)
+
+    def calls(self, run: ActiveRun, process: Process) -> None:
+        """Take note that a run calls a model or a tool: no unconfirmed node may."""
+        if not process.node.is_confirmed:
+            self.condemn("N4", run.agent_id, f"#{run.id.int} calls a model, and its node is not confirmed")
+
+    def _goes_on(self, agent_id: UUID, process: Process | None) -> bool:
+        """Return whether something of a run goes on, so that no other may begin in this process.
+
+        What a run does after its sleep harms none of another process, unless it says that it may linger.
+        """
+        run, where = self._running.get(agent_id, (None, None))
+        return run is not None and (where is process or run.may_linger or not run.slept.is_set())
 
     def sleep_granted(self, run: ActiveRun, granted: SleepGranted) -> None:
         cap, until = run.max_sleep_until, granted.sleep_until
@@ -172,6 +219,8 @@ class Judge(Nobody):
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         self._unchecked.add(after.agent_id)
+        if (writer := self._writer()) is not None:
+            self._timers[after.agent_id] = writer
         self._moved_at[after.agent_id] = self.loop.time()
         self.history.note(f"{self.history.name(after.agent_id)} {change_text(before, after, update)}")
         if update.start or update.end or after.stopped_at != before.stopped_at:
@@ -225,7 +274,8 @@ class Judge(Nobody):
             return
         if state.queued_at is not None:
             is_calm = self.loop.time() >= max(self._calm_at, self._stepped_until)
-            if len(self._running) < self._slots and is_calm:
+            there = [run for run, where in self._running.values() if where.node.node_id == state.node_id]
+            if len(there) < self._slots and is_calm:
                 self.condemn("I2", state.agent_id, "is queued though there is a free slot")
             self._unchecked.add(state.agent_id)
             return
@@ -287,9 +337,11 @@ class Judge(Nobody):
             f"starts while it is {before.status} with {self.history.name(before.run_id)}",
         )
         self._require(not before.paused, "Pause", after, "starts while it is paused")
-        self._require(agent_id not in self._running, "I1", after, "starts while its last run goes on")
-        has_leader = self._led_until is None or self._led_until == self.loop.time()
-        self._require(has_leader or self.is_lenient(agent_id), "I1", after, "starts while another may lead")
+        goes_on = self._goes_on(agent_id, self._writer())
+        self._require(not goes_on, "I1", after, "starts while its last run goes on")
+        led_until = self._led_until.get(after.node_id or 0)
+        has_lead = led_until is None or led_until == self.loop.time()
+        self._require(has_lead or self._is_disturbed(agent_id), "N4", after, "starts on an unconfirmed node")
         hours = self.tables.agents[agent_id].max_sleep_hours
         cap = None if hours is None else start.started_at + timedelta(hours=hours)
         is_disturbed = self._is_disturbed(agent_id) or self._was_touched(agent_id)
@@ -335,7 +387,12 @@ class Judge(Nobody):
             f"the end of {self.history.name(end.run_id)} is written over {self.history.name(before.run_id)}",
         )
         if end.outcome is not Outcome.SLEPT:
-            if before.stopped_at is None and before.status is not AgentStatus.ARCHIVED:
+            was_drained = end.error == SHUTTING_DOWN
+            if before.stopped_at is not None or before.status is AgentStatus.ARCHIVED:
+                return
+            if was_drained:
+                self._require(after.retry_at == end.ended_at, "I2", after, "is not to go on at once")
+            else:
                 self._check_what_follows(before, after, end)
             return
         for one in self._active(after.agent_id, end.ended_at):
@@ -404,8 +461,31 @@ class Judge(Nobody):
         """Return whether a fault or a step of the clock excuses what happens to the agent now."""
         return self._is_disturbed(agent_id) or self.loop.time() < self._stepped_until
 
+    def _excuse(self, agent_id: UUID | None, seconds: float) -> None:
+        until = self.loop.time() + seconds
+        self._lenient_until[agent_id] = max(until, self._lenient_until.get(agent_id, 0.0))
+        self._calm_at = max(until, self._calm_at)
+        self._unchecked.update(self.tables.states if agent_id is None else {agent_id})
+
+    def _writer(self) -> Process | None:
+        """Return the process whose commit this is."""
+        return self.loop.owner if isinstance(self.loop.owner, Process) else None
+
+    def _is_in_trouble(self, agent_id: UUID) -> bool:
+        """Return whether a node in trouble attends the agent, or would have to look after it."""
+        state = self.tables.states.get(agent_id)
+        for process, until in self._in_trouble.items():
+            node = process.node
+            is_its = self._timers.get(agent_id) is process
+            is_its = is_its or (state is not None and state.node_id == node.node_id)
+            if self.loop.time() < until and (is_its or node.responsible_for(agent_id) == node.node_id):
+                return True
+        return False
+
     def _is_disturbed(self, agent_id: UUID) -> bool:
         """Return whether a fault excuses what happens to the agent now."""
+        if self._in_trouble and self._is_in_trouble(agent_id):
+            return True
         return self.loop.time() < max(self._lenient_until.get(key, 0.0) for key in (agent_id, None))
 
     def _was_touched(self, agent_id: UUID) -> bool:

@@ -76,6 +76,7 @@ class MemoryStates:
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:
         async with Transaction(self._tables) as transaction:
+            self._wire.opened(transaction)
             await self._wire.carry(partial(self._lock, transaction, agent_id), agent_id, may_be_late=False)
             yield MemoryLock(self._tables, transaction, await self._get_facts(agent_id, now))
             await self._wire.carry(partial(asyncio.sleep, 0), agent_id)  # the commit
@@ -167,6 +168,9 @@ class MemoryStates:
         def is_orphan(state: AgentState) -> bool:
             if state.run_id is not None:
                 return state.node_id not in living
+            if state.queued_at is None:
+                is_dead = state.node_id is not None and state.node_id not in living
+                return is_dead and state.next_due_at is None
             return state.queued_at is not None and state.node_id not in staying
 
         def orphans(states: list[AgentState]) -> list[AgentState]:

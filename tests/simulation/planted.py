@@ -15,11 +15,14 @@ from typing import Any
 from storage.events import reader
 from supervisors.engine import updates
 from supervisors.engine.registry import Registry
+from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
-from supervisors.maintenance.scans import BudgetRenewal
-from supervisors.policy import decisions, transitions
+from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
+from supervisors.policy import attendance, decisions, transitions
+from supervisors.policy.attendance import View
 from tests.simulation import memory_facts, memory_states
+from tests.simulation.cluster import SimulatedNode
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
 
@@ -75,7 +78,7 @@ PLANTED = (
         decisions.hold_for,
         "lasted + timedelta(seconds=window_seconds)",
         "timedelta(seconds=window_seconds)",
-        2,
+        0,
     ),
     PlantedBug(
         "a hold has no maximum length",
@@ -103,21 +106,21 @@ PLANTED = (
         MemoryNotifications._later_than_before,
         "max(at, latest + MICROSECOND)",
         "at",
-        11,
+        22,
     ),
     PlantedBug(
         "a start ignores the status of the agent",
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        95,
+        6,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",
         Supervisor._request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        27,
+        0,
     ),
     PlantedBug(
         "recovery skips agents with a hold",
@@ -126,14 +129,14 @@ PLANTED = (
         "select([s for s in self._tables.states.values() if s.run_id or not any("
         "one.source in ('sms', 'email') and one.activated_at not in (None, one.scheduled_for)"
         " for one in self._tables.queue(s.agent_id))])",
-        3,
+        0,
     ),
     PlantedBug(
         "moving a reminder loses its timer",
         MemoryNotifications._update,
         "if after.activated_at != before.activated_at:",
         "if before.activated_at is None or after.activated_at is None:",
-        0,
+        4,
     ),
     PlantedBug(
         "a reserved slot is not handed on",
@@ -154,7 +157,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        61,
+        162,
     ),
     PlantedBug(
         "a start ignores the budget",
@@ -168,7 +171,7 @@ PLANTED = (
         memory_facts.budgets,
         "(owner_id, now.date())",
         "(owner_id, min(day for _, day in tables.spending) if tables.spending else now.date())",
-        211,
+        111,
     ),
     PlantedBug(
         "a raised cap reaches no agent",
@@ -217,21 +220,21 @@ PLANTED = (
         reader.count_settled,
         "event.id - 1 > max(settled, known_until)",
         "False",
-        2,
+        0,
     ),
     PlantedBug(
         "event out of order: the writers behind a gap are taken for finished",
         reader.unfinished,
         "if name in writers or name.startswith(PREPARED)",
         "if False",
-        2,
+        0,
     ),
     PlantedBug(
         "event out of order: a new reader begins before writers have finished",
         reader.EventReader.skip,
         "while writers:",
         "while False:",
-        118,
+        65,
     ),
     PlantedBug(
         "a pause of one agent is ignored",
@@ -252,7 +255,7 @@ PLANTED = (
         updates.record,
         "digest == (before.why_digest or INITIAL_DIGEST) and not is_told",
         "not is_told",
-        0,
+        2,
     ),
     PlantedBug(
         "event without effect: a refused update writes its events",
@@ -261,5 +264,89 @@ PLANTED = (
         "not guard_holds(update, newest):\n"
         "        transaction.insert_events(agent.organization_id, update.events) if agent else None\n",
         0,
+    ),
+    PlantedBug(
+        "nodes: a run that a process does not know is taken for dead",
+        View.is_elsewhere,
+        "if attendant is None or attendant == self.node_id or not self.is_living(attendant):",
+        "if True:",
+        0,
+    ),
+    PlantedBug(
+        "nodes: what is overdue starts beside a lingering run",
+        attendance.may_take_over,
+        "if _has_run(state):",
+        "if state.run_id is not None:",
+        23,
+    ),
+    PlantedBug(
+        "nodes: a run request starts a run beside a lingering one",
+        Supervisor._request_run,
+        "facts.state.lingers and context.view.is_elsewhere(facts.state)",
+        "False",
+        31,
+    ),
+    PlantedBug(
+        "nodes: an update by another node takes the agent from its attendant",
+        attendance.attended,
+        "if not takes_over and view.is_elsewhere(before):",
+        "if False:",
+        0,
+    ),
+    PlantedBug(
+        "nodes: a lingering run is not stored",
+        Supervisor.change,
+        "run is not None and run.may_linger and run.result is None",
+        "False",
+        14,
+    ),
+    PlantedBug(
+        "nodes: a stop that another node has stored ends no run",
+        Supervisor._follow,
+        "elif not run.is_stopping and (",
+        "elif False and (",
+        38,
+    ),
+    PlantedBug(
+        "nodes: nothing makes up for a lost ring",
+        Sweep.run_once,
+        "if len(self._nodes.living_ids) < 2:",
+        "if True:",
+        0,
+    ),
+    PlantedBug(
+        "nodes: a free slot takes no queued agent of another node",
+        Sweep.run_once,
+        "if free := self._registry.free_slots:",
+        "if free := 0:",
+        0,
+    ),
+    PlantedBug(
+        "nodes: an agent that is taken from a queue keeps its attendant",
+        updates.plan_start,
+        "node_id=step.view.node_id",
+        "node_id=seen.state.node_id or step.view.node_id",
+        0,
+    ),
+    PlantedBug(
+        "nodes: an unconfirmed node calls models",
+        ActiveRun.interruptible,
+        "if not self._nodes.is_confirmed:",
+        "if False:",
+        47,
+    ),
+    PlantedBug(
+        "nodes: the runs of a dead node are adopted by nobody",
+        DueScan.recover,
+        "if nodes.responsible_for(orphan.agent_id) == nodes.node_id",
+        "if False",
+        5,
+    ),
+    PlantedBug(
+        "nodes: a dead node keeps its share of the agents",
+        SimulatedNode.responsible_for,
+        "max(self.staying_ids,",
+        "max(self._cluster.nodes,",
+        1,
     ),
 )

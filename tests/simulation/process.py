@@ -1,7 +1,7 @@
 """One process of the service, composed as `hostsvc.service` composes it, on a store in memory."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -14,18 +14,21 @@ from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.scans import BudgetRenewal, DueScan, PauseSync
+from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.cluster import SimulatedNode
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.memory_store import build_memory_storage
 from tests.simulation.tables import Tables
-from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.virtual_loop import OwnedTask, VirtualLoop
 
 SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
 RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
 IDLE_SWEEP_SECONDS = 3.0
+SWEEP_SECONDS = 1.0
+
+Service = tuple[str, Callable[[], Awaitable[object]], float]
 
 
 class QuantisedRandom(Random):
@@ -49,18 +52,21 @@ class Process:
         node: SimulatedNode,
     ) -> None:
         self.node = node
-        self.clock = ProcessClock(loop, wall)
+        node.owner = self
+        self.clock = ProcessClock(loop, wall, self)
         self.wire = wire
         self._runs = replace(RUNS, max_concurrent=slots)
         self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
         self.feed = EventFeed(self.storage.events, self.clock)
         self._loop = loop
         self._random = QuantisedRandom(seed)
+        self.has_begun = False
         self.registry: Registry
         self._scan: DueScan
 
-    async def begin(self, harness: Harness) -> None:
+    async def begin(self, harness: Harness, *, is_one_of_many: bool = False) -> None:
         """Recover all agents and start the maintenance services."""
+        self._is_one_of_many = is_one_of_many
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
@@ -84,23 +90,52 @@ class Process:
             ("budgets", budgets.run_once, SUPERVISORS.scan_interval_seconds),
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
             ("event feed", self.feed.run_once, 0),
+            *self._services_of_many(),
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
+        self.has_begun = True
 
     async def regain_confirmation(self) -> None:
         self.node.regain_confirmation()
-        await self._scan.recover()
+        if not self._is_one_of_many:
+            await self._scan.recover()
 
     async def die(self) -> None:
         """Die at once: no task gets any further, and writes under way may or may not arrive."""
         self.clock.is_stopped = True
         under_way = self.wire.cut()
+        self._loop.thaw(self)
         spared = {asyncio.current_task(), *under_way}
-        while doomed := [task for task in self._loop.unfinished_tasks() if task not in spared]:
+        while doomed := [task for task in self._tasks() if task not in spared]:
             for task in doomed:
                 task.cancel()
             await asyncio.sleep(0)
         await asyncio.gather(*under_way, return_exceptions=True)
+
+    def freeze(self) -> None:
+        """Do nothing from now on, as after a SIGSTOP."""
+        self.wire.is_frozen = True
+        self._loop.freeze(self)
+        self.clock.freeze()
+        self.node.freeze()
+
+    def thaw(self) -> None:
+        """Go on."""
+        self.wire.is_frozen = False
+        self._loop.thaw(self)
+        self.clock.thaw()
+        self.node.thaw()
+
+    def _tasks(self) -> list[OwnedTask]:
+        return [task for task in self._loop.unfinished_tasks() if task.owner is self]
+
+    def _services_of_many(self) -> tuple[Service, ...]:
+        """Return what a node does that is not alone."""
+        if not self._is_one_of_many:
+            return ()
+        watch = NodeWatch(self.node, self.node.changed, self._scan)
+        sweep = Sweep(self.storage.agent_states, self.registry, self.node)
+        return (("nodes", watch.run_once, QUANTUM_SECONDS), ("sweep", sweep.run_once, SWEEP_SECONDS))
 
     def _tell(self, attendants: Mapping[UUID, int | None]) -> None:
         if not self.wire.is_cut:

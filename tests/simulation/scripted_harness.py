@@ -42,6 +42,8 @@ class ScriptedHarness:
         random: Random,
         ids: Ids,
         costs: Random | None,
+        *,
+        lingers: bool,
     ) -> None:
         self._process = process
         self._judge = judge
@@ -49,6 +51,7 @@ class ScriptedHarness:
         self._ledger = ledger
         self._random = random
         self._ids = ids
+        self._lingers = lingers
         self._costs = costs  # None if costs are not counted
         self._scripts: list[Script] = [
             *[self._is_diligent] * 8,
@@ -63,7 +66,8 @@ class ScriptedHarness:
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         script = self._random.choice(self._scripts)
-        self._judge.run_began(run)
+        run.may_linger = self._lingers
+        self._judge.run_began(run, self._process)
         self._note(run, f"begins and {script.__name__.strip('_').replace('_', ' ')}")
         try:
             return await script(run, ask)
@@ -144,9 +148,13 @@ class ScriptedHarness:
         guard = BudgetGuard(self._process.storage.spending, PriceList(), self._process.clock)
         await guard.check(run, "builtin/inbox")
         run.turns += 1
-        await run.interruptible(asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 1, 2, 4, 8))))
+        await run.interruptible(self._call_model(run, self._random.choice((0, 0, 1, 2, 4, 8))))
         if self._costs is not None:
             await self._spend(run, self._costs.choice(COSTS))
+
+    async def _call_model(self, run: ActiveRun, quanta: int) -> None:
+        self._judge.calls(run, self._process)
+        await asyncio.sleep(QUANTUM_SECONDS * quanta)
 
     async def _spend(self, run: ActiveRun, cost: Decimal) -> None:
         """Record the cost of the work. Go on if that could not be stored."""
@@ -178,7 +186,8 @@ class ScriptedHarness:
             return False
         assert isinstance(reply, SleepGranted)
         self._judge.sleep_granted(run, reply)
-        await asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 0, 1)))
+        quanta = (0, 1, 4, 12) if run.may_linger else (0, 0, 0, 1)
+        await asyncio.sleep(QUANTUM_SECONDS * self._random.choice(quanta))
         return True
 
     def _note(self, run: ActiveRun, line: str) -> None:

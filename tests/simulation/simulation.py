@@ -11,23 +11,19 @@ from typing import Any
 import structlog
 
 from storage.agent_facts import AgentState
-from storage.errors import StorageError
 from storage.model import Organization
 from supervisors.engine import supervisor, updates
-from supervisors.errors import SupervisorError
 from tests.simulation import log_judge, why_judge
-from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
-from tests.simulation.cluster import Cluster
-from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.followers import Followers
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_judge import LogJudge
-from tests.simulation.process import Process
-from tests.simulation.scripted_harness import ScriptedHarness
+from tests.simulation.node_judge import NodeJudge
+from tests.simulation.service import SHARE_WITH_CAPS, SLOTS, Service, World
 from tests.simulation.tables import Tables, Witnesses
 from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
 from tests.simulation.why_judge import WhyJudge
@@ -38,8 +34,7 @@ from tests.storage.factories import template as plain_template
 HOUR_SECONDS = 3600.0
 TURNS_TO_END = 100
 READS_PER_TICK = (None, 1, 1, 4)
-SLOTS = (1, 2, 2)
-SHARE_WITH_CAPS = 0.4
+NODES = (1, 1, 1, 1, 2, 2, 3, 4)
 SHARE_WITH_PAUSES = 0.25  # of single agents
 ERROR_METHODS = frozenset({"error", "exception", "critical"})
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
@@ -57,7 +52,7 @@ class Verdict:
 class Simulation:
     """The world of one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, nodes: int | None = None) -> None:
         self.seed = seed
         self.loop = VirtualLoop(self._random("loop"))
         self.history = History(self.loop)
@@ -66,123 +61,89 @@ class Simulation:
         self._wall = Wall(self.loop, self._random("clock").choice(READS_PER_TICK))
         self._wall.step(self._random("time of day").choice((0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
-        self._slots = self._random("slots").choice(SLOTS)
-        self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
-        self._ledger = Ledger(self._tables)
+        slots = self._random("slots").choice(SLOTS)
+        self.judge = Judge(self._tables, self._wall, self.loop, self.history, slots)
+        ledger = Ledger(self._tables)
         reads_along = LogJudge(self._tables, self.history, self.judge.condemn)
         self._followers = Followers(self._tables, self.judge.condemn)
         self._why_judge = WhyJudge(self._tables, self.judge)
-        self._tables.witness = Witnesses(self.judge, reads_along, self._followers, self._why_judge)
-        self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
+        has_caps = self._random("caps").random() < SHARE_WITH_CAPS
+        world = World(
+            seed,
+            self.loop,
+            self._tables,
+            self._wall,
+            self.history,
+            self.judge,
+            ledger,
+            self.ids,
+            self._followers,
+            has_caps,
+        )
+        count = self._random("nodes").choice(NODES) if nodes is None else nodes
+        self.service = Service(world, count, slots, self._chance)
+        self._node_judge = NodeJudge(self.judge, self.service.cluster)
+        self._tables.witness = Witnesses(
+            self.judge, reads_along, self._followers, self._why_judge, self._node_judge
+        )
         self._workload = Workload(
             self._chance,
             self._tables,
             self.ids,
             self._wall.now,
-            has_caps=self._has_caps,
+            has_caps=has_caps,
             has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
         )
-        self._lives = 0
-        self._cluster = Cluster()
-        self._process: Process
-        self._clients: Clients
         self.loop.before_time_passes = self._at_rest
 
     async def run(self) -> None:
         """Start the service, let things happen, then wait until all is repaired."""
         self._populate()
-        await self._begin()
+        await self.service.begin()
         for _ in range(self._chance.randint(10, 40)):
             await asyncio.sleep(self._workload.pause_before_next())
             await self._let_something_happen()
+        await self.service.settle()
         await asyncio.sleep(2 * REPAIR_SECONDS)
-        for agent_id, what in self._ledger.lost():
-            self.judge.condemn("I3", agent_id, what)
+        self.service.check_ledger()
         last_id = self._tables.events.last_id
         await asyncio.sleep(REPAIR_SECONDS)
         for what in self._followers.missed(last_id):
             self.judge.condemn(log_judge.INVARIANT, None, what)
         for agent_id, what in self._why_judge.differences():
             self.judge.condemn(why_judge.INVARIANT, agent_id, what)
-        await self._process.die()
+        await self.service.die()
 
     def _at_rest(self) -> None:
         self.judge.at_rest()
-        self._why_judge.observe(self._process.registry)
+        self._node_judge.at_rest()
+        self._why_judge.observe(self._node_judge.find_registry)
 
     async def _let_something_happen(self) -> None:
-        draw = self._chance.random()
-        if draw < 0.04:
-            await self._crash()
+        service, draw = self.service, self._chance.random()
+        if draw < 0.09 and service.is_many:
+            service.befall()
+        elif draw < 0.04:
+            await service.crash()
         elif draw < 0.07:
             self._step_the_clock()
         elif draw < 0.09:
-            self._do(Action("lead", self._lose_lead_for_a_while))
+            service.do(Action("lead", service.lose_lead_for_a_while))
         elif draw < 0.13 and self._has_faults():
             seconds = QUANTUM_SECONDS * self._chance.randint(1, 12)
-            self._process.wire.trouble(seconds, self._chance.choice((0.1, 0.4)))
+            service.pick().process.wire.trouble(seconds, self._chance.choice((0.1, 0.4)))
         elif draw < 0.18:
             for step, action in self._workload.conversation():
                 await asyncio.sleep(step)
-                self._do(action)
+                service.do(action)
         else:
             drawn = self._workload.next_action()
             if drawn is not None:
-                self._do(drawn)
+                service.do(drawn)
 
     def _has_faults(self) -> bool:
         """Return whether the database has faults: every other world has none, and so no excuse."""
         return self.seed % 2 == 1
-
-    def _do(self, action: Action) -> None:
-        self.loop.create_task(self._attempt(action), name=action.name)
-
-    async def _attempt(self, action: Action) -> None:
-        try:
-            await action.act(self._clients)
-        except (StorageError, SupervisorError) as error:
-            self.history.note(f"{action.name} is refused: {error}")
-
-    async def _begin(self) -> None:
-        self._lives += 1
-        self.history.note(f"life {self._lives} of the service begins, at {self._wall.now():%H:%M:%S}")
-        wire = FaultyWire(self.loop, self._random(f"wire {self._lives}"), self.history, self.judge.disturbed)
-        seed = f"{self.seed} process {self._lives}"
-        node = self._cluster.join()
-        process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed, node)
-        random = self._random(f"harness {self._lives}")
-        costs = self._random(f"costs {self._lives}") if self._has_caps else None
-        harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids, costs)
-        self._process = process
-        self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
-        self.judge.begins()
-        await process.begin(harness)
-        self._followers.follow(process.feed, process.storage.events)
-        self.judge.began()
-
-    async def _crash(self) -> None:
-        self.history.note("the service dies")
-        self.judge.died()
-        await self._process.die()
-        self._cluster.bury(self._process.node.node_id)
-        for agent_id, what in self._ledger.lost():
-            self.judge.condemn("I3", agent_id, what)
-        await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((0, 0, 4, 12, 40)))
-        await self._begin()
-
-    async def _lose_lead_for_a_while(self, _: Clients) -> None:
-        process = self._process
-        if not process.registry.may_start:
-            return
-        self.history.note("the lead is lost")
-        self.judge.lost_lead()
-        process.node.lose_confirmation()
-        await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((1, 4, 12)))
-        self.history.note("the lead is regained")
-        self.judge.regained_lead()
-        await process.regain_confirmation()
-        if process.registry.may_start:
-            self.judge.began()
 
     def _step_the_clock(self) -> None:
         seconds = self._chance.choice((-HOUR_SECONDS, HOUR_SECONDS))
@@ -212,9 +173,12 @@ class Simulation:
         return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets
 
 
-def simulate(seed: int) -> Verdict:
-    """Simulate the seed and return its verdict, which is the same at each call and in each process."""
-    simulation = Simulation(seed)
+def simulate(seed: int, nodes: int | None = None) -> Verdict:
+    """Simulate the seed and return its verdict, which is the same at each call and in each process.
+
+    `nodes`: how many nodes there are, if not as many as the seed says.
+    """
+    simulation = Simulation(seed, nodes)
     loop = simulation.loop
     with _ids_from(simulation.ids), _silent_log(simulation.judge):
         try:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from storage.agent_facts import AgentState, StateUpdate
-from storage.errors import RowLocked
+from storage.errors import NodeEnded, RowLocked
 from storage.events.model import Event, NewEvent
 from storage.model import Agent, Notification, Organization, Run, Template
 from tests.simulation.event_table import EventTable
@@ -120,6 +120,7 @@ class Transaction:
         self._writes: list[Callable[[], None]] = []
         self._events: list[Event] = []
         self._writer: int | None = None  # its number, once it holds the lock of the table of events
+        self.is_over = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -131,13 +132,19 @@ class Transaction:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if error is None:
+            if error is None and not self.is_over:
                 await self._commit()
         finally:
-            if self._writer is not None:
-                self._tables.events.unlock(self._writer)
-            for lock in self._held:
-                lock.release()
+            self.roll_back()
+
+    def roll_back(self) -> None:
+        """Release the locks; what is not committed yet never will be."""
+        self.is_over = True
+        if self._writer is not None:
+            self._tables.events.unlock(self._writer)
+        for lock in self._held:
+            lock.release()
+        self._writer, self._held = None, []
 
     async def lock(self, table: str, row_id: UUID, seconds: float | None = None) -> None:
         """Lock the row. Raise RowLocked after this many seconds. One turn of the loop passes in any case."""
@@ -153,6 +160,9 @@ class Transaction:
                     await lock.acquire()
             except TimeoutError:
                 raise RowLocked(f"a row of {table} is locked by somebody else") from None
+        if self.is_over:
+            lock.release()
+            raise NodeEnded("the connection was terminated")
         self._held.append(lock)
 
     def write(self, write: Callable[[], None]) -> None:
@@ -192,9 +202,16 @@ class Wire(Protocol):
         """Finish the write even if the caller is cancelled."""
         ...
 
+    def opened(self, transaction: Transaction) -> None:
+        """Take note of a transaction that lasts for several statements."""
+        ...
+
 
 class ShortWire:
     """A wire without faults."""
+
+    def opened(self, transaction: Transaction) -> None:
+        """Do nothing: it is never cut."""
 
     async def carry(
         self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool = True

@@ -2,12 +2,16 @@
 
 Time stands still while any task is ready, then jumps to the next timer. Any of the ready tasks may run next:
 asyncio promises no order between tasks that wait for the outside, and code that relies on one fails here.
+
+A task belongs to the process that created it. A process can be frozen: then none of its tasks gets any
+further, but for those that wait for the server, where their statements go on.
 """
 
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from random import Random
 from typing import Any, TypeVar
@@ -27,6 +31,13 @@ class EndlessMoment(Exception):
     """A loop runs without time passing."""
 
 
+class OwnedTask(asyncio.Task[Any]):
+    """A task of a process; None owns those of the world. `is_at_server`: a statement of it is under way."""
+
+    owner: object = None
+    is_at_server = 0
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """The loop. It calls `before_time_passes` before each jump in time, when no task is ready."""
 
@@ -40,7 +51,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._moment = 1000.0
         self._steps = 0
         self._counted_from = self._moment
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks: list[OwnedTask] = []
+        self._acting: object = None
+        self._handle: asyncio.Handle | None = None  # what runs at the moment
+        self._frozen: dict[object, list[asyncio.Handle]] = {}  # by owner, what it does when it thaws
 
     def time(self) -> float:
         return self._moment
@@ -51,16 +65,42 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *,
         name: object = None,
         context: Context | None = None,
-    ) -> asyncio.Task[Result]:
-        task: asyncio.Task[Result] = asyncio.Task(
-            coro, loop=self, name=None if name is None else str(name), context=context
-        )
+    ) -> "OwnedTask":
+        task = OwnedTask(coro, loop=self, name=None if name is None else str(name), context=context)
+        task.owner = self.owner
         if len(self._tasks) > TASKS_BETWEEN_SWEEPS:
             self._tasks = self.unfinished_tasks()
         self._tasks.append(task)
         return task
 
-    def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
+    @property
+    def owner(self) -> object:
+        """Return the process that acts at the moment."""
+        if self._acting is not None:
+            return self._acting
+        task = asyncio.current_task(self)
+        if task is None and self._handle is not None and self._handle._args:
+            task = self._handle._args[0]  # this is a callback of a task that has ended
+        return task.owner if isinstance(task, OwnedTask) else None
+
+    @contextmanager
+    def acting(self, owner: object) -> Iterator[None]:
+        """Let a process act: what it creates in the block is its own."""
+        before, self._acting = self._acting, owner
+        try:
+            yield
+        finally:
+            self._acting = before
+
+    def freeze(self, owner: object) -> None:
+        """Let no task of this process get any further."""
+        self._frozen.setdefault(owner, [])
+
+    def thaw(self, owner: object) -> None:
+        """Let the tasks of this process go on."""
+        self._ready.extend(self._frozen.pop(owner, ()))
+
+    def unfinished_tasks(self) -> list[OwnedTask]:
         """Return the unfinished tasks in the order of their creation, which asyncio does not keep."""
         return [task for task in self._tasks if not task.done()]
 
@@ -72,7 +112,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._steps = 0  # a caller that runs the loop again, to end the tasks, has as many steps again
             raise EndlessMoment(f"{STEPS_AT_ONE_MOMENT} steps without time passing")
         handle = self._draw()
-        if not handle._cancelled:
+        if self._frozen and (held := self._frozen.get(_owner_of(handle))) is not None:
+            held.append(handle)
+        elif not handle._cancelled:
+            self._handle = handle
             handle._run()
 
     def _let_time_pass(self) -> None:
@@ -108,6 +151,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _process_events(self, event_list: Any) -> None:
         """Do nothing, as no events come from outside."""
+
+
+def _owner_of(handle: asyncio.Handle) -> object:
+    """Return the process whose task would run next, unless that waits for the server."""
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    return task.owner if isinstance(task, OwnedTask) and not task.is_at_server else None
 
 
 def _source(handle: asyncio.Handle) -> object:

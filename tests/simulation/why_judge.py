@@ -9,7 +9,7 @@ The log tells moments of the wall clock. If that is set back, the moments that i
 """
 
 from bisect import bisect_right
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -77,12 +77,15 @@ class WhyJudge(Nobody):
         for said in self._said.values():
             said[:] = [each for each in said if each.at < now]
 
-    def observe(self, registry: Registry) -> None:
-        """Ask for each agent for which the moment is quiet."""
+    def observe(self, find_registry: Callable[[UUID], Registry | None]) -> None:
+        """Ask for each agent for which the moment is quiet, where it is attended."""
         now, loop_time = self._judge.wall.now(), self._judge.loop.time()
-        if not (self._judge.is_up and registry.may_start) or now <= self._shown_until:
+        if not self._judge.is_up or now <= self._shown_until:
             return
         for agent_id in sorted(self._tables.states):
+            registry = find_registry(agent_id)
+            if registry is None or not registry.may_start:
+                continue
             asked_at = self._asked_at.get(agent_id, 0.0)
             is_new = self._touched_at.get(agent_id, 0.0) > asked_at or loop_time >= asked_at + SECONDS_BETWEEN
             supervisor = registry._supervisors.get(agent_id)
@@ -154,7 +157,11 @@ class WhyJudge(Nobody):
 
 
 def _is_done(supervisor: Supervisor | None) -> bool:
-    return supervisor is None or not (supervisor.is_handling or supervisor.has_uncertain_update)
+    """Return whether all is stored that the supervisor was told. It looks again when its last run is gone."""
+    if supervisor is None:
+        return True
+    is_finishing = supervisor.run is not None and supervisor.run.slept.is_set()
+    return not (supervisor.is_handling or supervisor.has_uncertain_update or is_finishing)
 
 
 def _agree(state: State, said: Said) -> bool:

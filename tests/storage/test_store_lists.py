@@ -84,19 +84,20 @@ async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> N
 async def test_orphans_are_listed_with_runs_first_then_by_wait(store: Store) -> None:
     owner = await store.new_organization()
     dead, living, leaving = 1, 2, 3
-    agents = [await store.agent(owner.id) for _ in range(7)]
+    agents = [await store.agent(owner.id) for _ in range(8)]
     await store.started(agents[0], NOW + SECOND)
     await store.started(agents[1], NOW)
     await store.put(agents[2], queued_at=NOW + SECOND, node_id=dead)
     await store.put(agents[3], queued_at=NOW)
     await store.put(agents[4], queued_at=NOW + MINUTE, node_id=leaving)
     await store.put(agents[5], queued_at=NOW, node_id=living)
-    await store.put(agents[6], phase="holding", node_id=dead)
+    await store.put(agents[6], phase="holding", node_id=dead, next_due_at=NOW)
+    await store.put(agents[7], lingers=True, node_id=dead)
 
     orphans = await store.storage.agent_states.list_orphans([living, leaving], [living])
 
-    assert [one.agent_id for one in orphans] == [agents[n].id for n in (1, 0, 3, 2, 4)]
-    assert [one.had_run for one in orphans] == [True, True, False, False, False]
+    assert [one.agent_id for one in orphans] == [agents[n].id for n in (1, 0, 3, 2, 4, 7)]
+    assert [one.had_run for one in orphans] == [True, True, False, False, False, False]
 
 
 async def test_attended_rows_are_listed_with_their_versions(store: Store) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from storage.agent_facts import RowVersion
 from supervisors.engine.messages import Signal
 
 
@@ -16,6 +17,12 @@ class RecordingRegistry:
         self.timers: list[tuple[UUID, datetime]] = []
         self.recovery_seconds = 0.0
         self.may_start = False
+        self.rows: list[RowVersion] = []
+        self.working_agents: frozenset[UUID] = frozenset()
+        self.free_slots = 0
+
+    def catch_up(self, row: RowVersion) -> None:
+        self.rows.append(row)
 
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         self.signals.append((agent_id, signal))

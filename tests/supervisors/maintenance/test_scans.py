@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from storage.agent_facts import AttendedAgent, DueAgent, Orphan
+from storage.agent_facts import AttendedAgent, DueAgent, Orphan, RowVersion
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from supervisors.engine.messages import Signal
@@ -23,6 +23,7 @@ from supervisors.maintenance.scans import (
     DueScan,
     NodeWatch,
     PauseSync,
+    Sweep,
 )
 from supervisors.ports import StateStore
 from tests.nodes import LoneNode
@@ -168,6 +169,35 @@ async def test_recovery_after_change_of_nodes_is_repeated_if_it_fails() -> None:
 
     assert scan.recoveries == 1
     assert not changed.is_set()
+
+
+class Rows:
+    """Rows of this node, and agents that are queued at others."""
+
+    def __init__(self, rows: list[RowVersion], queued: list[UUID]) -> None:
+        self._rows, self._queued = rows, queued
+
+    async def list_attended(self, _: int) -> list[RowVersion]:
+        return self._rows
+
+    async def list_queued_elsewhere(self, _: int, limit: int) -> list[UUID]:
+        return self._queued[:limit]
+
+
+async def test_sweep_tells_rows_and_lost_runs_and_pulls_queued_agents() -> None:
+    seen, lost, queued = (new_id() for _ in range(3))
+    rows = Rows([RowVersion(seen, 2, 1)], [queued])
+    registry, node = RecordingRegistry(), LoneNode()
+    registry.working_agents, registry.free_slots = frozenset({seen, lost}), 1
+    sweep = Sweep(cast(StateStore, rows), cast(Registry, registry), node)
+
+    await sweep.run_once()
+    assert (registry.rows, registry.signals) == ([], []), "a lone node does nothing"
+    node.living_ids = (1, 2)
+    await sweep.run_once()
+
+    assert registry.rows == [RowVersion(seen, 2, 1)]
+    assert registry.signals == [(lost, Signal.RELOAD), (queued, Signal.RELOAD)]
 
 
 UNARMED = new_id()
