@@ -180,6 +180,11 @@ class Registry:
         for agent_id in agent_ids:
             self.tell(agent_id, signal)
 
+    def tell_queued(self) -> None:
+        """Tell the supervisors whose starts are queued here: they could not start for a while."""
+        queued = [each.agent_id for each in self._supervisors.values() if each.phase is Phase.QUEUED]
+        self.tell_all(queued, Signal.RELOAD)
+
     def tell_organization(self, organization_id: UUID, signal: Signal) -> None:
         """Tell the organization's live supervisors, and those that do not know their organization yet."""
         for supervisor in list(self._supervisors.values()):

@@ -82,9 +82,7 @@ ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
 RECOVERY_SECONDS = 1.0
 FULL_SECONDS = 0.5  # until an organization with all its runs in other nodes tries again
 HAND_OVER = timedelta(seconds=60)  # two scans of any length fit into it
-LOOK_AGAIN = timedelta(
-    seconds=1
-)  # at a start that waits until this node is confirmed, or others know that it leaves
+LOOK_AGAIN = timedelta(seconds=1)  # at a start that waits until this node is confirmed
 ELSEWHERE = "left to another node"
 
 Ring = Callable[[int, Signal, UUID], None]

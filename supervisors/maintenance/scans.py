@@ -81,6 +81,7 @@ class DueScan:
         interrupted = sum(orphan.had_run for orphan in adopted)
         self._registry.spread_recovery_over(interrupted / STARTS_PER_SECOND)
         self._registry.tell_all((orphan.agent_id for orphan in adopted), Signal.RELOAD)
+        self._registry.tell_queued()
         self._has_recovered = True
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
         log.info(

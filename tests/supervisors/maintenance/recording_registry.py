@@ -31,6 +31,9 @@ class RecordingRegistry:
         for agent_id in agent_ids:
             self.tell(agent_id, signal)
 
+    def tell_queued(self) -> None:
+        """Tell nobody: nothing is queued here."""
+
     def tell_organization(self, organization_id: UUID, signal: Signal) -> None:
         assert signal is Signal.RELOAD
         self.signalled_organizations.append(organization_id)
