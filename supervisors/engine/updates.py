@@ -147,6 +147,8 @@ def record(
         decision = decide(facts, step.now, policy)
     ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)
     is_stopping = after.run_id is not None and after.run_id == step.stopping_run
+    if before.phase == Phase.STOPPING and after.run_id is not None and step.view.is_elsewhere(before):
+        is_stopping = True  # only the process of that node knows it, and the row
     phase = explanations.phase_of(facts, decision, step.now, run_is_stopping=is_stopping)
     name = explanations.recorded_name(decision, phase)
     is_told = _is_stop_without_run(before, after) or after.paused != before.paused
