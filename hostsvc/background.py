@@ -81,6 +81,7 @@ def maintenance_services(
     node_watch = NodeWatch(membership, membership.changed, scan)
     sweep = Sweep(states, registry, membership)
     chore = Chores(membership, signals, clock)
+    merge_counters = chore(partial(_merge_counters, storage, clock))
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
     catch_up = partial(doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
@@ -105,6 +106,7 @@ def maintenance_services(
         MaintenanceService("idle supervisor cleaner", partial(_drop_idle, registry), IDLE_SWEEP_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
         MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
+        MaintenanceService("counters of ended nodes", merge_counters, RETENTION_SECONDS),
         MaintenanceService("receipt cleaner", chore(receipts.run_once), PURGE_SECONDS),
     )
 
@@ -152,6 +154,10 @@ async def _check_all_agents(storage: Storage, scan: DueScan) -> None:
 
 async def _measure(storage: Storage, clock: Clock) -> None:
     await storage.service_facts.refresh(clock.now())
+
+
+async def _merge_counters(storage: Storage, clock: Clock) -> None:
+    await storage.node_counters.merge_ended(clock.now())
 
 
 async def _drop_idle(registry: Registry) -> None:

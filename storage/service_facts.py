@@ -1,8 +1,8 @@
 """Facts about the whole service that its status shows, and the database that it runs on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,11 +11,20 @@ from storage.postgres.pool import Pool
 READ = """
 SELECT current_setting('server_version') AS postgresql,
        (SELECT max(version) FROM schema_migration) AS schema_version,
-       (SELECT epoch FROM instance) AS epoch,
-       (SELECT greatest(count(*) - 1, 0) FROM node WHERE state <> 'dead') AS standbys,
+       (SELECT json_object_agg(node_id, agents) FROM (
+           SELECT node_id, count(*) AS agents FROM agent_state WHERE node_id IS NOT NULL GROUP BY 1
+       ) attended) AS attended,
        (SELECT count(*) FROM webhook
         WHERE disabled_at IS NOT NULL OR is_active AND failing_since IS NOT NULL) AS failing_webhooks
 """
+
+LIST_ENDED = """
+SELECT id, name, version, joined_at, ended_at,
+       (SELECT count(*) FROM run WHERE node_id = node.id AND outcome = 'interrupted') AS interrupted_runs
+FROM node WHERE state = 'dead' AND ended_at > $1 ORDER BY id DESC LIMIT $2
+"""
+ENDED_FOR = timedelta(days=1)
+MAX_ENDED = 100
 
 # Counted by organization first: to join all agents with their organizations takes several times as long.
 COUNT_PHASES = """
@@ -47,6 +56,24 @@ class PhaseSum(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class EndedNode:
+    """A node that has left, or was found dead, within a day."""
+
+    id: int
+    """The number of the node."""
+    name: str
+    """Its name."""
+    version: str
+    """The version of the service that it was."""
+    joined_at: datetime
+    """When it joined."""
+    ended_at: datetime
+    """When none of its connections to the database was left."""
+    interrupted_runs: int
+    """How many of its runs were interrupted. Their agents started again, on any node."""
+
+
+@dataclass(frozen=True, slots=True)
 class OldestActive:
     """The agent with the notification that has been active for the longest time."""
 
@@ -58,13 +85,13 @@ class OldestActive:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts at one moment. `standbys`: the other nodes."""
+    """The facts at one moment. `attended`: how many agents each node attends, by its number."""
 
     postgresql: str
     schema_version: int
-    epoch: int
-    standbys: int
+    attended: Mapping[int, int]
     failing_webhooks: int
+    ended_nodes: Sequence[EndedNode]
     phases: Sequence[PhaseSum]
     oldest_active: OldestActive | None
 
@@ -79,10 +106,13 @@ class ServiceFacts:
     async def refresh(self, now: datetime) -> None:
         """Read the facts into `last`."""
         [row] = await self._pool.fetch(READ)
+        attended = {int(node_id): agents for node_id, agents in (row["attended"] or {}).items()}
+        ended = await self._pool.fetch(LIST_ENDED, now - ENDED_FOR, MAX_ENDED)
         phases = [PhaseSum(*each) for each in await self._pool.fetch(COUNT_PHASES)]
         oldest = await self._pool.fetchrow(GET_OLDEST_ACTIVE, now)
         self.last = Facts(
-            **dict(row),
+            **dict(row) | {"attended": attended},
+            ended_nodes=[EndedNode(**dict(each)) for each in ended],
             phases=phases,
             oldest_active=None if oldest is None else OldestActive(**dict(oldest)),
         )

@@ -34,6 +34,7 @@ from storage.identity.api_keys import ApiKeys
 from storage.identity.instance import Instance
 from storage.identity.organizations import Invites, Memberships, Organizations
 from storage.identity.throttle import ThrottleBuckets
+from storage.node_counters import NodeCounters
 from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
 from storage.organization_limits import OrganizationLimits
@@ -124,4 +125,5 @@ class Storage:
         self.phase_events = PhaseEvents(pool)
         self.mark_events = MarkEvents(pool)
         self.service_facts = ServiceFacts(pool)
+        self.node_counters = NodeCounters(pool)
         self.retention = Retention(pool)

@@ -40,6 +40,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "idle supervisor cleaner": 10,
         "deleted agent cleaner": 60,
         "retention cleaner": 3600,
+        "counters of ended nodes": 3600,
         "receipt cleaner": 60,
     }
     assert {service.name for service in services if service.counts} == {
