@@ -131,6 +131,9 @@ class Membership:
         self._lapse: asyncio.TimerHandle | None = None
         self._newest_id = 0
         self._owners: dict[int, int | None] = {}  # of buckets
+        self._beats: dict[
+            int, tuple[int, float]
+        ] = {}  # of each node, the last one and when it was first seen
         self._connection: Connection | None = None
         self._ended = asyncio.Event()
         self._beaten = asyncio.Event()  # by the next beat, which leaves a new event
@@ -183,6 +186,14 @@ class Membership:
     def is_leaving(self, node_id: int) -> bool:
         """Return whether the node begins nothing more."""
         return node_id in self.nodes and self.nodes[node_id].state != "alive"
+
+    def name_of(self, node_id: int) -> str:
+        """Return the name of a node, or "" if it is dead or has joined since the last beat."""
+        return self.nodes[node_id].name if node_id in self.nodes else ""
+
+    def seconds_since_beat(self, node_id: int) -> float:
+        """Return for how long no further beat of a living node was seen."""
+        return self._monotonic() - self._beats[node_id][1]
 
     def responsible_for(self, agent_id: UUID) -> int | None:
         """Return the node that acts on an agent which no node attends; None if no node starts runs."""
@@ -299,6 +310,12 @@ class Membership:
         states = {node.id: node.state for node in nodes.values()}
         is_changed = not self.is_confirmed or states != {node.id: node.state for node in self.nodes.values()}
         self.nodes = nodes
+        self._beats = {
+            node.id: seen
+            if (seen := self._beats.get(node.id)) and seen[0] == node.beat
+            else (node.beat, began_at)
+            for node in nodes.values()
+        }
         self._confirmed_until = began_at + CONFIRMED_SECONDS
         if self._lapse is not None:
             self._lapse.cancel()

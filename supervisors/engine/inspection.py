@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import starmap
@@ -87,12 +87,14 @@ class StatusReader:
         statistics: Statistics,
         mailbox_limit: int,
         models: KnownModels | None,
+        node_name: Callable[[int], str] = lambda _: "",
     ) -> None:
         self._supervisors = supervisors
         self._context = context
         self._statistics = statistics
         self._mailbox_limit = mailbox_limit
         self._models = models  # None: the agents' own code calls them
+        self._node_name = node_name  # blank: it is dead, or not known yet
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """Return one agent in full; None if it does not exist."""
@@ -134,7 +136,7 @@ class StatusReader:
             policy=context.policy,
             limits=self._limits_of(facts),
             has_room=context.slots.has_room(facts.organization_id),
-            run_is_stopping=run is not None and run.is_stopping,
+            run_is_stopping=_is_stopping(facts, run),
         )
 
     def _limits_of(self, facts: AgentFacts) -> explanations.StartLimits:
@@ -202,6 +204,7 @@ class StatusReader:
             snapshot.next_wake,
             snapshot.run.id if snapshot.run else None,
             active_count(facts),
+            snapshot.node,
         )
 
     def _is_quarantined(self, facts: AgentFacts) -> bool:
@@ -218,8 +221,7 @@ class StatusReader:
         state, context, now = facts.state, self._context, self._context.clock.now()
         run = context.runs.get(state.agent_id)
         decision = decide(facts, now, context.policy)
-        is_stopping = run is not None and run.is_stopping
-        phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
+        phase = explanations.phase_of(facts, decision, now, run_is_stopping=_is_stopping(facts, run))
         has_seen_phase = supervisor is not None and supervisor.phase is phase
         since = explanations.since(
             facts, decision, phase, supervisor.pause_seen_at if supervisor and has_seen_phase else None
@@ -227,6 +229,7 @@ class StatusReader:
         waits = run.waits() if run else ()
         wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
         hold = decision.hold if phase is Phase.HOLDING else None
+        node = self._node_name(state.node_id) if state.node_id is not None else ""
         return Snapshot(
             agent=state.agent_id,
             name=facts.name,
@@ -242,6 +245,7 @@ class StatusReader:
                 since=explanations.stored_since(facts, decision, phase),
                 limits=self._limits_of(facts),
                 waits=waits,
+                node=node if len(context.nodes.living_ids) > 1 else "",
             ),
             next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,
             run=_current_run(facts, context),
@@ -252,7 +256,14 @@ class StatusReader:
             mailbox=MailboxResponse(len(supervisor.requests) if supervisor else 0, self._mailbox_limit),
             failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
             recent=tuple(starmap(RecentMessage, read_messages(supervisor.message_log))) if supervisor else (),
+            node=node or None,
         )
+
+
+def _is_stopping(facts: AgentFacts, run: ActiveRun | None) -> bool:
+    """Return whether a run was asked to stop: one in this node, or by its row one in another."""
+    state = facts.state
+    return run.is_stopping if run else state.run_id is not None and state.phase == Phase.STOPPING
 
 
 def _quarantined_agent(facts: AgentFacts) -> QuarantinedAgent:

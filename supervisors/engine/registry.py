@@ -79,6 +79,7 @@ class Registry:
         random: Random,
         nodes: Nodes,
         ring: Ring,
+        node_name: Callable[[int], str] = lambda _: "",
         max_runs_per_organization: int = 0,
         models: KnownModels | None = None,
     ) -> None:
@@ -109,7 +110,12 @@ class Registry:
         )
         self.statistics = Statistics()
         self.status = StatusReader(
-            self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit, models
+            self._supervisors,
+            self._context,
+            self.statistics,
+            supervisor_settings.mailbox_limit,
+            models,
+            node_name,
         )
 
     async def __aenter__(self) -> Self:

@@ -32,7 +32,8 @@ class CurrentRun:
     started_at: datetime
     """When the run started."""
     turn: int
-    """The number of the current turn; 0 before the first, and always in a process harness."""
+    """The number of the current turn; 0 before the first, always in a process harness, and if the run works
+    in another node than the one that answers."""
     max_sleep_until: datetime | None
     """The latest moment that the run may sleep until; null: no limit."""
 
@@ -56,7 +57,7 @@ class MailboxResponse:
     """The requests that wait for the agent's supervisor."""
 
     depth: int
-    """How many requests wait; 0 if the supervisor is not in memory."""
+    """How many requests wait in the node that answers; 0 if it has no supervisor of the agent."""
     limit: int
     """How many may wait; the next one is refused with 503."""
 
@@ -116,8 +117,10 @@ class Snapshot:
     failures: FailuresResponse
     """Its failures in a row, and the next retry."""
     recent: tuple[RecentMessage, ...]
-    """The last messages to its supervisor, oldest first, at most 32. They are lost when the supervisor leaves
-    memory."""
+    """The last messages to its supervisor in the node that answers, oldest first, at most 32. They are lost
+    when the supervisor leaves memory."""
+    node: str | None
+    """The name of the node that attends the agent, in which its run works; null while no node does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,7 @@ class AgentSummary:
     next_wake: NextWake | None
     run: UUID | None
     uncleared_high: int
+    node: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,8 @@ class MailboxesResponse:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorsResponse:
-    """The supervisors in memory. An agent that is idle and was not addressed for a minute has none."""
+    """The supervisors in memory of all nodes. An agent that is idle and was not addressed for a minute has
+    none; one that was addressed through several nodes has one in each."""
 
     active: int
     """How many there are."""
@@ -183,7 +188,7 @@ class SupervisorsResponse:
     mailbox: MailboxesResponse
     """The requests that wait for them."""
     restarts: int
-    """How many crashed and were started again, since the start of the service."""
+    """How many crashed and were started again, since the start of the nodes that live."""
     quarantined: int
     """How many agents are in quarantine, with or without a supervisor in memory."""
 
@@ -227,7 +232,7 @@ class RunsResponse:
     queued: int
     """How many starts wait for one."""
     limit: int
-    """How many there are: `runs.max_concurrent`."""
+    """How many there are: the sum of `runs.max_concurrent` over all nodes."""
 
 
 MODEL_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)  # upper bounds

@@ -34,7 +34,7 @@ WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop 
 WHY_STOPPING_BEFORE_NEXT = (
     "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
 )
-NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
+NO_STARTS = "no run may start: the database does not confirm this node, or it is shutting down"
 
 REASONS: dict[str, str] = {
     WakeReason.RUN_REQUESTED: "a run request",
@@ -123,17 +123,20 @@ def why(
     since: datetime | None,
     limits: StartLimits,
     waits: Sequence[tuple[str, float]] = (),
+    node: str = "",
 ) -> str:
     """Explain in a sentence or two why the agent is in this phase, which began at `since`.
 
-    `waits`: what its run waits for and since how many seconds, the longest wait first.
+    `waits`: what its run waits for and since how many seconds, the longest wait first. `node`: the name of
+    the node in which it runs, if it is to be said. Neither is in the sentence that the event log keeps.
     """
     state = facts.state
     match phase:
         case Phase.RUNNING:
             waiting = _waiting(waits) if waits else ""
             woken_by = describe_reason(facts.wake_reason)
-            return f"Running since {when(state.last_started_at)}, woken by {woken_by}{waiting}."
+            place = f" on node {node}" if node else ""
+            return f"Running since {when(state.last_started_at)}{place}, woken by {woken_by}{waiting}."
         case Phase.STOPPING:
             return _why_stopping(facts)
         case Phase.ARCHIVED:

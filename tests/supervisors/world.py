@@ -210,7 +210,7 @@ class World:
         self._provider = provider  # of the model
         self._organization_id: UUID | None = None
         self._life = AsyncExitStack()
-        self._node = LoneNode(0)
+        self.node = LoneNode(0)
         self._next_scan_at = 0.0
         self.registry: Registry
         self.states: RiggedStates
@@ -220,7 +220,7 @@ class World:
         """Start the process, with its recovery."""
         self._life = AsyncExitStack()
         self.states = RiggedStates(self.pool)
-        self._node = LoneNode(self._node.node_id + 1)
+        self.node = LoneNode(self.node.node_id + 1)
         random = Random(0)  # noqa: S311 -- jitter that is the same each time
         self.registry = await self._life.enter_async_context(
             Registry(
@@ -230,13 +230,14 @@ class World:
                 supervisor_settings=self._supervisor_settings,
                 run_settings=self._run_settings,
                 random=random,
-                nodes=self._node,
+                nodes=self.node,
                 ring=ring_nobody,
+                node_name="web/{}".format,
                 max_runs_per_organization=self._max_runs_per_organization,
                 models=self._models,
             )
         )
-        self.scan = DueScan(self.states, self.registry, self._node, self.clock, random)
+        self.scan = DueScan(self.states, self.registry, self.node, self.clock, random)
         self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
         await self.scan.recover()
         await self.scan.run_once()

@@ -139,6 +139,18 @@ async def test_facts_of_each_beat_reach_the_others(database_url: str) -> None:
         await until(lambda: second.nodes[first.node_id].facts == {"free_slots": 3})
 
 
+async def test_silence_of_a_node_is_measured_and_its_name_known(database_url: str) -> None:
+    pace = Pace()
+    async with node(database_url) as first, node(database_url, pace, name="two") as second:
+        await until(lambda: first.count == 2)
+        assert (first.name_of(second.node_id), first.name_of(99)) == ("two", "")
+        await until(lambda: first.seconds_since_beat(second.node_id) < 1)
+        pace.running.clear()
+        await until(lambda: first.seconds_since_beat(second.node_id) > 2)
+        assert first.seconds_since_beat(first.node_id) < 2
+        pace.running.set()
+
+
 async def test_one_node_is_responsible_for_each_agent(database_url: str) -> None:
     agents = [uuid4() for _ in range(200)]
     async with node(database_url) as first:

@@ -15,6 +15,13 @@ UPDATE agent_state SET failures = 5, retry_at = $2, retry_reason = 'retry_after_
 """
 
 
+WHY_DIGEST = "SELECT why_digest FROM agent_state WHERE agent_id = $1"
+STOP_ELSEWHERE = """
+UPDATE agent_state SET status = 'running', run_id = $2, run_started_at = $3, last_started_at = $3,
+    phase = 'stopping', node_id = 7 WHERE agent_id = $1
+"""
+
+
 async def test_snapshot_of_a_running_agent_is_complete(world: World) -> None:
     agent = await world.agent(max_sleep_hours=8)
     message = await world.notify(agent)
@@ -195,8 +202,8 @@ async def test_due_agent_is_explained_while_no_run_may_start(world: World) -> No
     seen = await world.see(agent)
 
     assert seen.why == (
-        "Due since 2126-11-21 09:00:10 UTC, but no run may start: the service is regaining its lead, or is "
-        "shutting down. The sleep it was given ends."
+        "Due since 2126-11-21 09:00:10 UTC, but no run may start: the database does not confirm this node, "
+        "or it is shutting down. The sleep it was given ends."
     )
 
 
@@ -210,5 +217,33 @@ async def test_queued_agent_is_explained_while_no_run_may_start(pool: Pool) -> N
 
         assert (await world.see(second)).why == (
             "Waiting for a run slot since 2126-11-21 09:00 UTC; at present no run may start: "
-            "the service is regaining its lead, or is shutting down."
+            "the database does not confirm this node, or it is shutting down."
         )
+
+
+async def test_node_is_named_while_it_attends_and_in_why_if_there_are_several(world: World) -> None:
+    agent = await world.agent()
+    assert (await world.see(agent)).node is None
+    await world.start(agent)
+    seen = await world.see(agent)
+    assert (seen.node, seen.why) == ("web/1", "Running since 2126-11-21 09:00 UTC, woken by a run request.")
+    recorded = await world.pool.fetchval(WHY_DIGEST, agent.id)
+
+    world.node.living_ids = (1, 2)
+    assert (await world.see(agent)).why == (
+        "Running since 2126-11-21 09:00 UTC on node web/1, woken by a run request."
+    )
+    world.registry.tell(agent.id, Signal.RELOAD)
+    await world.wait_until_idle()
+    assert await world.pool.fetchval(WHY_DIGEST, agent.id) == recorded
+    [summary] = (await world.registry.status.summaries([agent.id])).values()
+    assert summary.node == "web/1"
+
+
+async def test_run_that_stops_in_another_node_is_shown_by_its_row(world: World) -> None:
+    agent = await world.agent()
+    await world.pool.execute(STOP_ELSEWHERE, agent.id, agent.id, world.at(0))
+    seen = await world.see(agent)
+    assert (seen.phase, seen.node, seen.mailbox.depth) == (Phase.STOPPING, "web/7", 0)
+    assert seen.run is not None
+    assert seen.run.turn == 0
