@@ -41,7 +41,7 @@ from storage.postgres.bells import Bells
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership, join
 from storage.postgres.migrations import migrate
-from storage.postgres.pool import open_pool
+from storage.postgres.pool import Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.registry import Registry
@@ -54,6 +54,7 @@ from supervisors.maintenance.webhooks import open_webhook_sender
 from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
+from web.node_numbers import NodeNumbers
 from web.ports import Health, Nodes, Readiness, ServiceState
 from web.server.listener import serving
 from web.settings import VERSION, WebSettings
@@ -78,6 +79,8 @@ class Service:
     stuck_agents: StuckAgentWatch
     writes: WriteProbe
     feed: EventFeed
+    database: Pool
+    node_url: str  # at which this very node answers
     notice: str = ""  # for the operator, logged at the start
     draining: bool = False
 
@@ -102,8 +105,18 @@ class Service:
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
         can_write = self.writes.failing_since is None
-        leads = self.membership.is_confirmed
-        return Readiness(state, reasons, leads and can_write, can_write, leads)
+        return Readiness(state, reasons, self.membership.is_confirmed and can_write, can_write)
+
+    def numbers(self) -> NodeNumbers:
+        """Return what this node tells the others of itself."""
+        registry = self.registry
+        free = registry.free_slots
+        return NodeNumbers.of(registry.status.numbers(), self.database.size(), free, self.node_url)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what a beat publishes. A node that is alone has nobody to tell its numbers."""
+        facts = {STREAMS: self.feed.size > 0, FOLLOWED: self.feed.followed(MAX_FOLLOWED)}
+        return facts | self.numbers().publish() if self.membership.count > 1 else facts
 
     def _reasons(self) -> Iterator[str]:
         if self.writes.failing_since is not None:  # all else that needs the database fails with it
@@ -294,7 +307,6 @@ async def _open_node(
         await warn_of_missing_providers(execution.models, storage.agents)
     registry = _build_registry(config, storage, execution, membership, signals, clock, random)
     signals.registry = await enter(registry)
-    membership.facts = partial(_facts, feed)
     scan = DueScan(storage.agent_states, registry, membership, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = Doorbell(
@@ -308,7 +320,20 @@ async def _open_node(
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or listeners.url, settings.operator_token
-    service = Service(address, token, membership, doorbell, registry, stuck_agents, writes, feed, notice)
+    service = Service(
+        address,
+        token,
+        membership,
+        doorbell,
+        registry,
+        stuck_agents,
+        writes,
+        feed,
+        storage.pool,
+        listeners.node_url,
+        notice,
+    )
+    membership.facts = service.facts
     membership.changed.clear()
     await scan.recover()
     services = maintenance_services(
@@ -367,11 +392,6 @@ async def warn_of_missing_providers(models: ModelCatalog, agents: Agents) -> Non
             log.warning("agents use a model provider that is not configured", provider=provider, agents=count)
 
 
-def _facts(feed: EventFeed) -> Mapping[str, Any]:
-    """Return what the other nodes learn of this one with each beat."""
-    return {STREAMS: feed.size > 0, FOLLOWED: feed.followed(MAX_FOLLOWED)}
-
-
 def _build_registry(
     config: Config,
     storage: Storage,
@@ -390,6 +410,7 @@ def _build_registry(
         random=random,
         nodes=membership,
         ring=signals.ring,
+        node_name=membership.name_of,
         max_runs_per_organization=config.limits.concurrent_runs,
         models=execution.models,
     )

@@ -2,11 +2,21 @@
 
 import os
 from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
+from storage.postgres.node import Node
 from supervisors.engine.messages import Signal
 
 NODES = int(os.environ.get("HOSTSVC_TEST_NODES", "1"))
+
+
+def living_node(node_id: int, **facts: Any) -> Node:
+    """Return a node that has told these facts."""
+    roles = ("http", "runs", "chores")
+    life, joined_at = UUID(int=node_id), datetime(2026, 11, 20, tzinfo=UTC)
+    return Node(node_id, life, f"web/{node_id}", "0.2.0", 1, roles, "alive", 1, facts, joined_at)
 
 
 class LoneNode:
@@ -18,6 +28,8 @@ class LoneNode:
 
     def __init__(self, node_id: int = 1) -> None:
         self.node_id = node_id
+        self.life = UUID(int=node_id)
+        self.nodes: dict[int, Node] = {node_id: living_node(node_id)}
         self.living_ids: Collection[int] = (node_id,)
         self.staying_ids = self.living_ids
 
@@ -29,6 +41,9 @@ class LoneNode:
 
     def responsible_for(self, _: UUID) -> int:
         return self.node_id
+
+    def seconds_since_beat(self, _: int) -> float:
+        return 0.0
 
     async def wait_until_confirmed(self) -> None:
         """Return at once."""

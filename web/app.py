@@ -24,7 +24,7 @@ from web.api.events import events
 from web.api.events.frames import FRAMES, EventFrames
 from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
-from web.api.service import pages, status
+from web.api.service import metrics, pages, status
 from web.api.supervision import attention, preview, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, tools
 from web.api.tracing import spans, traces, transcripts
@@ -32,6 +32,7 @@ from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import REPORT_REFUSAL
+from web.observability.counter_sums import CounterSums
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.openapi.document import ServedDocument
@@ -74,6 +75,7 @@ HANDLERS = (
     spans,
     events,
     status,
+    metrics,
     pages,
 )
 ROUTES = tuple(route for handlers in HANDLERS for route in handlers.routes)
@@ -115,6 +117,7 @@ def build_app(
     app[app_keys.HARNESS] = harness_status
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
+    app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)
     app[REPORT_REFUSAL] = health.report_refusal
     app[LOGIN_GUARD] = LoginGuard(storage.throttle)
     app[app_keys.NODES] = nodes
@@ -129,7 +132,7 @@ def build_app(
     app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
     app[FRAMES] = EventFrames(storage, clock, app[app_keys.ROOM])
     app[OPEN_STREAMS] = OpenStreams(app, feed, settings.limits.event_streams_per_caller)
-    app.cleanup_ctx.extend((_passwords, look_after_streams))
+    app.cleanup_ctx.extend((_passwords, look_after_streams, metrics.publish_counters))
     _add_routes(app)
     return app
 

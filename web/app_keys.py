@@ -18,6 +18,7 @@ from supervisors.wake_context import WakeContexts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
+from web.observability.counter_sums import CounterSums
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
 from web.ports import HarnessStatus, Health, Nodes, Registry
@@ -40,6 +41,7 @@ HEALTH: web.AppKey[Health] = web.AppKey("health")
 HARNESS: web.AppKey[Callable[[], HarnessStatus]] = web.AppKey("harness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
+COUNTER_SUMS: web.AppKey[CounterSums] = web.AppKey("counter_sums")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
 SIGNUPS: web.AppKey[TokenBuckets] = web.AppKey("signups")  # by client network
 LINES: web.AppKey[LineLimit] = web.AppKey("lines")  # of the log

@@ -215,7 +215,7 @@ def _refusal(error: Exception) -> ApiError | None:
         case AgentArchived():
             return Conflict("The agent is archived; restore it first.")
         case NoStarts():
-            detail = "No run may start: the service is regaining its lead, or is shutting down."
+            detail = "No run may start: the database does not confirm this node, or it is shutting down."
             return Unavailable(detail, error.retry_after_seconds)
         case ChecksPending():
             detail = "Too many JSON Schemas of your organization are being checked."

@@ -9,7 +9,9 @@ from typing import Protocol
 from uuid import UUID
 
 from storage.errors import StorageError
+from storage.postgres.node import Node
 from supervisors.engine.messages import Reply, Request, Signal
+from web.node_numbers import NodeNumbers
 
 
 class Registry(Protocol):
@@ -52,8 +54,19 @@ class Nodes(Protocol):
         """Return the id of this node."""
 
     @property
+    def life(self) -> UUID:
+        """Return what tells this node from one to which a failover of the database gives the same id."""
+
+    @property
+    def nodes(self) -> Mapping[int, Node]:
+        """Return all nodes that are not dead, this one included."""
+
+    @property
     def count(self) -> int:
         """Return how many nodes live, this one included."""
+
+    def seconds_since_beat(self, node_id: int) -> float:
+        """Return for how long no further beat of a living node was seen."""
 
     def is_living(self, node_id: int) -> bool:
         """Return whether the node is not dead."""
@@ -86,22 +99,24 @@ class HarnessStatus:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The state of the service, a sentence for each problem, and whether to send it requests.
+    """The state of this node, a sentence for each problem, and whether to send it requests.
 
-    `can_write` tells whether the database takes writes, `leads` whether this instance has the lead.
+    `can_write` tells whether the database takes writes.
     """
 
     state: ServiceState
     reasons: tuple[str, ...] = ()
     may_serve: bool = True
     can_write: bool = True
-    leads: bool = True
 
 
 class Health(Protocol):
-    """The state of the service as a whole."""
+    """The state of this node."""
 
     async def readiness(self) -> Readiness: ...
+
+    def numbers(self) -> NodeNumbers:
+        """Return what this node tells the others of itself."""
 
     def forgotten(self) -> Mapping[UUID, datetime]:
         """Return the agents that nothing will start although something is active, and since when."""

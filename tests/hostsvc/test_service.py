@@ -23,7 +23,7 @@ from web.ports import Readiness, ServiceState
 class Parts:
     """The parts of a service that readiness asks, as a test sets them."""
 
-    leads: bool = True
+    is_confirmed: bool = True
     away_since: datetime | None = None
     reason: str = ""
     stuck: tuple[str, ...] = field(default_factory=tuple)
@@ -32,17 +32,13 @@ class Parts:
     async def check(self) -> None:
         """Probe nothing: the test has set the result."""
 
-    @property
-    def is_confirmed(self) -> bool:
-        return self.leads
-
     def reasons(self) -> tuple[str, ...]:
         return self.stuck
 
 
 def service_of(parts: Parts, *, draining: bool = False) -> Service:
     part = cast(Any, parts)
-    return Service("http://127.0.0.1:8080", "token", part, part, part, part, part, part, draining=draining)
+    return Service("http://one", "token", part, part, part, part, part, part, part, "", draining=draining)
 
 
 async def test_service_with_everything_in_order_is_ready() -> None:
@@ -58,11 +54,13 @@ async def test_draining_service_starts_no_runs() -> None:
     assert not service.may_start_runs()
 
 
-async def test_service_without_the_lead_is_degraded_and_serves_nothing() -> None:
-    service = service_of(Parts(leads=False))
+async def test_node_that_is_not_confirmed_is_degraded_and_serves_nothing() -> None:
+    service = service_of(Parts(is_confirmed=False))
     readiness = await service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
-    assert readiness.reasons == ("The lead is being regained; no run starts until then.",)
+    assert readiness.reasons == (
+        "The database has not confirmed this node for a moment; no run starts until it does.",
+    )
     assert not service.may_start_runs()
 
 

@@ -45,6 +45,7 @@ from tests.nodes import NODES, LoneNode, ring_nobody
 from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
+from web.node_numbers import NodeNumbers
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
 from web.request import unknown_names
@@ -180,12 +181,16 @@ class StatedHealth:
         self.stated = Readiness(ServiceState.READY)
         self.stuck: dict[UUID, datetime] = {}
         self.refusals: list[StorageError] = []
+        self.told: Callable[[], NodeNumbers] = NodeNumbers
 
     async def readiness(self) -> Readiness:
         return self.stated
 
     def forgotten(self) -> dict[UUID, datetime]:
         return self.stuck
+
+    def numbers(self) -> NodeNumbers:
+        return self.told()
 
     def report_refusal(self, error: StorageError) -> None:
         self.refusals.append(error)
@@ -290,6 +295,9 @@ async def serving(
             models=models,
         ) as registry,
     ):
+        health.told = lambda: NodeNumbers.of(
+            registry.status.numbers(), pool.size(), registry.free_slots, "http://node"
+        )
         overheard = Overheard()
         feed = EventFeed(storage.events, clock)
         async with AsyncExitStack() as stack, reading(feed, clock):

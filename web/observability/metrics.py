@@ -20,13 +20,14 @@ from storage.delivery.outbox import OutboxSize
 from storage.history.usage import Spender, StoredUsage
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import MODEL_SECONDS, ServiceNumbers, Spread
+from supervisors.engine.snapshot import MODEL_SECONDS, ModelCalls, ServiceNumbers, Spread
 from supervisors.policy.phases import Phase
 from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
 
 Value = TypeVar("Value", bound=str)
 
+NODE_STATES = ("alive", "leaving", "condemned")
 BOUNDS = (*map(str, BUCKET_SECONDS), "+Inf")
 
 
@@ -46,14 +47,19 @@ class Scrape(Collector):
     failed_messages: Mapping[Channel, int]
     outbox: OutboxSize
     oldest_delivery_seconds: float
+    restarts: int  # of supervisors of this node
+    nodes: Mapping[str, int]  # by state
+    confirmed_seconds: float
     tasks: int
+    is_sum: bool  # over several nodes; then counters are of this node only, until they are replaced
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric, including the usual ones about the process."""
+        """Yield every metric, of one node including histograms and the usual ones about the process."""
         yield InfoMetricFamily("hostsvc", "The version of the service.", {"version": self.version})
         states = {state: state is self.readiness.state for state in ServiceState}
         yield _filled(Gauges, "hostsvc_state", "1 for the state that the service is in.", "state", states)
-        yield from _of_supervisors(self.numbers)
+        yield from _of_nodes(self.nodes, self.confirmed_seconds)
+        yield from _of_supervisors(self.numbers, self.restarts)
         yield from _of_runs(self.numbers)
         text = "Notifications created by requests, inbound messages and tools."
         yield _filled(Counters, "hostsvc_notifications_created", text, "source", self.notifications)
@@ -61,7 +67,7 @@ class Scrape(Collector):
         yield _filled(Counters, "hostsvc_limit_refusals", text, "limit", self.refusals)
         yield from _of_work(self)
         yield from _of_usage(self.usage)
-        yield from _of_requests(self.requests)
+        yield _answers(self.requests)
         text = "1 while the database takes trial writes, 0 during an outage."
         yield Gauges("hostsvc_database_writable", text, int(self.readiness.can_write))
         connections = {"idle": self.database.idle, "used": self.database.connections - self.database.idle}
@@ -71,19 +77,29 @@ class Scrape(Collector):
         yield Gauges("hostsvc_database_waiting", text, self.database.waiting)
         lag = _quantiles(self.numbers.loop_lag_ms)
         yield _filled(Gauges, "hostsvc_loop_lag_seconds", "How late the event loop was.", "quantile", lag)
-        yield Gauges("hostsvc_tasks", "Unfinished tasks of the event loop.", self.tasks)
-        yield from ProcessCollector(registry=None).collect()
+        if not self.is_sum:
+            yield _model_durations(self.numbers.run_totals.model_calls)
+            yield _request_durations(self.requests)
+            yield Gauges("hostsvc_tasks", "Unfinished tasks of the event loop.", self.tasks)
+            yield from ProcessCollector(registry=None).collect()
 
 
-def _of_supervisors(numbers: ServiceNumbers) -> Iterator[Metric]:
+def _of_nodes(nodes: Mapping[str, int], confirmed_seconds: float) -> Iterator[Metric]:
+    states = {state: nodes.get(state, 0) for state in NODE_STATES}
+    yield _filled(Gauges, "hostsvc_nodes", "Nodes that are not dead.", "state", states)
+    text = "Seconds since a beat of the node was seen; of several the longest."
+    yield Gauges("hostsvc_node_confirmed_seconds", text, confirmed_seconds)
+
+
+def _of_supervisors(numbers: ServiceNumbers, restarts: int) -> Iterator[Metric]:
     supervisors, agents, timers = numbers.supervisors, numbers.agents, numbers.timers
     phases = {phase: supervisors.by_phase.get(phase, 0) for phase in Phase}
     yield _filled(Gauges, "hostsvc_supervisors", "Supervisors in memory.", "phase", phases)
     text = "Crashes after which a supervisor reloaded its agent."
-    yield Counters("hostsvc_supervisor_restarts", text, supervisors.restarts)
+    yield Counters("hostsvc_supervisor_restarts", text, restarts)
     text = "Agents in quarantine, with or without a supervisor in memory."
     yield Gauges("hostsvc_quarantined_agents", text, supervisors.quarantined)
-    text = "Quarantines of agents that began in this process."
+    text = "Quarantines of agents that began."
     yield Counters("hostsvc_quarantines", text, numbers.quarantines)
     mailbox = supervisors.mailbox
     yield Gauges("hostsvc_mailbox_depth", "Messages that wait for all supervisors.", mailbox.depth)
@@ -102,24 +118,17 @@ def _of_runs(numbers: ServiceNumbers) -> Iterator[Metric]:
     states = {"running": runs.running, "queued": runs.queued}
     yield _filled(Gauges, "hostsvc_runs", "Active runs and queued starts.", "state", states)
     yield Gauges("hostsvc_runs_limit", "The maximum number of concurrent runs.", runs.limit)
-    yield Counters("hostsvc_runs_started", "Runs started by this process.", sum(totals.wakes.values()))
-    text = "Runs started by this process, by wake reason."
+    yield Counters("hostsvc_runs_started", "Runs started.", sum(totals.wakes.values()))
+    text = "Runs started, by wake reason."
     yield _filled(Counters, "hostsvc_wakes", text, "reason", totals.wakes)
     ended = {outcome: totals.ended.get(outcome, 0) for outcome in Outcome}
-    text = "Runs of this process that have ended."
+    text = "Runs that have ended."
     yield _filled(Counters, "hostsvc_runs_ended", text, "outcome", ended)
 
 
 def _of_work(scrape: Scrape) -> Iterator[Metric]:
     """Yield what models, tools, messages and webhooks took and how they failed."""
     calls = scrape.numbers.run_totals.model_calls
-    duration = HistogramMetricFamily(
-        "hostsvc_model_call_duration_seconds", "Calls of models in ended runs.", labels=("provider",)
-    )
-    for provider, counted in calls.items():
-        sums = zip((*map(str, MODEL_SECONDS), "+Inf"), accumulate(counted.counts), strict=True)
-        duration.add_metric((provider,), list(sums), counted.seconds)
-    yield duration
     errors = {provider: counted.errors for provider, counted in calls.items()}
     yield _filled(Counters, "hostsvc_model_call_errors", "Calls of models that failed.", "provider", errors)
     text = "Calls of tools that failed, by built-in tool."
@@ -131,6 +140,16 @@ def _of_work(scrape: Scrape) -> Iterator[Metric]:
     yield _filled(Gauges, "hostsvc_webhook_deliveries", text, "state", states)
     text = "Age of the oldest delivery that waits; 0 while there is none."
     yield Gauges("hostsvc_oldest_webhook_delivery_seconds", text, scrape.oldest_delivery_seconds)
+
+
+def _model_durations(calls: Mapping[str, ModelCalls]) -> Metric:
+    duration = HistogramMetricFamily(
+        "hostsvc_model_call_duration_seconds", "Calls of models in ended runs.", labels=("provider",)
+    )
+    for provider, counted in calls.items():
+        sums = zip((*map(str, MODEL_SECONDS), "+Inf"), accumulate(counted.counts), strict=True)
+        duration.add_metric((provider,), list(sums), counted.seconds)
+    return duration
 
 
 def _of_usage(usage: Mapping[Spender, StoredUsage]) -> Iterator[Metric]:
@@ -148,20 +167,24 @@ def _of_usage(usage: Mapping[Spender, StoredUsage]) -> Iterator[Metric]:
     yield costs
 
 
-def _of_requests(requests: Mapping[Answered, Sequence[float]]) -> Iterator[Metric]:
-    """Yield counts by status, and durations without the status, which would multiply their series."""
+def _answers(requests: Mapping[Answered, Sequence[float]]) -> Metric:
     answers = Counters("hostsvc_http_requests", "Requests answered.", labels=("method", "route", "status"))
-    durations: dict[tuple[str, str], list[float]] = {}
     for (method, route, status), counts in requests.items():
         answers.add_metric((method, route, str(status)), sum(counts[:-1]))
+    return answers
+
+
+def _request_durations(requests: Mapping[Answered, Sequence[float]]) -> Metric:
+    """Return durations without the status, which would multiply their series."""
+    durations: dict[tuple[str, str], list[float]] = {}
+    for (method, route, _), counts in requests.items():
         sums = durations.get((method, route), [0.0] * len(counts))
         durations[method, route] = [a + b for a, b in zip(sums, counts, strict=True)]
-    yield answers
     name, text = "hostsvc_http_request_duration_seconds", "From the head of a request to its answer."
     histogram = HistogramMetricFamily(name, text, labels=("method", "route"))
     for labels, (*counts, seconds) in durations.items():
         histogram.add_metric(labels, list(zip(BOUNDS, accumulate(counts), strict=True)), seconds)
-    yield histogram
+    return histogram
 
 
 def _quantiles(lateness: Spread) -> dict[str, float]:

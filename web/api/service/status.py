@@ -1,20 +1,18 @@
-"""The service as operators see it: liveness, readiness, status with each agent's supervisor, and metrics."""
+"""The service as operators see it: liveness, readiness, and status with nodes and each agent's supervisor."""
 
-import asyncio
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from platform import python_version
 from typing import Literal, TypedDict
 from uuid import UUID
 
 from aiohttp import web
-from prometheus_client.exposition import choose_encoder
 
 from storage.delivery.outbox import OutboxSize
 from storage.model import AgentStatus
 from storage.postgres.pool import PoolSize
-from storage.service_facts import OldestActive
+from storage.service_facts import EndedNode, OldestActive
 from supervisors.engine.snapshot import (
     AgentsResponse,
     QuarantinedAgent,
@@ -27,7 +25,6 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.organization_overview import shown_phases
 from supervisors.policy.phases import Phase, ShownPhase
-from web.access.auth import authenticate_scraper
 from web.access.path_access import path_id
 from web.api.supervision.supervisors import explain_agent
 from web.api.supervision.timeline import PastSupervisorResponse, SupervisorAtQuery
@@ -35,18 +32,16 @@ from web.app_keys import (
     CLOCK,
     HARNESS,
     HEALTH,
-    RATE_LIMITS,
-    REQUEST_COUNTS,
+    NODES,
     STARTED_AT,
     STATUS,
     STORAGE,
-    TOOLSET,
 )
 from web.errors import Unavailable
 from web.fields import Choice, Integer, Line, Uuid
 from web.json import MAX_ANSWER_BYTES, fit
-from web.observability.metrics import Scrape
-from web.ports import HarnessStatus, Readiness, ServiceState
+from web.node_numbers import NodeNumbers, sum_up, sum_up_connections
+from web.ports import HarnessStatus, Nodes, Readiness, ServiceState
 from web.request.parsing import Body, read_query
 from web.routes import Access, Routes
 from web.serializers import Serializer
@@ -66,7 +61,7 @@ class AliveResponse(TypedDict):
 
 
 class ReadyResponse(TypedDict):
-    """The state of a service that can serve."""
+    """The state of a node that can serve."""
 
     state: ServiceState
     """`ready`, or `degraded` with a problem that does not keep it from serving."""
@@ -76,13 +71,16 @@ class ReadyResponse(TypedDict):
 
 @routes.get("/healthz", access=Access.ANYONE, is_rate_limited=False)
 async def is_alive(_: web.Request) -> AliveResponse:
-    """Answer 200 while the process lives. A standby answers it, too, and it needs no database."""
+    """Answer 200 while the process that answers lives. It needs no database."""
     return {"status": "ok"}
 
 
 @routes.get("/readyz", access=Access.ANYONE, refusals={503}, is_rate_limited=False)
 async def is_ready(request: web.Request) -> ReadyResponse:
-    """Return the state of the service; 503 while it drains, is not the leader, or cannot write."""
+    """Return the state of the node that answers.
+
+    503 while it drains, while the database has not confirmed it for 1.5 s, and while it cannot write.
+    """
     readiness = await request.app[HEALTH].readiness()
     if not readiness.may_serve:
         raise Unavailable(" ".join(readiness.reasons), NOT_READY_RETRY_SECONDS)
@@ -109,10 +107,12 @@ class SupervisorQuery(Body):
 
 
 class ServiceResponse(TypedDict):
-    """The service process."""
+    """The node that answers."""
 
+    node: int
+    """The number of the node."""
     version: str
-    """The version of the service."""
+    """The version of the service that it is."""
     started_at: datetime
     """When the process started to serve."""
     uptime_seconds: float
@@ -134,15 +134,37 @@ class VersionsResponse(TypedDict):
     """The number of the last migration; null before it was read."""
 
 
-class LeadResponse(TypedDict):
-    """The lead, which one instance has. Those that stand by do not answer this request."""
+class NodeResponse(TypedDict):
+    """A process of the service. What it does was told at its last beat, at most a second ago."""
 
-    is_held: bool
-    """Whether this instance has the lead; if not, it is regaining it, and no run starts."""
-    epoch: int | None
-    """The number of times that an instance has taken the lead; null before it was read."""
-    standbys: int | None
-    """How many other instances wait for the lead; null before it was read."""
+    id: int
+    """The number of the node. A process that starts again gets another one."""
+    name: str
+    """Its name: `node.name` or that of its machine, of several workers with `/1`, `/2` and so on."""
+    version: str
+    """The version of the service that it is."""
+    state: str
+    """`alive`; `leaving`: it begins nothing and waits for its runs; `condemned`: others have found it dead,
+    and end its connections to the database."""
+    roles: Sequence[str]
+    """What it does: `http`, `runs`, `chores`."""
+    url: str
+    """The address at which this very node answers; blank before it was told."""
+    agents: int
+    """How many agents it attends, counted at most one scan interval ago: those that run, hold, wait for a run
+    slot or a retry."""
+    runs: int
+    """How many run slots are taken."""
+    free_slots: int
+    """How many runs it can start at once."""
+    queued: int
+    """How many starts wait for one of its run slots."""
+    lag_ms: float | None
+    """The 99th percentile of how late its event loop wakes up; null before the first measurement."""
+    joined_at: datetime
+    """When it joined."""
+    confirmed_seconds: float
+    """Seconds since the node that answers has last seen it beat, twice a second if all is well."""
 
 
 class OldestResponse(TypedDict):
@@ -173,11 +195,13 @@ class StatusResponse(TypedDict):
     sentence: str
     """How the service is, and how busy, as sentences."""
     service: ServiceResponse
-    """The process and its state."""
+    """The node that answers, and its state."""
     versions: VersionsResponse
     """What the service is made of."""
-    lead: LeadResponse
-    """The lead, and who waits for it."""
+    nodes: Sequence[NodeResponse]
+    """The nodes that live, by number. Numbers without a node are sums over them, of lateness the worst."""
+    ended_nodes: Sequence[EndedNode]
+    """The nodes that have ended within a day, in order or found dead, the last one first, at most 100."""
     phases: Mapping[ShownPhase, int]
     """How many agents of all organizations are in each phase; one without any is left out."""
     oldest_uncleared_high: OldestResponse | None
@@ -201,7 +225,7 @@ class StatusResponse(TypedDict):
     oldest_uncleared_high_seconds: float | None
     """Seconds since the longest active notification of all agents became active; null if none is active."""
     loop_lag_ms: Spread
-    """How late the event loop wakes up."""
+    """How late the event loops wake up: the worst node's."""
     database: PoolSize
     """The connections to the database."""
     outbox: OutboxSize
@@ -215,7 +239,10 @@ serialize_oldest = Serializer(OldestResponse, OldestActive)
 async def get_status(request: web.Request) -> StatusResponse:
     """Return the state of the service, and everything that it does in numbers."""
     app = request.app
-    readiness, numbers = await app[HEALTH].readiness(), app[STATUS].numbers()
+    readiness, own, numbers = await app[HEALTH].readiness(), app[HEALTH].numbers(), app[STATUS].numbers()
+    nodes = numbers_by_node(app[NODES], own)
+    if len(nodes) > 1:
+        numbers = sum_up(numbers, list(nodes.values()))
     facts = app[STORAGE].service_facts.last
     oldest = facts and facts.oldest_active
     return {
@@ -226,11 +253,8 @@ async def get_status(request: web.Request) -> StatusResponse:
             "postgresql": facts.postgresql if facts else None,
             "schema": facts.schema_version if facts else None,
         },
-        "lead": {
-            "is_held": readiness.leads,
-            "epoch": facts.epoch if facts else None,
-            "standbys": facts.standbys if facts else None,
-        },
+        "nodes": list(_node_responses(app[NODES], nodes, facts.attended if facts else {})),
+        "ended_nodes": facts.ended_nodes if facts else (),
         "phases": shown_phases(facts.phases) if facts else {},
         "oldest_uncleared_high": serialize_oldest(oldest) if oldest else None,
         "failing_webhooks": facts.failing_webhooks if facts else 0,
@@ -243,9 +267,37 @@ async def get_status(request: web.Request) -> StatusResponse:
         "timers": numbers.timers,
         "oldest_uncleared_high_seconds": numbers.oldest_uncleared_high_seconds,
         "loop_lag_ms": numbers.loop_lag_ms,
-        "database": app[STORAGE].pool.size(),
+        "database": sum_up_connections(list(nodes.values())),
         "outbox": app[STORAGE].outbox.last_size,
     }
+
+
+def numbers_by_node(nodes: Nodes, own: NodeNumbers) -> Mapping[int, NodeNumbers]:
+    """Return what each living node does: this one now, the others at their last beats."""
+    others = {node.id: NodeNumbers.read(node.facts) for node in nodes.nodes.values()}
+    return others | {nodes.node_id: own}
+
+
+def _node_responses(
+    nodes: Nodes, numbers: Mapping[int, NodeNumbers], attended: Mapping[int, int]
+) -> Iterator[NodeResponse]:
+    for node in sorted(nodes.nodes.values(), key=attrgetter("id")):
+        own = numbers[node.id]
+        yield {
+            "id": node.id,
+            "name": node.name,
+            "version": node.version,
+            "state": node.state,
+            "roles": node.roles,
+            "url": own.url,
+            "agents": attended.get(node.id, 0),
+            "runs": own.running,
+            "free_slots": own.free_slots,
+            "queued": own.queued,
+            "lag_ms": own.lag_ms[1],
+            "joined_at": node.joined_at,
+            "confirmed_seconds": round(nodes.seconds_since_beat(node.id), 3),
+        }
 
 
 def sentence_of(readiness: Readiness, runs: RunsResponse) -> str:
@@ -267,6 +319,7 @@ def sentence_of(readiness: Readiness, runs: RunsResponse) -> str:
 def _service_response(app: web.Application, readiness: Readiness) -> ServiceResponse:
     started_at = app[STARTED_AT]
     return {
+        "node": app[NODES].node_id,
         "version": VERSION,
         "started_at": started_at,
         "uptime_seconds": (app[CLOCK].now() - started_at).total_seconds(),
@@ -291,39 +344,3 @@ async def get_any_supervisor(request: web.Request) -> Snapshot | PastSupervisorR
     With `at`, as it was at that moment.
     """
     return await explain_agent(request, path_id(request))
-
-
-MEDIA_TYPES = ("text/plain", "application/openmetrics-text")
-REQUESTED_VERSION = re.compile(r"version=([^;,]*)")
-SUPPORTED_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
-
-
-@routes.get(
-    "/metrics", answer=str, media_types=MEDIA_TYPES, authenticate=authenticate_scraper, is_rate_limited=False
-)
-async def get_metrics(request: web.Request) -> web.Response:
-    """Return the metrics in the text format of Prometheus, or in OpenMetrics if `Accept` asks for it."""
-    app, accept = request.app, request.headers.get("Accept", "")
-    outbox = app[STORAGE].outbox
-    oldest = outbox.oldest_pending_at
-    scrape = Scrape(
-        version=VERSION,
-        readiness=await app[HEALTH].readiness(),
-        numbers=app[STATUS].numbers(),
-        database=app[STORAGE].pool.size(),
-        requests=app[REQUEST_COUNTS].snapshot(),
-        notifications=dict(app[STORAGE].notifications.created),
-        refusals={**app[RATE_LIMITS].refused(), **app[STORAGE].limits.refused()},
-        usage=dict(app[STORAGE].usage.stored),
-        tool_failures=dict(app[TOOLSET].failures),
-        failed_messages=dict(app[TOOLSET].failed_messages),
-        outbox=outbox.last_size,
-        oldest_delivery_seconds=(app[CLOCK].now() - oldest).total_seconds() if oldest else 0,
-        tasks=len(asyncio.all_tasks()),
-    )
-    # prometheus_client repeats the requested version, and fails on one that does not consist of numbers.
-    if not SUPPORTED_VERSIONS.issuperset(REQUESTED_VERSION.findall(accept)):
-        accept = ""
-    encode, content_type = choose_encoder(accept)
-    # Encode in a thread: with every route in use it takes tens of milliseconds.
-    return web.Response(body=await asyncio.to_thread(encode, scrape), headers={"Content-Type": content_type})

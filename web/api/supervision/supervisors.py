@@ -98,6 +98,8 @@ class SupervisorRowResponse(TypedDict):
     """How many high notifications are active: uncleared, and not scheduled for later."""
     run: UUID | None
     """The active run; null if there is none."""
+    node: str | None
+    """The name of the node that attends the agent; null while no node does."""
 
 
 def serialize_row(row: AgentRow, summary: AgentSummary) -> SupervisorRowResponse:
@@ -120,6 +122,7 @@ def serialize_row(row: AgentRow, summary: AgentSummary) -> SupervisorRowResponse
         "max_cost_usd_per_day": row.max_cost_usd_per_day,
         "uncleared_high": summary.uncleared_high,
         "run": summary.run,
+        "node": summary.node,
     }
 
 

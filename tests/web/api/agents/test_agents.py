@@ -310,7 +310,7 @@ async def test_run_request_without_the_lead_is_refused_as_temporary(service: Ser
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
     assert refused.body["detail"] == (
-        "No run may start: the service is regaining its lead, or is shutting down."
+        "No run may start: the database does not confirm this node, or it is shutting down."
     )
 
 

@@ -6,9 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from storage.postgres.node import Node
 from supervisors.engine.snapshot import RunsResponse
+from tests.nodes import LoneNode, living_node
 from tests.web.conftest import Api, Service
 from web.api.service.status import sentence_of
+from web.app_keys import NODES
+from web.node_numbers import NodeNumbers
 from web.ports import Readiness, ServiceState
 
 STATUS = "/status/"
@@ -56,10 +60,10 @@ async def test_draining_service_is_alive_but_not_ready(service: Service) -> None
     assert (await service.nobody.get("/healthz")).status == 200
 
 
-async def test_service_without_the_lead_is_degraded_and_not_ready(service: Service) -> None:
-    service.health.stated = Readiness(ServiceState.DEGRADED, ("The lead is away.",), may_serve=False)
+async def test_node_that_is_not_confirmed_is_degraded_and_not_ready(service: Service) -> None:
+    service.health.stated = Readiness(ServiceState.DEGRADED, ("The beat is late.",), may_serve=False)
     answer = await service.nobody.get("/readyz")
-    assert (answer.status, answer.body) == (503, {"detail": "The lead is away."})
+    assert (answer.status, answer.body) == (503, {"detail": "The beat is late."})
     assert (await service.operator.get(STATUS)).body["service"]["state"] == "degraded"
 
 
@@ -73,7 +77,7 @@ async def test_status_before_the_first_measurement_has_no_facts(service: Service
     body = (await service.operator.get(STATUS)).body
     assert body["sentence"] == "The service is ready. 0 of 100 run slots are taken."
     assert body["versions"] == {"python": python_version(), "postgresql": None, "schema": None}
-    assert body["lead"] == {"is_held": True, "epoch": None, "standbys": None}
+    assert (body["ended_nodes"], [node["agents"] for node in body["nodes"]]) == ([], [0])
     assert (body["phases"], body["oldest_uncleared_high"], body["forgotten"]) == ({}, None, [])
 
 
@@ -84,16 +88,68 @@ async def test_status_names_versions_phases_and_what_needs_a_person(service: Ser
     now = datetime.now(UTC)
     await service.storage.service_facts.refresh(now)
     service.health.stuck = {UUID(agent["id"]): now}
-    service.health.stated = Readiness(ServiceState.DEGRADED, ("The lead is away.",), leads=False)
+    service.health.stated = Readiness(ServiceState.DEGRADED, ("The beat is late.",))
     body = (await service.operator.get(STATUS)).body
     assert body["sentence"] == "The service has a problem. 1 of 100 run slots is taken."
     assert body["versions"]["schema"] > 0
-    assert body["lead"] == {"is_held": False, "epoch": 0, "standbys": 0}
+    assert [node["agents"] for node in body["nodes"]] == [1]
     assert body["phases"] == {"running": 1, "asleep": 1}
     oldest = body["oldest_uncleared_high"]
     assert (oldest["agent"], oldest["name"]) == (agent["id"], "Rosa")
     assert body["forgotten"][0]["agent"] == agent["id"]
     assert body["failing_webhooks"] == 0
+
+
+async def test_status_of_a_single_node_describes_it(service: Service, api: Api) -> None:
+    await api.create_agent(status="running")
+    body = (await service.operator.get(STATUS)).body
+    [node] = body["nodes"]
+    assert (node["id"], node["name"], node["version"], node["state"]) == (1, "web/1", "0.2.0", "alive")
+    assert (node["runs"], node["free_slots"], node["queued"], node["url"]) == (1, 99, 0, "http://node")
+    assert (node["confirmed_seconds"], node["lag_ms"], body["service"]["node"]) == (0, None, 1)
+
+
+async def test_status_sums_up_the_nodes_and_shows_the_worst_lag(service: Service, api: Api) -> None:
+    await api.create_agent(status="running")
+    other = NodeNumbers(
+        running=2,
+        queued=3,
+        limit=7,
+        supervisors=4,
+        phases={"running": 2},
+        mailbox=5,
+        deepest=4,
+        restarts=1,
+        lag_ms=(1, 2, 3),
+        connections=8,
+        idle=1,
+        waiting=6,
+    )
+    _add_node(service, living_node(2, **other.publish()))
+    body = (await service.operator.get(STATUS)).body
+    assert body["runs"] == {"running": 3, "queued": 3, "limit": 107}
+    assert (body["agents"]["running"], body["supervisors"]["by_phase"]) == (3, {"running": 3})
+    assert body["supervisors"]["mailbox"] == {"depth": 5, "deepest": 4}
+    assert (body["supervisors"]["restarts"], body["supervisors"]["active"]) == (1, 5)
+    assert body["loop_lag_ms"] == {"p50": 1, "p99": 2, "max": 3}
+    assert (body["database"]["waiting"], body["database"]["connections"] > 8) == (6, True)
+    assert [(node["name"], node["runs"], node["lag_ms"]) for node in body["nodes"]] == [
+        ("web/1", 1, None),
+        ("web/2", 2, 2),
+    ]
+
+
+async def test_node_that_has_told_nothing_yet_counts_as_idle(service: Service) -> None:
+    _add_node(service, living_node(2))
+    body = (await service.operator.get(STATUS)).body
+    assert body["runs"] == {"running": 0, "queued": 0, "limit": 100}
+    assert (body["nodes"][1]["free_slots"], body["nodes"][1]["lag_ms"]) == (0, None)
+
+
+def _add_node(service: Service, node: Node) -> None:
+    nodes = service.app[NODES]
+    assert isinstance(nodes, LoneNode)
+    nodes.nodes[node.id] = node
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ async def test_row_explains_its_agent(api: Api) -> None:
         "max_cost_usd_per_day": 2,
         "uncleared_high": 0,
         "run": None,
+        "node": None,
     }
 
 
