@@ -2,7 +2,6 @@
 
 StatusUnavailable
 ├── ServiceNotRunning    nothing answers, or not in time
-├── ServiceStandingBy    the instance that answers does not lead
 ├── DatabaseLost         the service runs, but its database does not answer
 └── AgentNotFound        no agent has this id or name, or several have the name
 """
@@ -45,12 +44,6 @@ class ServiceNotRunning(StatusUnavailable):
     exit_code = 3
 
 
-class ServiceStandingBy(StatusUnavailable):
-    """The instance at the URL does not lead, so it knows no agents."""
-
-    exit_code = 4
-
-
 class DatabaseLost(StatusUnavailable):
     """The service runs, but cannot read the agents, because its database does not answer."""
 
@@ -62,24 +55,18 @@ class AgentNotFound(StatusUnavailable):
 
 
 class StatusClient:
-    """A client of one service. Set `token` before asking for the status; `require_leader` needs none."""
+    """A client of one service. Set `token` before asking for the status; `require_service` needs none."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = url
         self.token = ""
 
-    async def require_leader(self) -> None:
-        """Raise ServiceNotRunning if nothing answers, ServiceStandingBy if it is no leader that answers."""
+    async def require_service(self) -> None:
+        """Raise ServiceNotRunning if nothing answers, StatusUnavailable if something else does."""
         status, _ = await self._request("/healthz")
         if status != 200:
             raise self._refusal(status, "/healthz")
-        status, _ = await self._request(OVERVIEW)
-        if status == 503:
-            raise ServiceStandingBy(
-                f"the service at {self._url} is standing by: another instance leads, or this one is still "
-                "starting; set --url to the one that leads"
-            )
 
     async def readiness_problem(self) -> str:
         """Return why the service cannot serve, in its own words; blank if it can."""

@@ -92,7 +92,7 @@ def status_command(
 
     With AGENT, the id or the name of an agent: show what it is doing and why, and what wakes it next.
 
-    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database.
+    The exit code is 3 if no service answers, and 5 if it has lost its database.
     """
     if agent and phase:
         raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
@@ -144,8 +144,8 @@ async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *
 
 
 async def authenticate(client: StatusClient, url: str, fetch_token: FetchToken) -> None:
-    """Give the client the operator token. Raise StatusUnavailable if the service does not lead."""
-    await client.require_leader()  # before opening a database to read the token from it
+    """Give the client the operator token. Raise StatusUnavailable if no service answers."""
+    await client.require_service()  # before opening a database to read the token from it
     client.token = await _token(client, url, fetch_token)
 
 

@@ -21,12 +21,16 @@ COLORS = {
     **dict.fromkeys(("backing_off", "quarantined", "degraded"), "red"),
     **dict.fromkeys(("archived", "paused"), "dim"),
 }
+MAX_ENDED_NODES = 100  # that the service names
+SILENT_SECONDS = 3.0  # without a beat, of which there are two a second
 PHASE_WIDTH = max(len(phase) for phase in Phase)
 
 
 def service_screen(status: Json, agents: Sequence[Json] | None, max_agents: int) -> RenderableType:
     """Render the whole service with up to `max_agents` of its agents; None if they cannot be read."""
     parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text("")]
+    if len(status["nodes"]) > 1:
+        parts += [_node_table(status["nodes"]), Text("")]
     if agents is None:
         parts.append(Text("The agents cannot be shown, because the database does not answer."))
     elif not agents:
@@ -78,6 +82,7 @@ def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     yield "state", _state(service["state"])
     for reason in service["reasons"]:
         yield "because", plain(reason)
+    yield "nodes", _nodes(status)
     yield "agents", ", ".join(f"{agents[state]} {state}" for state in ("running", "sleeping", "archived"))
     waiting = f"; {counted(runs['queued'], 'agent')} waiting for a slot" if runs["queued"] else ""
     yield "runs", f"{runs['running']} active of at most {runs['limit']}{waiting}"
@@ -97,6 +102,30 @@ def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     oldest = status["oldest_uncleared_high_seconds"]
     if oldest is not None:
         yield "oldest", f"a high-priority notification has been uncleared for {duration(oldest)}"
+
+
+def _nodes(status: Json) -> str:
+    """Return how many nodes there are, and what those that ended within a day had to leave."""
+    living, ended = status["nodes"], status["ended_nodes"]
+    interrupted = sum(node["interrupted_runs"] for node in ended)
+    runs = f" with {counted(interrupted, 'interrupted run')}" if interrupted else ""
+    number = f"at least {len(ended)}" if len(ended) == MAX_ENDED_NODES else str(len(ended))
+    return f"{len(living)}" + (f"; {number} ended within a day{runs}" if ended else "")
+
+
+def _node_table(nodes: Sequence[Json]) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("node", "version", "state"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("agents", "runs", "free slots", "queued", "lag"):
+        table.add_column(heading, justify="right")
+    for node in nodes:
+        silence = node["confirmed_seconds"]
+        state = node["state"] + (f", silent for {duration(silence)}" if silence >= SILENT_SECONDS else "")
+        lag = "" if node["lag_ms"] is None else f"{node['lag_ms']:g} ms"
+        numbers = (str(node[name]) for name in ("agents", "runs", "free_slots", "queued"))
+        table.add_row(plain(node["name"]), plain(node["version"]), state, *numbers, lag)
+    return table
 
 
 def _trouble(supervisors: Json) -> str:
@@ -135,6 +164,8 @@ def _agent_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
         yield "uncleared", "\n".join(agent["blockers"])
     if agent["failures"]["consecutive"]:
         yield "failures", _failures(agent["failures"])
+    if agent["node"]:
+        yield "node", plain(agent["node"])
     yield "mailbox", f"{counted(mailbox['depth'], 'unanswered request')} of at most {mailbox['limit']}"
 
 

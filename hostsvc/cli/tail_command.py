@@ -23,7 +23,6 @@ from hostsvc.cli.status_client import (
     DatabaseLost,
     Query,
     ServiceNotRunning,
-    ServiceStandingBy,
     StatusClient,
     StatusUnavailable,
     status_client,
@@ -41,7 +40,7 @@ RESET = "reset"
 STORED_TYPES = tuple(dict.fromkeys(f"{type_.partition('.')[0]}.*" for type_ in EventType))  # no `model.delta`
 
 RETRY_SECONDS = 1.0
-TRANSIENT = (ServiceNotRunning, ServiceStandingBy, DatabaseLost)  # a restart or a failover brings it back
+TRANSIENT = (ServiceNotRunning, DatabaseLost)  # a restart or a failover brings it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,8 @@ def tail_command(
     With AGENT, the id or the name of an agent: only what happens to this agent. Times are those of this
     machine's time zone. The text that models write is printed only with --type model.delta.
 
-    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database. Once it
-    has begun, the command goes on where it was when the service restarts.
+    The exit code is 3 if no service answers, and 5 if it has lost its database. Once it has begun, the
+    command goes on where it was when the service restarts.
     """
     try:
         moment = parse_moment(since, SystemClock().now()) if since is not None else None

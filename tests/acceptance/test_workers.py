@@ -14,7 +14,7 @@ from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.harnesses import COMMON, RUNS
 from tests.acceptance.log_lines import line_of, lines_of
 from tests.acceptance.process import ServiceProcess
-from tests.acceptance.services import Services
+from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.git_repository import GitRepository
 from tests.processes import content, is_alive
 
@@ -91,6 +91,54 @@ async def _ask(url: str) -> None:
         raise
     except aiohttp.ClientConnectionError:  # the killed worker had accepted it
         pass
+
+
+async def test_status_and_counters_are_those_of_all_workers(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    service = await start(services)
+    client = await sign_up(session, service.url)
+    for _ in range(4):
+        agent = await client.create_agent()
+        await client.post(f"/api/cloud/agents/{agent}/run/")
+        await client.ended_run(agent)
+    status = await _operators_get(service, "/status/")
+    assert status["runs"]["limit"] == 100
+    assert tuple(node["name"] for node in status["nodes"]) == NODES
+    await eventually(lambda: _counts_runs(service, 4), "each worker to publish its counters")
+    os.kill(workers_of(service)[0], signal.SIGKILL)
+
+    async def replaced() -> bool | None:
+        assert await _counts_runs(service, 4)
+        status = await _operators_get(service, "/status/")
+        return True if tuple(node["name"] for node in status["nodes"]) == NODES[::-1] else None
+
+    await eventually(replaced, "the worker to be replaced")
+
+    async def ended() -> list[str] | None:
+        nodes = (await _operators_get(service, "/status/"))["ended_nodes"]
+        return [node["name"] for node in nodes] or None
+
+    assert await eventually(ended, "the killed worker to be named") == [NODES[0]]
+
+
+async def _counts_runs(service: ServiceProcess, runs: int) -> bool | None:
+    metrics = await _operators_get(service, "/metrics")
+    return True if f"\nhostsvc_runs_started_total {float(runs)}\n" in metrics else None
+
+
+async def _operators_get(service: ServiceProcess, path: str) -> Any:
+    """Ask on a new connection, again if it is lost with its worker."""
+    headers = {"Authorization": f"Bearer {OPERATOR_TOKEN}"}
+    while True:
+        try:
+            async with (
+                aiohttp.ClientSession(headers=headers) as session,
+                session.get(service.url + path) as response,
+            ):
+                return await (response.text() if path == "/metrics" else response.json())
+        except aiohttp.ClientConnectionError:
+            pass
 
 
 async def test_workers_drain_and_end_when_their_parent_is_killed(services: Services) -> None:

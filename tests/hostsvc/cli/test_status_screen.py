@@ -1,5 +1,6 @@
 """The status screens, rendered from API responses."""
 
+from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
@@ -38,6 +39,7 @@ def snapshot(**fields: Any) -> dict[str, Any]:
         "mailbox": {"depth": 0, "limit": 256},
         "failures": {"consecutive": 0, "last_error": "", "retry_at": None},
         "recent": [],
+        "node": None,
     }
     return {**defaults, **fields}
 
@@ -75,6 +77,21 @@ def test_agent_screen_omits_what_is_not_known() -> None:
     assert "run 4711 may sleep for any time failures the last run: away mailbox" in text
 
 
+def node_status(**fields: Any) -> dict[str, Any]:
+    return {
+        "name": "web/1",
+        "version": "0.2.0",
+        "state": "alive",
+        "agents": 3,
+        "runs": 1,
+        "free_slots": 49,
+        "queued": 0,
+        "lag_ms": None,
+        "confirmed_seconds": 0.3,
+        **fields,
+    }
+
+
 def service_status(
     *,
     agents: int = 0,
@@ -83,6 +100,8 @@ def service_status(
     timers: tuple[int, str | None] = (0, None),
     connections: int = 1,
     oldest: float | None = None,
+    nodes: Sequence[dict[str, Any]] = ({},),
+    ended: Sequence[int] = (),
 ) -> dict[str, Any]:
     spread = {"p50": None, "p99": None, "max": None}
     return {
@@ -103,12 +122,15 @@ def service_status(
         "loop_lag_ms": spread,
         "database": {"connections": connections, "idle": connections, "waiting": requests},
         "oldest_uncleared_high_seconds": oldest,
+        "nodes": [node_status(**fields) for fields in nodes],
+        "ended_nodes": [{"interrupted_runs": runs} for runs in ended],
     }
 
 
 NONE = """\
 hostsvc 0.1.0, up for 1 min 1 s
 state ready
+nodes 1
 agents 0 running, 0 sleeping, 0 archived
 runs 0 active of at most 100
 supervisors none in memory
@@ -122,6 +144,7 @@ No agents to show.
 ONE = """\
 hostsvc 0.1.0, up for 1 min 1 s
 state ready
+nodes 1
 agents 1 running, 1 sleeping, 1 archived
 runs 1 active of at most 100; 1 agent waiting for a slot
 supervisors 1 in memory: 1 running
@@ -137,6 +160,7 @@ No agents to show.
 MANY = """\
 hostsvc 0.1.0, up for 1 min 1 s
 state ready
+nodes 1
 agents 2 running, 2 sleeping, 2 archived
 runs 2 active of at most 100; 2 agents waiting for a slot
 supervisors 2 in memory: 2 running
@@ -166,6 +190,19 @@ DUE = "2026-11-20T10:28:36Z"
 )
 def test_service_screen_is_english_for_none_one_and_many(status: dict[str, Any], expected: str) -> None:
     assert printed(service_screen(status, [], 20)) == " ".join(expected.split())
+
+
+def test_service_screen_has_a_line_for_each_of_several_nodes() -> None:
+    other: dict[str, Any] = {"name": "web/2", "queued": 7, "lag_ms": 1.5, "confirmed_seconds": 4.0}
+    nodes: list[dict[str, Any]] = [{}, other]
+    text = printed(service_screen(service_status(nodes=nodes, ended=(0, 2)), [], 20))
+    assert "nodes 2; 2 ended within a day with 2 interrupted runs" in text
+    assert "web/1 0.2.0 alive 3 1 49 0" in text
+    assert "web/2 0.2.0 alive, silent for 4 s 3 1 49 7 1.5 ms" in text
+
+
+def test_agent_screen_names_the_node_that_attends() -> None:
+    assert "node web/2 mailbox" in printed(agent_screen(snapshot(node="web/2")))
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
