@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.acceptance.services import OPERATOR_TOKEN
 from tests.console.visits import Console, Person
@@ -21,7 +21,9 @@ async def test_operator_sees_versions_and_fresh_measurements(console: Console, o
     page = await console.open("/service", operator)
     facts = page.get_by_label("Versions and parts")
     await expect(facts).to_contain_text(re.compile(r"PostgreSQL\s*\d+\.\d+, schema \d+"))
-    await expect(facts).to_contain_text("leads, epoch 1; no standby")
+    nodes = page.get_by_role("region", name="Nodes", exact=True)
+    await expect(nodes.get_by_role("row")).to_have_count(2)
+    await expect(nodes).to_contain_text("alive")
     tile = page.get_by_label("Event loop lag")
     node = await tile.element_handle()
     assert node is not None
@@ -30,6 +32,28 @@ async def test_operator_sees_versions_and_fresh_measurements(console: Console, o
     drawn = await line.get_attribute("points")
     await expect(line).not_to_have_attribute("points", drawn or "")
     assert await node.evaluate("node => node.isConnected")  # updated, not drawn anew
+
+
+async def test_operator_sees_every_node_and_those_that_ended(console: Console, operator: Person) -> None:
+    page = await console.open("/service", operator)
+
+    async def add_nodes(route: Route) -> None:
+        answer = await route.fetch()
+        status = await answer.json()
+        [one] = status["nodes"]
+        two = {"id": 99, "name": "web/2", "state": "leaving", "runs": 7, "confirmed_seconds": 4}
+        status["nodes"].append({**one, **two})
+        ended = {"id": 1, "name": "web/1", "version": "0.2.0", "interrupted_runs": 3}
+        status["ended_nodes"] = [{**ended, "joined_at": one["joined_at"], "ended_at": one["joined_at"]}]
+        await route.fulfill(response=answer, json=status)
+
+    await page.route("**/status/", add_nodes)
+    nodes = page.get_by_role("region", name="Nodes", exact=True)
+    row = nodes.get_by_role("row").filter(has_text="web/2")
+    await expect(row).to_contain_text(re.compile(r"leaving.*silent for.*4 s.*0\.2\.0.*7"))
+    await page.get_by_text("1 node ended within a day").click()
+    ended = page.get_by_role("region", name="Ended nodes")
+    await expect(ended.get_by_role("row").filter(has_text="web/1")).to_contain_text("3")
 
 
 async def test_operator_finds_an_agent_and_its_explanation(

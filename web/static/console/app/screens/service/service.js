@@ -112,6 +112,7 @@ const Moment = () => {
 };
 
 const Present = ({ agent }) => html`
+  ${agent.node && html`<${Fact} name="Node"><${Line} value=${agent.node} /><//>`}
   <${Fact} name="Mailbox">${agent.mailbox.depth} of ${agent.mailbox.limit} requests<//>
   <${Fact} name="Failures">${agent.failures.consecutive ? html`${agent.failures.consecutive} in a row: <${Text} value=${agent.failures.last_error} />` : "none"}<//>
   <${Fact} name="Keeps it awake">${agent.blockers.length ? plural(agent.blockers.length, "active notification") : "nothing"}<//>
@@ -177,21 +178,47 @@ const Tiles = ({ status: { database, loop_lag_ms: lag, outbox, runs, supervisors
   <${Tile} name="mailboxes" title="Mailboxes" value=${plural(supervisors.mailbox.depth, "request")}>${plural(supervisors.active, "supervisor")} in memory, ${supervisors.restarts} restarted<//>
 </div>`;
 
-const leadWords = ({ is_held: isHeld, epoch, standbys }) =>
-  `${isHeld ? "leads" : "is regaining the lead"}${epoch ? `, epoch ${epoch}` : ""}; ${standbys ? `${standbys} standing by` : "no standby"}`;
-
 const harnessWords = ({ kind, containment, network, remaining }) => {
   if (kind !== "process") return "built in";
   return `processes, contained by ${containment}, network: ${network}${remaining ? `; ${remaining} runs have processes left` : ""}`;
 };
 
-const Facts = ({ status: { service, versions, lead, harness, timers, agents } }) => html`<section class="card" aria-label="Versions and parts">
+const NODE_TONES = { alive: "good", leaving: "warn", condemned: "bad" };
+const SILENT_SECONDS = 3; // without a beat, of which there are two a second
+
+const NODES = [
+  { title: "Node", cell: (row) => html`<${Line} value=${row.name} max=${60} />` },
+  { title: "State", cell: (row) => html`<${Badge} tone=${NODE_TONES[row.state]}>${row.state}<//>${row.confirmed_seconds >= SILENT_SECONDS && html` silent for <${Duration} seconds=${row.confirmed_seconds} />`}` },
+  { title: "Version", cell: (row) => row.version },
+  { title: "Agents", number: true, cell: (row) => row.agents.toLocaleString("en") },
+  { title: "Runs", number: true, cell: (row) => row.runs },
+  { title: "Free slots", number: true, cell: (row) => row.free_slots },
+  { title: "Queued", number: true, cell: (row) => row.queued.toLocaleString("en") },
+  { title: "Lag", number: true, cell: (row) => duration(row.lag_ms) },
+];
+
+const ENDED = [
+  { title: "Node", cell: (row) => html`<${Line} value=${row.name} max=${60} />` },
+  { title: "Version", cell: (row) => row.version },
+  { title: "Joined", cell: (row) => html`<${Instant} at=${row.joined_at} />` },
+  { title: "Ended", cell: (row) => html`<${Instant} at=${row.ended_at} />` },
+  { title: "Interrupted runs", number: true, cell: (row) => row.interrupted_runs },
+];
+
+const Nodes = ({ status: { nodes, ended_nodes: ended } }) => html`<section class="service-nodes">
+  <h2>Nodes</h2>
+  <${Table} label="Nodes" columns=${NODES} rows=${nodes} id=${(row) => row.id} />
+  ${ended.length > 0 &&
+  html`<details><summary>${plural(ended.length, "node")} ended within a day</summary>
+    <${Table} label="Ended nodes" columns=${ENDED} rows=${ended} id=${(row) => row.id} /></details>`}
+</section>`;
+
+const Facts = ({ status: { service, versions, harness, timers, agents } }) => html`<section class="card" aria-label="Versions and parts">
   <h2>What it is made of</h2>
   <dl class="facts">
     <${Fact} name="hostsvc">${service.version}, up for <${Duration} seconds=${service.uptime_seconds} /><//>
     <${Fact} name="Python">${versions.python}<//>
     <${Fact} name="PostgreSQL">${versions.postgresql ?? "–"}, schema ${versions.schema ?? "–"}<//>
-    <${Fact} name="Lead">${leadWords(lead)}<//>
     <${Fact} name="Harness">${harnessWords(harness)}<//>
     <${Fact} name="Timers">${timers.pending.toLocaleString("en")} set, the next for <${Instant} at=${timers.next_due_at} /><//>
     <${Fact} name="Agents">${agents.running} running, ${agents.sleeping.toLocaleString("en")} sleeping, ${agents.archived.toLocaleString("en")} archived<//>
@@ -222,6 +249,7 @@ const Status = ({ status }) => html`
   <${Trouble} status=${status} />
   <${Phases} phases=${status.phases} />
   <${Tiles} status=${status} />
+  <${Nodes} status=${status} />
   <${Facts} status=${status} />
 `;
 
