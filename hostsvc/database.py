@@ -140,7 +140,7 @@ async def open_cipher(keys: Sequence[str], database: "Pool | Connection") -> Sec
 
 
 async def require_keys(keys: Sequence[str], url: str) -> None:
-    """Raise DatabaseRefused like `open_cipher`. A standby asks before it waits for the lead."""
+    """Raise DatabaseRefused like `open_cipher`, before the process joins as a node."""
     async with connect(url) as connection:
         await open_cipher(keys, connection)
 

@@ -11,9 +11,9 @@ from tests.paths import DOCS, ROOT
 INVARIANTS = DOCS / "invariants.md"
 TESTS = ROOT / "tests"
 
-INVARIANT = re.compile(r"\bI[1-9]\d*\b")
+INVARIANT = re.compile(r"\b[IN][1-9]\d*\b")
 SCENARIOS = re.compile(r"\b[Ss]cenarios? (\d+(?:(?:, | and |, and |-)\d+)*)")
-ROW = re.compile(r"^\|\s*[*`]*(I?[1-9]\d*)[*`]*\s*\|")
+ROW = re.compile(r"^\|\s*[*`]*([IN]?[1-9]\d*)[*`]*\s*\|")
 
 
 @dataclass
@@ -27,14 +27,14 @@ class Document:
 
 
 def read_document(text: str) -> Document:
-    """Read the rows of its tables: the first column is `I<n>` for an invariant, `<n>` for a scenario."""
+    """Read the rows of its tables: `I<n>` or `N<n>` begins that of an invariant, `<n>` of a scenario."""
     document = Document()
     for line in text.splitlines():
         tests = cited_tests(line)
         document.tests |= tests
         if row := ROW.match(line):
             key = row[1]
-            if key.startswith("I"):
+            if key.startswith(("I", "N")):
                 document.invariants.add(key)
             else:
                 document.scenarios.add(int(key))
@@ -71,7 +71,8 @@ def test_tests_cite_only_invariants_and_scenarios_that_exist() -> None:
 
 def test_document_links_each_row_to_existing_tests() -> None:
     document = read_document(INVARIANTS.read_text())
-    assert document.invariants == {f"I{number}" for number in range(1, 9)}
+    of_nodes = {"N1", "N2", "N3", "N4", "N7", "N9"}
+    assert document.invariants == {f"I{number}" for number in range(1, 9)} | of_nodes
     assert document.scenarios == set(range(1, 26))
     assert document.unlinked == []
     assert missing_tests(document.tests, ROOT) == []
