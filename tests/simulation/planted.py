@@ -157,7 +157,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        162,
+        1281,
     ),
     PlantedBug(
         "a start ignores the budget",

@@ -16,7 +16,10 @@ from supervisors.engine.snapshot import (
     TimersResponse,
 )
 
-SNAPSHOT = "agent name organization status phase since why next_wake run debounce blockers mailbox failures recent node"
+SNAPSHOT = (
+    "agent name organization status phase since why next_wake run debounce blockers mailbox failures recent "
+    "node"
+)
 
 
 @pytest.mark.parametrize(
