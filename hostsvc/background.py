@@ -38,6 +38,7 @@ CATCH_UP_SECONDS = 1.0  # minimum interval of the checks of all agents, however 
 WATCH_SECONDS = 0.5
 MATCH_RETRY_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
+NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -71,7 +72,7 @@ def maintenance_services(
     """Build every maintenance service. A chore is done by one node for all."""
     interval = config.supervisors.scan_interval_seconds
     states = storage.agent_states
-    pauses = PauseSync(states, storage.organizations, registry, clock)
+    pauses = PauseSync(states, storage.organizations, registry, clock, lambda: membership.does_chores)
     budgets = BudgetRenewal(states, registry, clock)
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
@@ -86,12 +87,12 @@ def maintenance_services(
     catch_up = partial(doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
     return (
-        MaintenanceService("node watch", node_watch.run_once, 0),
+        MaintenanceService("node watch", node_watch.run_once, NODE_WATCH_SECONDS),
         MaintenanceService("bells", signals.bells.run_once, 0),
         MaintenanceService("sweep", sweep.run_once, SWEEP_SECONDS),
         MaintenanceService("due scan", scan.run_once, interval),
         MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS),
-        MaintenanceService("pause sync", chore(pauses.run_once), interval),
+        MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
         MaintenanceService("service measurement", partial(_measure, storage, clock), interval, counts=True),
@@ -125,7 +126,7 @@ class Chores:
         """Return the service. A node without the chores rings a bell of this kind if `news` is set."""
 
         async def run_here_or_ring() -> None:
-            if self._membership.chores_node_id == self._membership.node_id:
+            if self._membership.does_chores:
                 await run_once()
             elif news is not None and await wait_for_event(news, CHORES_SECONDS, self._clock):
                 news.clear()

@@ -169,6 +169,11 @@ class Membership:
         return min((node.id for node in self.nodes.values() if node.does_chores), default=None)
 
     @property
+    def does_chores(self) -> bool:
+        """Return whether that is this node."""
+        return self.chores_node_id == self.node_id
+
+    @property
     def count(self) -> int:
         """Return how many nodes are not dead."""
         return len(self.nodes)

@@ -20,7 +20,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         config, parts, parts, parts, parts, parts, parts, parts, parts, parts, parts, SystemClock()
     )
     assert {service.name: service.interval_seconds for service in services} == {
-        "node watch": 0,
+        "node watch": 0.1,
         "bells": 0,
         "sweep": 1,
         "due scan": 7,

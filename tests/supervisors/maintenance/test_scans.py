@@ -228,6 +228,21 @@ class Organizations:
         return self.paused
 
 
+async def test_pause_reaches_only_live_supervisors_of_a_node_without_chores() -> None:
+    registry, organizations, organization_id = RecordingRegistry(), Organizations(), new_id()
+    agents = cast(StateStore, Agents())
+    sync = PauseSync(agents, organizations, registry, HeldClock(), is_chosen=lambda: False)
+    await sync.run_once()
+    assert registry.signalled_organizations == []
+
+    for paused in ([organization_id], []):
+        organizations.paused = paused
+        await sync.run_once()
+
+    assert registry.signalled_organizations == [organization_id, organization_id]
+    assert registry.signals == []
+
+
 async def test_first_sync_signals_agents_without_next_due_at() -> None:
     registry = RecordingRegistry()
 
