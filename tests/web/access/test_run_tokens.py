@@ -73,10 +73,12 @@ async def test_run_of_another_node_may_act_while_it_is_active_and_its_node_lives
 ) -> None:
     agent = await api.create_agent()
     run, own = await start_run(api, agent)
-    there = Api((await start_service()).client, own.authorization)
+    other = await start_service()
+    there = Api(other.client, own.authorization)
     living = {1, 7}
-    monkeypatch.setattr(service.app[NODES], "node_id", 1)
-    monkeypatch.setattr(service.app[NODES], "is_living", living.__contains__)
+    for each in (service, other):
+        monkeypatch.setattr(each.app[NODES], "node_id", 1)
+        monkeypatch.setattr(each.app[NODES], "is_living", living.__contains__)
 
     async def statuses(node_id: int | None) -> list[int]:
         await service.storage.pool.execute("UPDATE run SET node_id = $1", node_id)
