@@ -14,7 +14,7 @@ from tests.acceptance.log_lines import line_of, lines_of
 from tests.acceptance.services import Services
 from tests.acceptance.test_workers import workers_of
 from tests.crash import ledger
-from tests.crash.cluster import NODES, node_id, under_load
+from tests.crash.cluster import NODES, STATE, node_id, under_load
 from tests.crash.cutting_proxy import BlockingProxy
 from tests.crash.cycles import CYCLES, POSTGRES_CYCLES
 from tests.crash.faults import (
@@ -62,6 +62,19 @@ async def test_kill_9_of_all_nodes_but_one_loses_nothing(
         await cluster.kill(0, 2)
         await cluster.all_attended(within=KILLED_SECONDS + SLACK_SECONDS)
         await cluster.replace(0, 2)
+
+
+async def test_rolling_restart_condemns_no_node_and_loses_nothing(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    async with under_load(services, session, seed=68) as cluster:
+        for place, old in enumerate(list(cluster.nodes)):
+            await cluster.replace(place)
+            await cluster.load.acknowledged(30)  # so that nobody waits for an answer of the old one
+            old.terminate()
+            assert await old.exit_code() == 0
+            assert await cluster.query(STATE, await node_id(old)) == [("dead",)]
+        assert not cluster.condemned()
 
 
 @pytest.mark.usefixtures("long_doubt")
