@@ -102,7 +102,7 @@ class Cluster:
     def condemned(self) -> list[str]:
         """Return what the nodes say of those that they have condemned."""
         lines = (line for node in self.nodes for line in lines_of(node))
-        return [f"{line['node']}: {line['reason']}" for line in lines if line["event"] == "node condemned"]
+        return [f"{line['node_id']}: {line['reason']}" for line in lines if line["event"] == "node condemned"]
 
     async def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         url = self.services.database["url"]
@@ -114,7 +114,7 @@ class Cluster:
 
 async def node_id(node: ServiceProcess) -> int:
     """Return the number under which a node has joined."""
-    return int((await line_of(node, event="node joined"))["node"])
+    return int((await line_of(node, event="node joined"))["node_id"])
 
 
 @asynccontextmanager
