@@ -542,9 +542,10 @@ class Supervisor:
             return StopReply.NOT_RUNNING
         is_stopping = state.run_id is not None and self._is_stopping(state)
         cause = Cause(request.caller, request.reason)
-        await self.change(
+        after = await self.change(
             facts, lambda seen: transitions.stopped(seen, now, request.reason), now=now, cause=cause
         )
+        state = after or state  # another node may have started or ended a run since the facts were read
         if state.run_id is not None and run is None and context.view.is_elsewhere(state):
             if request.force and state.node_id is not None:
                 context.ring(state.node_id, Signal.FORCED, self.agent_id)

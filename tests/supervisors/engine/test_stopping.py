@@ -2,14 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from uuid import uuid4
 
 import pytest
 
-from storage.model import Agent, AgentStatus, Outcome
+from storage.model import Agent, AgentStatus, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.policy.phases import Phase
+from tests.nodes import LoneNode
 from tests.supervisors.world import World, open_world
+
+OTHER_NODE = 7
+START_ELSEWHERE = """
+UPDATE agent_state SET status = 'running', run_id = $2, run_started_at = $3, last_started_at = $3,
+    phase = 'running', node_id = $4, version = version + 1 WHERE agent_id = $1
+"""
 
 ARCHIVE = OwnedFieldsRequest(status=AgentStatus.ARCHIVED)
 RESTORE = OwnedFieldsRequest(status=AgentStatus.SLEEPING)
@@ -38,6 +46,22 @@ async def test_stop_is_answered_stopped_within_a_second(pool: Pool) -> None:
         assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPED
         [run] = await world.ledger(agent)
         assert (run.outcome, run.ended_at) == (Outcome.STOPPED, world.at(0.8))
+
+
+async def test_stop_is_not_answered_stopped_when_another_node_has_just_started(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.supervisors.world.ring_nobody", lambda *_: None)
+    monkeypatch.setattr(LoneNode, "is_living", lambda node, each: each in {node.node_id, OTHER_NODE})
+    async with open_world(pool) as world:
+        agent = await world.agent(debounce_window_seconds=60)
+        await world.notify(agent, source=Source.SMS)
+
+        async def start_elsewhere() -> None:
+            await pool.execute(START_ELSEWHERE, agent.id, uuid4(), world.clock.now(), OTHER_NODE)
+
+        world.states.after_next_read = start_elsewhere
+        assert await world.ask(agent, StopRequest(waits=False)) is StopReply.STOPPING
 
 
 async def test_forced_stop_gives_no_grace(pool: Pool) -> None:
