@@ -343,7 +343,7 @@ class Supervisor:
             receipt=receipt,
             stopping_run=run.id if run is not None and run.is_stopping else None,
             lingers=run is not None and run.may_linger and run.result is None,
-            has_room=context.has_room(facts.organization_id),
+            has_room=context.view.is_elsewhere(facts.state) and context.has_room(facts.organization_id),
         )
         update = plan_update(facts, transition, self.context.policy, step)
         if update is None:

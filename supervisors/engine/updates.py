@@ -87,7 +87,9 @@ def plan_update(seen: AgentFacts, transition: Transition, policy: Policy, step: 
     decision = decide(facts, step.now, policy)
     armed = transitions.with_next_due(facts, decision, step.now)
     recorded, events = record(seen.state, armed, facts, decision, policy, step)
-    takes_over = may_take_over(seen.state, step.now, has_room=step.has_room)
+    takes_over = step.view.is_elsewhere(seen.state) and may_take_over(
+        seen.state, step.now, has_room=step.has_room
+    )
     return StateUpdate(
         seen.state,
         attended(seen.state, recorded, step.view, takes_over=takes_over, lingers=step.lingers),

@@ -54,14 +54,17 @@ def attended(
     `lingers`: something of the agent's last run goes on in this process. `takes_over`: this node acts instead
     of the attendant.
     """
+    attendant: int | None = view.node_id
     if after.run_id is not None:  # whoever writes, the run stays where it was started
-        return replace(after, node_id=before.node_id, lingers=False)
-    if not takes_over and view.is_elsewhere(before):
-        still_lingers = before.lingers or before.run_id is not None
-        is_awake = still_lingers or after.phase in AWAKE
-        return replace(after, node_id=before.node_id if is_awake else None, lingers=still_lingers)
-    is_awake = lingers or after.phase in AWAKE
-    return replace(after, node_id=view.node_id if is_awake else None, lingers=lingers)
+        attendant, lingers = before.node_id, False
+    else:
+        if not takes_over and view.is_elsewhere(before):
+            attendant, lingers = before.node_id, before.lingers or before.run_id is not None
+        if not lingers and after.phase not in AWAKE:
+            attendant = None
+    if (after.node_id, after.lingers) == (attendant, lingers):
+        return after
+    return replace(after, node_id=attendant, lingers=lingers)
 
 
 def _has_run(state: AgentState) -> bool:
