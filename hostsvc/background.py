@@ -80,7 +80,7 @@ def maintenance_services(
     probe = LoopLagProbe(registry.statistics, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
     node_watch = NodeWatch(membership, membership.changed, scan)
-    sweep = Sweep(states, registry, membership)
+    sweep = Sweep(states, registry, membership, config.limits.concurrent_runs)
     chore = Chores(membership, signals, clock)
     merge_counters = chore(partial(_merge_counters, storage, clock))
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)

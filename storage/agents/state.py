@@ -219,8 +219,9 @@ ORDER BY run_id IS NULL, queued_at, last_started_at, agent_id
 LIST_ATTENDED = "SELECT agent_id, version, wake_seq FROM agent_state WHERE node_id = $1"
 
 # The first agents in the queue of each organization that wait at other nodes than $1, the organizations with
-# the fewest runs first, counting those that the result would start. The recursion jumps along the index from
-# one organization to the next.
+# the fewest runs first, counting those that the result would start. An organization gets no more than $3 runs
+# (0: no limit), else each node with free slots would try in vain every second. The recursion jumps along the
+# index from one organization to the next.
 LIST_QUEUED_ELSEWHERE = """
 WITH RECURSIVE organization AS (
     (SELECT organization_id AS id FROM agent_state
@@ -241,6 +242,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT count(*) AS runs FROM run WHERE organization_id = o.id AND outcome IS NULL
 ) under_way
+WHERE $3::integer = 0 OR q.place + under_way.runs <= $3
 ORDER BY q.place + under_way.runs, q.agent_id LIMIT $2
 """
 
@@ -410,9 +412,12 @@ class AgentStates:
         """List the agents that this node attends, in no order."""
         return await fetch_all(self._pool, RowVersion, LIST_ATTENDED, node_id)
 
-    async def list_queued_elsewhere(self, node_id: int, limit: int) -> list[UUID]:
-        """List agents that wait for a slot of another node, organizations with the fewest runs first."""
-        return await self._list_ids(LIST_QUEUED_ELSEWHERE, node_id, limit)
+    async def list_queued_elsewhere(self, node_id: int, limit: int, max_runs: int) -> list[UUID]:
+        """List agents that wait for a slot of another node, organizations with the fewest runs first.
+
+        Those that would have more than `max_runs` runs of their organization (0: no limit) are left out.
+        """
+        return await self._list_ids(LIST_QUEUED_ELSEWHERE, node_id, limit, max_runs)
 
     async def list_ids(
         self, organization_id: UUID | None, after: UUID | None, limit: int, name: str | None = None

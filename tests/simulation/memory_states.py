@@ -188,7 +188,7 @@ class MemoryStates:
 
         return await self._read(attended)
 
-    async def list_queued_elsewhere(self, node_id: int, limit: int) -> list[UUID]:
+    async def list_queued_elsewhere(self, node_id: int, limit: int, max_runs: int) -> list[UUID]:
         def by_turn(states: list[AgentState]) -> list[UUID]:
             agents, places = self._tables.agents, Counter[UUID]()
             for state in states:
@@ -198,7 +198,7 @@ class MemoryStates:
                 if state.queued_at is not None and state.node_id not in {node_id, None}:
                     places[agents[state.agent_id].organization_id] += 1
                     turns.append((places[agents[state.agent_id].organization_id], state.agent_id))
-            return [agent_id for _, agent_id in sorted(turns)[:limit]]
+            return [agent_id for place, agent_id in sorted(turns)[:limit] if place <= (max_runs or place)]
 
         return await self._read(by_turn)
 

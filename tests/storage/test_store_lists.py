@@ -136,12 +136,28 @@ async def test_agents_queued_elsewhere_take_turns_by_organization(store: Store) 
         await store.put(agents[name], queued_at=NOW + seconds * SECOND, node_id=node_id)
     states = store.storage.agent_states
 
-    found = await states.list_queued_elsewhere(here, 9)
+    found = await states.list_queued_elsewhere(here, 9, 0)
     assert found[0] == agents["b2"].id
     assert set(found[1:3]) == {agents["a2"].id, agents["b1"].id}
     assert found[3:] == [agents["a3"].id]
-    assert await states.list_queued_elsewhere(here, 1) == [agents["b2"].id]
-    assert await states.list_queued_elsewhere(there, 9) == [agents["b3"].id]
+    assert await states.list_queued_elsewhere(here, 1, 0) == [agents["b2"].id]
+    assert await states.list_queued_elsewhere(there, 9, 0) == [agents["b3"].id]
+
+
+async def test_agents_queued_elsewhere_leave_out_those_beyond_the_limit(store: Store) -> None:
+    full, free = sorted([await store.new_organization() for _ in range(2)], key=lambda one: one.id)
+    running, waiting = await store.agent(full.id), await store.agent(full.id)
+    busy = [await store.agent(free.id) for _ in range(3)]
+    for agent in (running, *busy[:2]):
+        await store.started(agent)
+    for agent in (waiting, busy[2]):
+        await store.put(agent, queued_at=NOW, node_id=2)
+    states = store.storage.agent_states
+
+    assert await states.list_queued_elsewhere(1, 1, 0) == [waiting.id]
+    assert await states.list_queued_elsewhere(1, 1, 1) == []
+    assert await states.list_queued_elsewhere(1, 9, 3) == [waiting.id, busy[2].id]
+    assert await states.list_queued_elsewhere(1, 9, 2) == [waiting.id]
 
 
 async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:

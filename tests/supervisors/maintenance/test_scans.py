@@ -180,7 +180,7 @@ class Rows:
     async def list_attended(self, _: int) -> list[RowVersion]:
         return self._rows
 
-    async def list_queued_elsewhere(self, _: int, limit: int) -> list[UUID]:
+    async def list_queued_elsewhere(self, _: int, limit: int, __: int) -> list[UUID]:
         return self._queued[:limit]
 
 
