@@ -49,6 +49,7 @@ from supervisors.errors import (
     NoStarts,
     TryAgainLater,
 )
+from supervisors.policy.explanations import NO_STARTS
 from web.fields import unknown_id
 from web.json import json_response
 from web.observability.requests import HEADER, HEADERS
@@ -215,8 +216,7 @@ def _refusal(error: Exception) -> ApiError | None:
         case AgentArchived():
             return Conflict("The agent is archived; restore it first.")
         case NoStarts():
-            detail = "No run may start: the database does not confirm this node, or it is shutting down."
-            return Unavailable(detail, error.retry_after_seconds)
+            return Unavailable(f"{NO_STARTS.capitalize()}.", error.retry_after_seconds)
         case ChecksPending():
             detail = "Too many JSON Schemas of your organization are being checked."
             return Unavailable(detail, error.retry_after_seconds)

@@ -155,8 +155,8 @@ class Membership:
 
     @property
     def staying_ids(self) -> Collection[int]:
-        """Return the nodes that neither leave nor are found dead."""
-        return [node.id for node in self.nodes.values() if node.state == "alive"]
+        """Return the nodes that start runs."""
+        return [node.id for node in self.nodes.values() if node.starts_runs]
 
     @property
     def starts_runs(self) -> bool:
@@ -189,8 +189,8 @@ class Membership:
         return node_id in self.nodes or node_id > self._newest_id
 
     def is_leaving(self, node_id: int) -> bool:
-        """Return whether the node begins nothing more."""
-        return node_id in self.nodes and self.nodes[node_id].state != "alive"
+        """Return whether the node starts no runs: it leaves, or does not have the role."""
+        return node_id in self.nodes and not self.nodes[node_id].starts_runs
 
     def name_of(self, node_id: int) -> str:
         """Return the name of a node, or "" if it is dead or has joined since the last beat."""
@@ -296,7 +296,7 @@ class Membership:
         """Count a beat, and read the nodes. Return False if this one was found dead."""
         began_at, began = self._monotonic(), self._now and self._now()
         rows = await connection.fetch(
-            BEAT, self.node_id, self.life, self.facts(), self._state, timeout=ANSWER_SECONDS
+            BEAT, self.node_id, self.life, self._read_facts(), self._state, timeout=ANSWER_SECONDS
         )
         nodes = {node.id: node for node in map(_node, rows)}
         if self.node_id not in nodes:
@@ -309,6 +309,13 @@ class Membership:
         self._newest_id = rows[0]["newest_id"]
         self._confirm(nodes, began_at)
         return True
+
+    def _read_facts(self) -> Mapping[str, Any]:
+        try:
+            return self.facts()
+        except Exception as error:  # a bug in what the others are told must not end this node
+            _log.error("the facts of this node cannot be read", reason=repr(error))
+            return {}
 
     def _confirm(self, nodes: Mapping[int, Node], began_at: float) -> None:
         """Note the nodes that a beat has read, and that this one may act for a while."""

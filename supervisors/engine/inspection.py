@@ -140,8 +140,12 @@ class StatusReader:
         )
 
     def _limits_of(self, facts: AgentFacts) -> explanations.StartLimits:
-        limits = self._context.limits_of(facts.organization_id)
-        return replace(limits, may_start=self._context.may_start)
+        context, agent_id = self._context, facts.state.agent_id
+        may_start = context.may_start or context.nodes.responsible_for(agent_id) not in {
+            None,
+            context.nodes.node_id,
+        }
+        return replace(context.limits_of(facts.organization_id), may_start=may_start)
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:
         """Return at most `limit` agents in full, by id."""

@@ -110,8 +110,11 @@ class SupervisorContext:
 
     @property
     def may_start(self) -> bool:
-        """Return whether runs may start: not while draining, nor while others may take this node for dead."""
-        return not self.is_draining and self.nodes.is_confirmed
+        """Return whether runs may start: not while draining, nor while others may take this node for dead.
+
+        A node without the role `runs` starts none.
+        """
+        return not self.is_draining and self.nodes.is_confirmed and self.nodes.starts_runs
 
     def has_room(self, organization_id: UUID) -> bool:
         """Return whether an agent of this organization can start here at once."""
@@ -429,9 +432,10 @@ class Supervisor:
         return decision.phase
 
     def _look_again(self, now: datetime) -> None:
-        """Look again soon at an agent that is due and may not start here yet, unless the last node drains."""
+        """Look again soon at an agent that is due and may not start here yet, unless it never may."""
         context = self.context
-        if context.is_draining and len(context.nodes.living_ids) == 1:
+        is_last = len(context.nodes.living_ids) == 1
+        if (context.is_draining and is_last) or not context.nodes.starts_runs:
             context.timer_queue.cancel(self.agent_id)
         else:
             context.timer_queue.schedule(self.agent_id, now + LOOK_AGAIN)
@@ -512,7 +516,7 @@ class Supervisor:
                 return RunReply(refusal, facts.state.run_id if refusal is RunAnswer.ALREADY_RUNNING else None)
             other = context.nodes.responsible_for(self.agent_id)
             if not context.may_start and other in {None, context.nodes.node_id}:
-                raise NoStarts("No run may start now: the service is shutting down or has lost its database.")
+                raise NoStarts("No run may start now.")
             if not context.may_start and other is not None:
                 await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
                 context.ring(other, Signal.RELOAD, self.agent_id)

@@ -20,14 +20,14 @@ AWAKE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What this node knows of the others: its own id, and whether a node is dead or about to leave."""
+    """What this node knows of the others: its own id, and whether a node is dead or starts no runs."""
 
     node_id: int
     is_living: Callable[[int], bool] = lambda _: False
     is_leaving: Callable[[int], bool] = lambda _: False
 
     def is_elsewhere(self, state: AgentState) -> bool:
-        """Return whether another living node attends the agent. One that leaves keeps only its runs."""
+        """Return whether another living node attends the agent. One that starts no runs keeps those it has."""
         attendant = state.node_id
         if attendant is None or attendant == self.node_id or not self.is_living(attendant):
             return False

@@ -34,7 +34,9 @@ WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop 
 WHY_STOPPING_BEFORE_NEXT = (
     "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
 )
-NO_STARTS = "no run may start: the database does not confirm this node, or it is shutting down"
+NO_STARTS = (
+    "no run may start: the database does not confirm this node, it is shutting down, or no node starts runs"
+)
 
 REASONS: dict[str, str] = {
     WakeReason.RUN_REQUESTED: "a run request",

@@ -365,3 +365,14 @@ async def test_node_joins_once_the_server_is_back(own_server: EmbeddedPostgres) 
         await until(lambda: not one.is_confirmed)
         await asyncio.to_thread(own_server.start)
         await asyncio.wait_for(one.wait_until_confirmed(), PATIENCE_SECONDS)
+
+
+async def test_facts_that_cannot_be_read_do_not_end_the_node(database_url: str) -> None:
+    def crash() -> dict[str, Any]:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    async with node(database_url) as one:
+        one.facts = crash
+        beat = one.nodes[one.node_id].beat
+        await until(lambda: one.nodes[one.node_id].beat > beat + 3)
+        assert one.is_confirmed

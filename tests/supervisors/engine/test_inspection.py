@@ -203,7 +203,7 @@ async def test_due_agent_is_explained_while_no_run_may_start(world: World) -> No
 
     assert seen.why == (
         "Due since 2126-11-21 09:00:10 UTC, but no run may start: the database does not confirm this node, "
-        "or it is shutting down. The sleep it was given ends."
+        "it is shutting down, or no node starts runs. The sleep it was given ends."
     )
 
 
@@ -217,7 +217,7 @@ async def test_queued_agent_is_explained_while_no_run_may_start(pool: Pool) -> N
 
         assert (await world.see(second)).why == (
             "Waiting for a run slot since 2126-11-21 09:00 UTC; at present no run may start: "
-            "the database does not confirm this node, or it is shutting down."
+            "the database does not confirm this node, it is shutting down, or no node starts runs."
         )
 
 

@@ -310,7 +310,8 @@ async def test_run_request_without_the_lead_is_refused_as_temporary(service: Ser
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
     assert refused.body["detail"] == (
-        "No run may start: the database does not confirm this node, or it is shutting down."
+        "No run may start: the database does not confirm this node, it is shutting down, "
+        "or no node starts runs."
     )
 
 
