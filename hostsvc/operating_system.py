@@ -14,7 +14,7 @@ from web.settings import ConnectionSettings
 
 MAX_DESCRIPTORS = 65_536
 RESERVED = (
-    128  # for the embedded server, the lead, the doorbell, webhooks, files, and the operator's connections
+    128  # for the embedded server, the beat, the doorbell, webhooks, files, and the operator's connections
 )
 PER_RUN = 4  # a model call, or the pipes and handles of a process
 PER_CUT_OFF_RUN = 2 * MAX_CONNECTIONS  # for what is passed on between a run and this service

@@ -61,8 +61,8 @@ from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
 
-REPLACED = "other nodes have found this one dead; it ends"
-REPLACED_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
+FOUND_DEAD = "other nodes have found this one dead; it ends"
+CLOSE_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
 
@@ -182,8 +182,8 @@ async def _serve_until_end(
             await first_of(end.requested.wait(), service.membership.wait_until_ended())
             if not end.requested.is_set():
                 service.registry.abandon()
-                forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
-                raise NodeEnded(REPLACED)
+                forced_end.callback(force_end_after(CLOSE_SECONDS, FOUND_DEAD).cancel)
+                raise NodeEnded(FOUND_DEAD)
 
 
 def _seconds_since(moment: float, clock: Clock) -> float:
@@ -295,7 +295,7 @@ async def _open_node(
     storage.pool.on_write = signals.on_write
     writes = WriteProbe(storage.instance, clock, watch)
     storage.pool.on_failure = writes.suspect
-    membership.report = partial(writes.report_connection, Part.LEAD)
+    membership.report = partial(writes.report_connection, Part.BEAT)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)

@@ -8,7 +8,7 @@ SupervisorError
 └── TryAgainLater       nothing was done; the same request may succeed soon
     ├── MailboxFull     too many requests to this agent wait for an answer
     ├── ChecksPending   too many JSON Schema checks of the organization wait for their turn
-    └── NoStarts        the service is shutting down, or another instance may be the leader
+    └── NoStarts        this node is shutting down or not confirmed, or no node starts runs
 """
 
 import logging
@@ -55,7 +55,7 @@ class ChecksPending(TryAgainLater):
 
 
 class NoStarts(TryAgainLater):
-    """No run may start: the service is shutting down, or another instance may be the leader."""
+    """No run may start: this node is shutting down or not confirmed, or no node starts runs."""
 
     retry_after_seconds = 5
 

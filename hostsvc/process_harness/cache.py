@@ -120,7 +120,7 @@ async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIte
     """Lock the cache. Raise HarnessRefused if another service uses it, and OSError if it is not writable."""
     root = await asyncio.to_thread(_make_root, directory)
     with (root / "lock").open("a") as lock:
-        # A service that has just lost the lead to this one needs a moment to end.
+        # A process that was found dead, or is being replaced, needs a moment to end.
         for _ in range(LOCK_ATTEMPTS):
             if _try_lock(lock):
                 break

@@ -38,7 +38,7 @@ class Part(IntEnum):
     """A use of the database; the failure of a later one implies or outweighs those of the earlier ones."""
 
     DOORBELL = 1
-    LEAD = 2
+    BEAT = 2
     STATEMENTS = 3  # of requests and maintenance services
     DATABASE = 4  # as the write probe finds it
 
@@ -57,10 +57,10 @@ WORDING = {
         "the connection of the doorbell is still lost",
         "the connection of the doorbell is back",
     ),
-    Part.LEAD: Wording(
-        "the connection that holds the lead is lost; no run starts until it is back",
-        "the connection that holds the lead is still lost",
-        "the connection that holds the lead is back",
+    Part.BEAT: Wording(
+        "the connection of the beat is lost; no run starts until it is back",
+        "the connection of the beat is still lost",
+        "the connection of the beat is back",
     ),
     Part.STATEMENTS: Wording(
         "some statements failed, although the database takes writes",

@@ -27,7 +27,7 @@ class View:
     is_leaving: Callable[[int], bool] = lambda _: False
 
     def is_elsewhere(self, state: AgentState) -> bool:
-        """Return whether another living node attends the agent. One that starts no runs keeps those it has."""
+        """Return whether another living node attends the agent. One that starts no runs keeps its own."""
         attendant = state.node_id
         if attendant is None or attendant == self.node_id or not self.is_living(attendant):
             return False

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostsvc.service import REPLACED
+from hostsvc.service import FOUND_DEAD
 from tests.acceptance.process import Launch, ServiceProcess, launch_fresh, spawn
 from tests.leaks import contents, refuse_secrets
 
@@ -48,7 +48,7 @@ class Services:
             for line in lines
             if '"level":"error"' in line
             and '"storage.postgres.membership"' not in line
-            and REPLACED not in line
+            and FOUND_DEAD not in line
             and DEAD not in line
         ]
 

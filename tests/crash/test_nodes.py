@@ -32,7 +32,7 @@ KILLED_SECONDS, FROZEN_SECONDS = 3.0, 12.0  # until others attend the agents of 
 FREEZE_SECONDS = 15.0
 END_SECONDS = 5.0  # from when a dead node wakes until it has ended
 SLACK_SECONDS = 5.0  # for a loaded machine
-REPLACED = 2  # the exit code of a node that others have found dead
+FOUND_DEAD = 2  # the exit code of a node that others have found dead
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_frozen_node_is_replaced_and_ends_without_a_write(
             await cluster.all_attended(within=SLACK_SECONDS)
             await awake
             since = len(frozen.log())
-        assert await frozen.exit_code(within=END_SECONDS + SLACK_SECONDS) == REPLACED
+        assert await frozen.exit_code(within=END_SECONDS + SLACK_SECONDS) == FOUND_DEAD
         assert "run ended" not in [line["event"] for line in lines_of(frozen, since)]
         await cluster.replace(1)
 
@@ -123,7 +123,7 @@ async def test_node_cut_off_from_postgresql_is_replaced_and_ends(
         with proxy.blocked():
             await cluster.until_dead(await node_id(cut), within=FROZEN_SECONDS + SLACK_SECONDS)
             await cluster.all_attended(within=SLACK_SECONDS)
-        assert await cut.exit_code(within=END_SECONDS + SLACK_SECONDS) == REPLACED
+        assert await cut.exit_code(within=END_SECONDS + SLACK_SECONDS) == FOUND_DEAD
         cluster.load.urls.remove(cut.url)
 
 

@@ -68,10 +68,10 @@ def night() -> Iterator[Night]:
 async def test_outage_is_one_line_a_minute_and_two_more(night: Night) -> None:
     await night.passes(1, (Part.DATABASE, "the server is shutting down"))
     assert night.lines() == [], "the trial write may know more"
-    await night.passes(2, (Part.DATABASE, REFUSED), (Part.LEAD, REFUSED), (Part.DOORBELL, REFUSED), refused=5)
+    await night.passes(2, (Part.DATABASE, REFUSED), (Part.BEAT, REFUSED), (Part.DOORBELL, REFUSED), refused=5)
     assert [line["reason"] for line in night.logged] == [REFUSED]
     assert night.lines() == [("warning", "the database is unavailable")]
-    await night.passes(178, (Part.DATABASE, REFUSED), (Part.LEAD, REFUSED))
+    await night.passes(178, (Part.DATABASE, REFUSED), (Part.BEAT, REFUSED))
     assert [line["seconds"] for line in night.logged] == [60, 120, 180]
     assert night.lines() == [("warning", "the database is still unavailable")] * 3
     for part in Part:
