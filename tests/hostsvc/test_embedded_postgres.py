@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -293,6 +294,19 @@ def test_incomplete_first_start_is_repeated() -> None:
         server = EmbeddedPostgres(Path(directory))
         assert query(server.start(), "SELECT 1") == 1
         server.stop()
+
+
+def test_start_waits_for_initdb_of_a_killed_start() -> None:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
+        command = [sys.executable, "-c", USE_UNTIL_KILLED, directory, str(LONG_SECONDS)]
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE) as killed:
+            while not (Path(directory) / "postgres.new" / "base").exists():
+                time.sleep(0.005)
+            killed.kill()
+        server = EmbeddedPostgres(Path(directory))
+        assert query(server.start(), "SELECT 1") == 1
+        server.stop()
+        assert not (Path(directory) / "postgres.new").exists()
 
 
 def test_long_path_with_spaces_is_accepted() -> None:
