@@ -179,7 +179,7 @@ class StatusReader:
             ),
             quarantined=tuple(map(_quarantined_agent, filter(self._is_quarantined, statistics.quarantined))),
             agents=AgentsResponse(slots.taken, sleeping, counts.archived),
-            runs=RunsResponse(slots.taken, slots.waiting, slots.limit),
+            runs=RunsResponse(slots.taken, slots.waiting, slots.limit if context.nodes.starts_runs else 0),
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
             oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,

@@ -5,10 +5,11 @@ import asyncio
 import aiohttp
 import asyncpg
 
-from tests.acceptance.client import sign_up
+from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.process import ServiceProcess
-from tests.acceptance.services import Services
+from tests.acceptance.services import OPERATOR_TOKEN, Services
 
+SLOTS = 3
 SETTLE_SECONDS = 1.0  # more than a node takes to start a run that is due
 
 NODES_OF_RUNS = "SELECT DISTINCT n.name FROM run r LEFT JOIN node n ON n.id = r.node_id"
@@ -19,7 +20,7 @@ async def web_node(services: Services) -> ServiceProcess:
 
 
 async def runner(services: Services) -> ServiceProcess:
-    return await services.start(node={"name": "runner", "roles": ["runs"]})
+    return await services.start(node={"name": "runner", "roles": ["runs"]}, runs={"max_concurrent": SLOTS})
 
 
 async def nodes_of_runs(services: Services) -> list[str]:
@@ -44,6 +45,18 @@ async def test_node_without_role_runs_leaves_runs_to_others(
             assert answer["status"] == "queued"
         await client.ended_run(agent)
     assert await nodes_of_runs(services) == ["runner"]
+
+
+async def test_slots_are_those_of_nodes_with_the_role_runs(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    web, _ = await web_node(services), await runner(services)
+    operator = Client(session, web.url, f"Bearer {OPERATOR_TOKEN}")
+
+    async def look() -> bool | None:
+        return (await operator.get("/status/"))["runs"]["limit"] == SLOTS or None
+
+    await eventually(look, f"a limit of {SLOTS} runs")
 
 
 async def test_agents_stay_due_until_a_node_has_the_role_runs(
