@@ -5,7 +5,7 @@ stored, so no later answer can know less.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -62,10 +62,11 @@ def counters_of(metrics: Iterable[Metric]) -> dict[str, int]:
     }
 
 
-def with_sums(metrics: Iterable[Metric], sums: Mapping[str, int]) -> Iterator[Metric]:
-    """Yield the metrics with the sums in place of what this node has counted."""
+def with_sums(metrics: Sequence[Metric], sums: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield the metrics with the sums in place of what this node has counted, its own series first."""
     samples: dict[str, list[Sample]] = defaultdict(list)
-    for series in sorted(sums):
+    own = [series for series in counters_of(metrics) if series in sums]
+    for series in (*own, *sorted(sums.keys() - own)):
         name, labels = orjson.loads(series)
         samples[name].append(Sample(name, labels, sums[series] / MILLION))
     for metric in metrics:
