@@ -291,8 +291,8 @@ async def _open_node(
     random = Random()  # noqa: S311 -- spreads load, protects no secret
     signals = Signals(membership)
     storage, notice = await _open_storage(stack, config, database, membership, signals, clock)
-    signals.storage, signals.bells = storage, Bells(storage.pool, membership, clock.sleep)
-    storage.pool.on_write = signals.on_write
+    feed = EventFeed(storage.events, clock)
+    signals.connect(storage, Bells(storage.pool, membership, clock.sleep), feed)
     writes = WriteProbe(storage.instance, clock, watch)
     storage.pool.on_failure = writes.suspect
     membership.report = partial(writes.report_connection, Part.BEAT)
@@ -300,8 +300,6 @@ async def _open_node(
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    signals.feed = feed = EventFeed(storage.events, clock)
-    feed.is_followed_elsewhere, feed.pass_on = signals.is_followed_elsewhere, signals.pass_on
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
     if execution.models:
         await warn_of_missing_providers(execution.models, storage.agents)
@@ -309,14 +307,7 @@ async def _open_node(
     signals.registry = await enter(registry)
     scan = DueScan(storage.agent_states, registry, membership, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = Doorbell(
-        signals.on_ring,
-        clock.now,
-        partial(writes.report_connection, Part.DOORBELL),
-        node_id=membership.node_id,
-        on_bell=signals.on_bell,
-        on_live=signals.on_live,
-    )
+    doorbell = signals.doorbell(clock.now, partial(writes.report_connection, Part.DOORBELL))
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or listeners.url, settings.operator_token

@@ -1,13 +1,14 @@
 """Who is told when something was committed: supervisors and the event feed here, or those of another node."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID
 
 from storage.postgres.bells import Bells
+from storage.postgres.doorbell import Doorbell
 from storage.postgres.json_values import from_json, to_json
-from storage.postgres.membership import Membership
+from storage.postgres.membership import Membership, Report
 from storage.storage import Storage
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
@@ -26,7 +27,7 @@ MAX_FOLLOWED = 20
 class Signals:
     """Passes on what a node has committed, and what it hears of other nodes and other programs.
 
-    `storage`, `bells`, `registry` and `feed` are assigned by the composition root, before any commit.
+    The storage needs it before there is a registry, so its parts are connected later, but before any commit.
     """
 
     storage: Storage
@@ -36,6 +37,23 @@ class Signals:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
+
+    def connect(self, storage: Storage, bells: Bells, feed: EventFeed) -> None:
+        """Announce the writes of this storage, and pass on what the feed shows live."""
+        self.storage, self.bells, self.feed = storage, bells, feed
+        storage.pool.on_write = self.on_write
+        feed.is_followed_elsewhere, feed.pass_on = self.is_followed_elsewhere, self.pass_on
+
+    def doorbell(self, now: Callable[[], datetime], report: Report) -> Doorbell:
+        """Return the doorbell at which this node hears other nodes and other programs."""
+        return Doorbell(
+            self.on_ring,
+            now,
+            report,
+            node_id=self._membership.node_id,
+            on_bell=self.on_bell,
+            on_live=self.on_live,
+        )
 
     def on_commit(self, attendants: Mapping[UUID, int | None]) -> None:
         """Tell the supervisors of agents whose queue has something new, by the nodes that attend them."""
