@@ -161,7 +161,10 @@ def early_starts(agent: Owned, runs: Sequence[RunRow]) -> Iterator[str]:
     for run, before in zip(runs, [None, *runs], strict=False):
         seen = [notes[each] for each in run.notifications if each in notes]
         for note in seen:
-            if note.schedules and run.started_at < min(note.schedules):
+            # One that was due when it was created is active at once. The statement that stores a start, a
+            # moment after its time, sees it.
+            due_at = min(note.schedules, default=note.created_at)
+            if run.started_at < due_at and note.created_at < due_at:
                 yield f"run {run.id} of {agent.id} saw reminder {note.id} before its time"
         if run.reason == "reminder" and not any(at <= run.started_at for at in reminders):
             yield f"run {run.id} of {agent.id} was started by a reminder before any was due"
