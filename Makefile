@@ -31,13 +31,13 @@ test: $(READY) ## set up and run the tests for every day, about five minutes
 
 test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulation; Hypothesis with random seeds
 	@$(PYTEST) $(SLOW) -m "(slow or hypothesis) and not (long or console)" --hypothesis-profile random
-	@HOSTSVC_TEST_NODES=3 $(PYTEST) $(SLOW) -m "not slow" tests/contract/test_tenancy.py tests/contract/test_receipts.py
 
 test-console: $(READY) ## the console in a real browser (needs a Chromium)
 	@$(PYTEST) $(SLOW) -m console
 
-test-all: $(READY) ## all tests, each service in a new interpreter; then `simulate`, `crash` and `fuzz` in full
+test-all: $(READY) ## all tests, each service in a new interpreter; the contract on three nodes; `simulate`, `crash` and `fuzz` in full
 	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(SLOW) --hypothesis-profile random
+	@HOSTSVC_TEST_NODES=3 $(PYTEST) $(SLOW) -m "not slow" tests/contract
 	@$(MAKE) --no-print-directory simulate crash fuzz
 
 lint: $(READY) ## ruff, mypy strict, import-linter

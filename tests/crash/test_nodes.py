@@ -55,6 +55,7 @@ async def test_repeated_kill_9_of_any_node_loses_nothing(
             await cluster.replace(victim)
 
 
+@pytest.mark.long
 async def test_kill_9_of_all_nodes_but_one_loses_nothing(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -64,6 +65,7 @@ async def test_kill_9_of_all_nodes_but_one_loses_nothing(
         await cluster.replace(0, 2)
 
 
+@pytest.mark.long
 async def test_rolling_restart_condemns_no_node_and_loses_nothing(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -95,6 +97,7 @@ async def test_frozen_node_is_replaced_and_ends_without_a_write(
         await cluster.replace(1)
 
 
+@pytest.mark.long
 async def test_ended_connections_of_all_nodes_condemn_none(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:

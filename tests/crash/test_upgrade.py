@@ -21,6 +21,8 @@ from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 OLD_RELEASE = "0b3c0d54"  # the last commit of 0.2.0 with a leader
 STANDING_BY = "hostsvc: standing by on "
 WAITING = "waiting until the instance of an older release ends, which serves alone"
