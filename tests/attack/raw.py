@@ -11,9 +11,8 @@ from tests.attack.target import Target
 
 STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 CONNECTIONS = 20
-QUIET_SECONDS = 0.25  # a service that has answered nothing by then waits for more
-
-SILENT_SECONDS = 1.0
+SILENT_SECONDS = 4.0  # a service that has answered nothing by then waits for more
+QUIET_SECONDS = 0.5  # likewise after an answer
 
 
 @dataclass(frozen=True, slots=True)

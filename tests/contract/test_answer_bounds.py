@@ -14,6 +14,7 @@ from aiohttp import ClientResponse
 
 from tests.contract.requests_by_route import RESOURCES, Ref, for_each_route
 from tests.contract.tenants import Request, RequestBuilder, Tenant, make, new_tenant
+from tests.processor_time import slowness
 from tests.web.conftest import SETTINGS, Service
 from web.app import ROUTES
 from web.fields import MAX_SIDE_TEXT
@@ -29,7 +30,6 @@ MAX_BYTES = SETTINGS.limits.body_bytes + 524_288
 # is 1. A try that takes longer is repeated.
 MAX_CALLBACK_SECONDS = 0.020
 TRIES = 10  # a busy machine makes a computation take longer, never shorter
-REFERENCE_SECONDS = 0.015
 
 TEXT = "x" * (SETTINGS.limits.body_bytes - 2_000)
 SIDE = "\x01" * MAX_SIDE_TEXT  # each of these takes six bytes as JSON
@@ -175,15 +175,6 @@ async def request_of(route: Route, longest: LongestBuilder, ours: Tenant) -> Req
         if (route.method, route.path) == ("POST", path):
             return request.with_values(**LONGEST.get(kind, {}))
     return request
-
-
-def slowness() -> float:
-    """Return how many times longer a computation takes here now than where the bound is met, at least 1."""
-    start = time.thread_time()
-    squares = {}
-    for number in range(60_000):
-        squares[str(number)] = number * number % 7
-    return max(1.0, (time.thread_time() - start) / REFERENCE_SECONDS)
 
 
 @contextmanager

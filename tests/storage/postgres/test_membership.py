@@ -147,7 +147,7 @@ async def test_silence_of_a_node_is_measured_and_its_name_known(database_url: st
         await until(lambda: first.seconds_since_beat(second.node_id) < 1)
         pace.running.clear()
         await until(lambda: first.seconds_since_beat(second.node_id) > 2)
-        assert first.seconds_since_beat(first.node_id) < 2
+        assert first.seconds_since_beat(first.node_id) < first.seconds_since_beat(second.node_id)
         pace.running.set()
 
 
@@ -250,7 +250,7 @@ async def test_lost_confirmation_is_announced(database_url: str) -> None:
     async with join(database_url, pace.sleep, name="", version="", roles=[]) as one:
         pace.running.clear()
         one.changed.clear()
-        await asyncio.wait_for(one.changed.wait(), CONFIRMED_SECONDS + 5)
+        await asyncio.wait_for(one.changed.wait(), CONFIRMED_SECONDS + PATIENCE_SECONDS)
         assert not one.is_confirmed
         pace.running.set()
 
