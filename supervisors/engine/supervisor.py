@@ -227,7 +227,10 @@ class Supervisor:
             run.stop(0)  # the row has another run, or none: nothing more of this one is stored
         elif not run.is_stopping and (
             # Unlike a stop, a pause is not stored: what is due when it ends still starts a run.
-            facts.is_paused or state.stopped_at is not None or state.status is AgentStatus.ARCHIVED
+            facts.is_paused
+            or state.stopped_at is not None
+            or state.status is AgentStatus.ARCHIVED
+            or state.phase == Phase.STOPPING  # by a pause of another node that has ended already
         ):
             run.stop(self.context.stop_grace_seconds)
 

@@ -8,7 +8,14 @@ import pytest
 
 from storage.model import Agent, AgentStatus, Outcome, Source
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import (
+    OwnedFieldsRequest,
+    RunAnswer,
+    RunRequest,
+    Signal,
+    StopReply,
+    StopRequest,
+)
 from supervisors.policy.phases import Phase
 from tests.nodes import LoneNode
 from tests.supervisors.world import World, open_world
@@ -18,6 +25,7 @@ START_ELSEWHERE = """
 UPDATE agent_state SET status = 'running', run_id = $2, run_started_at = $3, last_started_at = $3,
     phase = 'running', node_id = $4, version = version + 1 WHERE agent_id = $1
 """
+STOPPING_ELSEWHERE = "UPDATE agent_state SET phase = 'stopping', version = version + 1 WHERE agent_id = $1"
 
 ARCHIVE = OwnedFieldsRequest(status=AgentStatus.ARCHIVED)
 RESTORE = OwnedFieldsRequest(status=AgentStatus.SLEEPING)
@@ -62,6 +70,17 @@ async def test_stop_is_not_answered_stopped_when_another_node_has_just_started(
 
         world.states.after_next_read = start_elsewhere
         assert await world.ask(agent, StopRequest(waits=False)) is StopReply.STOPPING
+
+
+async def test_pause_of_another_node_stops_the_run_though_it_has_ended(world: World, pool: Pool) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+
+    await pool.execute(STOPPING_ELSEWHERE, agent.id)  # a pause that ended before this node heard of it
+    world.registry.tell(agent.id, Signal.RELOAD)
+    await world.wait_until_idle()
+
+    assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
 async def test_forced_stop_gives_no_grace(pool: Pool) -> None:
