@@ -127,7 +127,7 @@ class Clients:
 
     async def change_agent_unheard(self, agent: Agent, changes: Mapping[str, Any]) -> None:
         """Change the agent as another program does: the service is not told."""
-        self._judge.disturbed(agent.id, 0)
+        self._judge.changed_by_another_program(agent.id)
         await self._storage.agents.update(agent.id, changes, self._process.clock.now())
 
     async def delete_agent(self, agent: Agent) -> None:

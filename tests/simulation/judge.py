@@ -78,6 +78,7 @@ class Judge(Nobody):
         self._stepped_until = 0.0
         self._arrivals = Arrivals()
         self._unchecked: set[UUID] = set()
+        self.unheard: set[UUID] = set()  # agents changed by another program since their last update
         self._due: dict[UUID, datetime] = {}
         self._cut_short: dict[UUID, datetime] = {}  # run -> sleep that its start ended
         self._asked: Counter[UUID] = Counter()  # run requests without an answer yet
@@ -98,6 +99,11 @@ class Judge(Nobody):
         until = self.loop.time() + seconds + REPAIR_SECONDS
         self._lenient_until[agent_id] = max(until, self._lenient_until.get(agent_id, 0.0))
         self._calm_at = max(until, self._calm_at)
+
+    def changed_by_another_program(self, agent_id: UUID) -> None:
+        """Take note of a change of which the service is not told; a scan has to find it."""
+        self.disturbed(agent_id, 0)
+        self.unheard.add(agent_id)
 
     def stepped(self, seconds: float) -> None:
         """Take note of a step of the wall clock."""
@@ -219,6 +225,7 @@ class Judge(Nobody):
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         self._unchecked.add(after.agent_id)
+        self.unheard.discard(after.agent_id)
         if (writer := self._writer()) is not None:
             self._timers[after.agent_id] = writer
         self._moved_at[after.agent_id] = self.loop.time()

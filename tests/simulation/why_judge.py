@@ -2,8 +2,9 @@
 
 A moment is quiet for an agent if all that it was told is done, runs may start, no start is due, and no fault
 may have kept anything from it. The caps, what is spent of them and their renewal are found by a scan, so such
-a moment counts once a scan has passed. Moments at which a quarantined agent is over a budget are left out. An
-agent that was changed while the service was down counts again from its next update.
+a moment counts once a scan has passed. Moments at which a quarantined agent is over a budget are left out. So
+are those of an agent that stays over a budget while another program writes its cap: no scan looks which
+budget that is. An agent that was changed while the service was down counts again from its next update.
 
 The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
 """
@@ -122,7 +123,8 @@ class WhyJudge(Nobody):
         was_over = self._tables.states[agent_id].phase == OVER_BUDGET
         if not (was_over or "Over its" in snapshot.why):
             return True
-        if snapshot.phase is Phase.QUARANTINED:
+        is_over_another = was_over and "Over its" in snapshot.why and agent_id in self._judge.unheard
+        if snapshot.phase is Phase.QUARANTINED or is_over_another:
             return False
         now = self._judge.wall.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
