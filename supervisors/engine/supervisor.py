@@ -435,13 +435,19 @@ class Supervisor:
         return decision.phase
 
     def _look_again(self, now: datetime) -> None:
-        """Look again soon at an agent that is due and may not start here yet, unless it never may."""
+        """Look again soon at an agent that is due and may not start here yet.
+
+        If it never may, tell the node that starts it, if there is one.
+        """
         context = self.context
-        is_last = len(context.nodes.living_ids) == 1
-        if (context.is_draining and is_last) or not context.nodes.starts_runs:
-            context.timer_queue.cancel(self.agent_id)
-        else:
+        nodes = context.nodes
+        if nodes.starts_runs and (not context.is_draining or len(nodes.living_ids) > 1):
             context.timer_queue.schedule(self.agent_id, now + LOOK_AGAIN)
+            return
+        context.timer_queue.cancel(self.agent_id)
+        other = nodes.responsible_for(self.agent_id)
+        if other not in {None, nodes.node_id}:
+            context.ring(other, Signal.RELOAD, self.agent_id)
 
     def _leaves_timer(self, state: AgentState, next_at: datetime) -> bool:
         """Return whether a sleeping agent's timer is left to the scans of the node responsible for it."""

@@ -9,9 +9,10 @@ from storage.agent_facts import StateUpdate
 from storage.errors import DatabaseUnavailable
 from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import RunAnswer, RunRequest, Signal, StopReply, StopRequest
 from supervisors.errors import NoStarts
 from supervisors.policy.phases import Phase
+from tests.nodes import LoneNode
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
 
@@ -239,3 +240,22 @@ async def test_no_run_starts_while_another_instance_may_lead(world: World) -> No
 
     assert await world.wakes(held) == [(100, "notification:sms")]
     assert await world.wakes(due) == [(100, "notification:api")]
+
+
+async def test_overdue_agent_of_leaving_node_is_told_to_another(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[tuple[object, ...]] = []
+    monkeypatch.setattr("tests.supervisors.world.ring_nobody", lambda *ring: rung.append(ring))
+    async with open_world(pool) as world:
+        agent = await world.agent()
+        run = await world.start(agent)
+        await run.call("sleep", until=world.at(5).isoformat())
+        await world.go_to(6)
+        monkeypatch.setattr(LoneNode, "starts_runs", False)
+        monkeypatch.setattr(LoneNode, "responsible_for", lambda *_: 7)
+
+        await run.end(Outcome.SLEPT)
+
+        assert len(await world.ledger(agent)) == 1
+        assert rung == [(7, Signal.RELOAD, agent.id)]
