@@ -50,8 +50,13 @@ async def open_execution(
     outbound: Outbound,
     clock: Clock,
     credentials: RunCredentials,
+    confirmed_until: Callable[[], float],
 ) -> AsyncIterator[Execution]:
-    """Open tools, models and harness; `credentials` let runs in processes of their own use the API."""
+    """Open tools, models and harness.
+
+    Runs in processes of their own use the API with `credentials`, and may go on for a while after
+    `confirmed_until`.
+    """
     async with (
         open_schema_checker(clock) as checker,
         _open_models(config) as models,
@@ -61,7 +66,8 @@ async def open_execution(
         toolset = Toolset(storage, clock, outbound, checker, catalog)
         wakes = WakeContexts(storage, clock, config.runs, _file_types(config))
         builtin = _builtin_harness(config, storage, feed, toolset, checker, wakes, models, prices, clock)
-        async with _open_harness(config, storage, builtin, clock, credentials) as (harness, harness_status):
+        opening = _open_harness(config, storage, builtin, clock, credentials, confirmed_until)
+        async with opening as (harness, harness_status):
             yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status)
 
 
@@ -103,10 +109,15 @@ def _catalog(config: Config, prices: Prices) -> ModelCatalog | None:
 
 @asynccontextmanager
 async def _open_harness(
-    config: Config, storage: Storage, builtin: BuiltinHarness, clock: Clock, credentials: RunCredentials
+    config: Config,
+    storage: Storage,
+    builtin: BuiltinHarness,
+    clock: Clock,
+    credentials: RunCredentials,
+    confirmed_until: Callable[[], float],
 ) -> AsyncIterator[tuple[Harness, Callable[[], HarnessStatus]]]:
     if config.harness.kind == "process":
-        async with open_workspace(config.harness, clock, os.environ) as workspace:
+        async with open_workspace(config.harness, clock, os.environ, confirmed_until) as workspace:
             harness = ProcessHarness(
                 stores=storage,
                 clock=clock,

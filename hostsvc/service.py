@@ -300,7 +300,11 @@ async def _open_node(
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials))
+    execution = await enter(
+        open_execution(
+            config, storage, feed, outbound, clock, credentials, lambda: membership.confirmed_until
+        )
+    )
     if execution.models:
         await warn_of_missing_providers(execution.models, storage.agents)
     registry = _build_registry(config, storage, execution, membership, signals, clock, random)

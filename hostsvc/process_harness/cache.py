@@ -1,6 +1,6 @@
 """The cache directory of the harness; all of it can be created again. One service at a time uses it.
 
-cache_dir/lock                              held by that service; the kernel releases it if it is killed
+cache_dir/lock                              held by that service and the guardian of its runs
 cache_dir/gitconfig                         the whole configuration of git
 cache_dir/repositories/<hash>/mirror.git/   of the configured repository
 cache_dir/repositories/<hash>/checkouts/<commit>/
@@ -40,11 +40,12 @@ class FolderRefused(Exception):
 
 
 class HarnessCache:
-    """The directories in the cache. All methods block, if only for a moment."""
+    """The directories in the cache. All methods block, if only for a moment. `lock` is an open descriptor."""
 
-    def __init__(self, root: Path, repository: str) -> None:
+    def __init__(self, root: Path, repository: str, lock: int) -> None:
         name = hashlib.sha256(repository.encode()).hexdigest()[:HASH_CHARACTERS]
         self.root = root
+        self.lock = lock
         self.repository = root / "repositories" / name
         self.mirror = self.repository / "mirror.git"
         self.checkouts = self.repository / "checkouts"
@@ -127,7 +128,7 @@ async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIte
             await clock.sleep(LOCK_POLL_SECONDS)
         else:
             raise HarnessRefused(f"another service uses {root}: stop it, or set another harness.cache_dir")
-        yield HarnessCache(root, repository)
+        yield HarnessCache(root, repository, lock.fileno())
 
 
 def _make_root(directory: Path) -> Path:

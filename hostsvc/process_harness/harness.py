@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,8 @@ import structlog
 from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, make_folder, open_cache
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.process_harness.git import DEFAULT_REF, GitError, Mirror, address_of
+from hostsvc.process_harness.guardian import KILL_SECONDS
+from hostsvc.process_harness.lease import Lease, open_lease
 from hostsvc.process_harness.machine import (
     TRUSTED,
     choose_containment,
@@ -28,7 +31,7 @@ from hostsvc.process_harness.machine import (
     prepare_group,
 )
 from hostsvc.process_harness.network import ADDRESS
-from hostsvc.process_harness.process import KILL_SECONDS, ProcessEnd, RunProcess, kill_all, open_process
+from hostsvc.process_harness.process import ProcessEnd, RunProcess, kill_all, open_process
 from hostsvc.process_harness.programs import remove
 from hostsvc.process_harness.sandbox import Containment, ProcessSpec, UnixUser
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
@@ -36,7 +39,7 @@ from storage.errors import SecretUnreadable, StorageError
 from storage.model import Agent, Outcome, Template
 from storage.storage import Storage
 from supervisors.clock import Clock, first_of, wait_for_event
-from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunInterrupted, RunResult, RunStopped
 from supervisors.errors import log_failure
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
@@ -50,6 +53,7 @@ log = structlog.get_logger()
 LANGUAGE = "C.UTF-8"
 OUTDATED = "The repository could not be fetched; the run uses the last known commit."
 HIDDEN = "[run token]"
+NOT_CONFIRMED = "interrupted: the database had not confirmed the node of the run for 5 s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Workspace:
     checkouts: Checkouts
     containment: Containment
     limits: RunLimits
+    lease: Lease
     processes: set[RunProcess] = field(default_factory=set)
 
     def status(self) -> HarnessStatus:
@@ -187,7 +192,7 @@ class ProcessHarness:
         return values
 
     async def _execute(self, run: ActiveRun, checkout: Checkout, inputs: Inputs, span: OpenSpan) -> RunResult:
-        token = self.credentials.issue_token(run.id)
+        token, began = self.credentials.issue_token(run.id), self.clock.monotonic()
         async with (
             self._folder(run.id) as folder,
             open_process(self._spec(run, checkout, folder, token, inputs)) as process,
@@ -202,6 +207,8 @@ class ProcessHarness:
                 span.metadata |= {"process.exit.code": end.code, "output": end.output}
                 if process.is_overdue:  # also if it was stopped: something of it is left
                     raise RunError(end.error)
+        if end.code == -signal.SIGKILL and self.workspace.lease.was_over_since(began):
+            end = replace(end, error=NOT_CONFIRMED)
         return _result(run, end, span, self.workspace.limits)
 
     def _spec(
@@ -269,9 +276,15 @@ class ProcessHarness:
 
 @asynccontextmanager
 async def open_workspace(
-    settings: HarnessSettings, clock: Clock, environment: Mapping[str, str]
+    settings: HarnessSettings,
+    clock: Clock,
+    environment: Mapping[str, str],
+    confirmed_until: Callable[[], float],
 ) -> AsyncIterator[Workspace]:
-    """Open the workspace. Raise HarnessRefused if this machine or the settings do not allow it."""
+    """Open the workspace. Raise HarnessRefused if this machine or the settings do not allow it.
+
+    `confirmed_until` is when, on the monotonic clock, the database's confirmation of this node ends.
+    """
     if lacks := tuple(machine_errors(settings, environment)):
         raise HarnessRefused("; ".join(lacks))
     repository = address_of(settings.repository)
@@ -282,8 +295,11 @@ async def open_workspace(
         containment = await _contain(settings, user, environment)
         await _kill_leftovers(cache)
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
-        async with open_checkouts(cache, mirror, settings.cache_commits) as checkouts:
-            workspace = Workspace(user, environment, cache, checkouts, containment, settings.limits)
+        async with (
+            open_checkouts(cache, mirror, settings.cache_commits) as checkouts,
+            open_lease(cache, clock, confirmed_until) as lease,
+        ):
+            workspace = Workspace(user, environment, cache, checkouts, containment, settings.limits, lease)
             try:
                 yield workspace
             finally:
@@ -292,7 +308,7 @@ async def open_workspace(
 
 
 async def _kill_leftovers(cache: HarnessCache) -> None:
-    """Kill the processes of runs that outlived a service which was killed."""
+    """Kill the processes of runs that outlived a service which was killed together with its guardian."""
     try:
         async with asyncio.timeout(KILL_SECONDS):
             await kill_all(f"{cache.homes}/")
@@ -321,5 +337,5 @@ def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan, limits: RunLimits) 
         span.error = failure
         return RunResult(Outcome.SLEPT)
     if failure:
-        raise RunError(failure)
+        raise (RunInterrupted if failure == NOT_CONFIRMED else RunError)(failure)
     return RunResult(Outcome.ENDED)

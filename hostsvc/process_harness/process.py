@@ -1,9 +1,11 @@
 """A process of the agents' own code with all its descendants: started, read, and killed to the last one.
 
 In a sandbox they are a PID namespace, all of which the kernel kills with its first process. That one, and so
-the whole namespace, also dies with `bwrap`, and `bwrap` with the service:
+the whole namespace, also dies with `bwrap`:
 
     service ──► bwrap ──► bwrap, the init process of the namespace ──► command ──► descendants
+
+If the service is killed or frozen, its guardian kills them (`hostsvc.process_harness.lease`).
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from subprocess import Popen
 import structlog
 
 from hostsvc.process_harness.cache import FolderRefused, measure_folder
+from hostsvc.process_harness.guardian import KILL_AGAIN_SECONDS, KILL_SECONDS, kill_once
 from hostsvc.process_harness.network import open_relay
 from hostsvc.process_harness.sandbox import (
     MEGABYTE,
@@ -34,8 +37,6 @@ from supervisors.clock import wait_until_readable
 
 log = structlog.get_logger()
 
-KILL_SECONDS = 10.0
-KILL_AGAIN_SECONDS = 0.05
 MEASURE_SECONDS = 5.0
 MEASURE_SHARE = 20  # a measurement takes at most this part of the time
 OUTPUT_BYTES = 65_536
@@ -365,25 +366,8 @@ async def _read(pipe: int) -> bytes:
 async def kill_all(home: str) -> None:
     """Kill all processes with this HOME, or one below it, again and again until none is left."""
     mark = f"HOME={home}".encode()
-    while await asyncio.to_thread(_kill_once, mark):  # noqa: ASYNC110 -- they are not our children
+    while await asyncio.to_thread(kill_once, mark):  # noqa: ASYNC110 -- they are not our children
         await asyncio.sleep(KILL_AGAIN_SECONDS)
-
-
-def _kill_once(mark: bytes) -> bool:
-    """Kill the processes whose environment contains this. Return whether there were any."""
-    found = [int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _environment(name)]
-    for process in found:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-    return bool(found)
-
-
-def _environment(process: str) -> bytes:
-    try:
-        with open(f"/proc/{process}/environ", "rb") as variables:
-            return variables.read()
-    except OSError:  # it is gone, or of somebody else
-        return b""
 
 
 def _signal_name(number: int) -> str:

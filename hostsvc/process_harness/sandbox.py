@@ -114,7 +114,7 @@ def command_line(spec: ProcessSpec, descriptors: Mapping[str, int], group: Path 
     if spec.containment.kind == "bubblewrap":
         around = [*_drop(spec.user.options), "bwrap", *options, "--"]
     else:  # a program that gains privileges could not be killed
-        around = _drop(["--no-new-privs", "--pdeathsig=KILL", *spec.user.options])
+        around = _drop(["--no-new-privs", *spec.user.options])
     entered = str(group) if group else ""
     return ["sh", "-c", PREPARE, entered, *around, *_limits(spec, has_group=group is not None), *spec.command]
 

@@ -149,6 +149,11 @@ class Membership:
         return self._monotonic() <= self._confirmed_until
 
     @property
+    def confirmed_until(self) -> float:
+        """Return until when, on the monotonic clock, the last beat lets this node act."""
+        return self._confirmed_until
+
+    @property
     def living_ids(self) -> Collection[int]:
         """Return the nodes that are not dead."""
         return self.nodes.keys()

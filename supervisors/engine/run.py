@@ -2,7 +2,8 @@
 
 RunError                the run failed; the message is recorded in its trace
 ├── RunStopped          a client or the supervisor stopped the run
-├── RunDrained          the service is shutting down, and the run has reached a turn boundary
+├── RunInterrupted      something ended the run that says nothing about the agent
+│   └── RunDrained       the service is shutting down, and the run has reached a turn boundary
 ├── ModelCallFailed     a model gave no complete answer (`supervisors.llm.port`)
 └── RunBudgetReached    the agent or its organization has spent its daily budget
     └── RunModelUnpriced    a spending cap refuses the model, because its price is not known
@@ -52,11 +53,15 @@ class RunStopped(RunError):
     outcome = Outcome.STOPPED
 
 
-class RunDrained(RunError):
-    """The service is shutting down."""
+class RunInterrupted(RunError):
+    """Something ended the run that says nothing about the agent, which is woken again at once."""
 
     outcome = Outcome.INTERRUPTED
     counts_as_failure = False
+
+
+class RunDrained(RunInterrupted):
+    """The service is shutting down."""
 
 
 class RunBudgetReached(RunError):

@@ -4,15 +4,18 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from hostsvc.process_harness.harness import NOT_CONFIRMED
 from tests.acceptance.client import Client, Json, eventually, moment, sign_up
 from tests.acceptance.harnesses import COMMON, RUNS
 from tests.acceptance.services import OPERATOR_TOKEN, Services
@@ -21,6 +24,9 @@ from tests.paths import ROOT
 from tests.processes import all_gone, content, has_sandbox, marked
 
 in_sandbox = pytest.mark.skipif(not has_sandbox(), reason="bubblewrap does not work here")
+contained = pytest.mark.parametrize(
+    "is_contained", [pytest.param(True, marks=in_sandbox, id="bubblewrap"), pytest.param(False, id="none")]
+)
 
 EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5
@@ -307,23 +313,75 @@ async def test_restart_kills_what_is_left_and_resumes_the_run(
     repository.git("branch", "--force", "deaf", "ends")
     again = client.at((await services.start(**settings(repository))).url)
     second = await again.ended_run(agent, 2)
-    assert marked(active["id"]) == [], "without a sandbox the next start kills what is left, before any run"
+    assert marked(active["id"]) == [], "what is left is killed before any run"
     assert (second["wake_reason"], second["outcome"]) == ("restart_recovery", "ended")
 
 
-@in_sandbox
-async def test_killed_service_leaves_no_process_of_a_sandbox(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
-) -> None:
-    service = await services.start(**settings(repository, harness=sandbox(directory)))
-    client = await sign_up(session, service.url)
+async def endless_run(client: Client, directory: Path) -> tuple[str, Json]:
+    """Start a run of two processes that do not end by themselves; return its agent and the run."""
     agent = await client.create_agent(harness_git_ref="sandboxed")
     await run(client, agent)
     [active] = await client.runs(agent)
     await content(directory / "cache/homes" / active["id"] / "home/ready")
     assert len(marked(active["id"])) >= 2
+    return agent, active
+
+
+@contained
+async def test_killed_service_leaves_no_process(
+    services: Services,
+    session: aiohttp.ClientSession,
+    repository: GitRepository,
+    directory: Path,
+    *,
+    is_contained: bool,
+) -> None:
+    harness = sandbox(directory) if is_contained else {}
+    service = await services.start(**settings(repository, harness=harness))
+    _, active = await endless_run(await sign_up(session, service.url), directory)
     await service.kill()
     await all_gone(active["id"])
+
+
+@contained
+async def test_frozen_service_leaves_no_process(
+    services: Services,
+    session: aiohttp.ClientSession,
+    repository: GitRepository,
+    directory: Path,
+    *,
+    is_contained: bool,
+) -> None:
+    harness = sandbox(directory) if is_contained else {}
+    service = await services.start(**settings(repository, harness=harness))
+    client = await sign_up(session, service.url)
+    agent, active = await endless_run(client, directory)
+    service.send_signal(signal.SIGSTOP)
+    try:
+        await all_gone(active["id"])
+    finally:
+        service.send_signal(signal.SIGCONT)
+    ended = await client.ended_run(agent)
+    assert (ended["id"], ended["outcome"], ended["error"]) == (active["id"], "interrupted", NOT_CONFIRMED)
+
+
+async def test_processes_of_a_frozen_node_end_before_the_next_run(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
+) -> None:
+    frozen = await services.start(**settings(repository))
+    other = await services.start(**settings(repository, harness={"cache_dir": str(directory / "other")}))
+    client = await sign_up(session, frozen.url)
+    agent, active = await endless_run(client, directory)
+    repository.git("branch", "--force", "sandboxed", "ends")
+    frozen.send_signal(signal.SIGSTOP)
+    try:
+        await all_gone(active["id"])
+        gone_at = datetime.now(UTC)
+        second = await client.at(other.url).ended_run(agent, 2)
+        assert moment(second["started_at"]) > gone_at
+    finally:
+        frozen.send_signal(signal.SIGCONT)
+    assert await frozen.exit_code() == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run code as another user")

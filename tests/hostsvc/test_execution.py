@@ -1,6 +1,7 @@
 """The execution of runs: the harness that the configuration selects, and the credentials of runs."""
 
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ async def harness_of(config: Config, pool: Pool) -> Harness:
     credentials = run_credentials(config, SECRET, "http://127.0.0.1:8080", clock)
     async with (
         open_guarded_http(OutboundSettings(), clock) as outbound,
-        open_execution(config, storage, LiveLog(), outbound, clock, credentials) as execution,
+        open_execution(config, storage, LiveLog(), outbound, clock, credentials, lambda: inf) as execution,
     ):
         return execution.harness
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -93,10 +94,11 @@ class World:
             "cache_dir": self.directory / "cache",
         }
         harness_settings = HarnessSettings(**defaults | settings)
-        async with open_workspace(harness_settings, SystemClock(), ENVIRONMENT) as workspace:
+        clock = SystemClock()
+        async with open_workspace(harness_settings, clock, ENVIRONMENT, lambda: inf) as workspace:
             yield ProcessHarness(
                 stores=self.stores.storage(),
-                clock=SystemClock(),
+                clock=clock,
                 command=harness_settings.command,
                 run_settings=RunSettings(stop_grace_seconds=0.2),
                 credentials=RunCredentials(URL, lambda run_id: f"token-of-{run_id}", URL),

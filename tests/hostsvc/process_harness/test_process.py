@@ -349,7 +349,7 @@ async def test_descendants_are_killed_with_the_service(
     await content(home / "daemon")
     service.kill()
     await service.wait()
-    if kind == "none":  # only the command itself dies at once: the rest at the next start of the service
+    if kind == "none":  # as the guardian does
         await kill_all(f"{workspace}/")
     await all_gone(mark)
     await all_gone(str(home))
