@@ -32,7 +32,6 @@ from storage.postgres.connections import (
     MEMBER,
     NODE,
     OLD_MEMBER,
-    WRITABLE,
     Connection,
     connect,
     is_dead,
@@ -50,15 +49,6 @@ BURIAL_SECONDS = 0.02  # between two looks at the connections of a condemned nod
 ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
 REPEAT_SECONDS = 60.0  # between two lines in the log
 BUCKETS = 1024
-
-# With these settings the server notices in about 5 s that a node's host has vanished. By then that host has
-# lost its connection, too, after BEAT_SECONDS and ANSWER_SECONDS. They have no effect on a Unix socket.
-KEEPALIVE = {
-    "tcp_keepalives_idle": "1",
-    "tcp_keepalives_interval": "1",
-    "tcp_keepalives_count": "4",
-    "tcp_user_timeout": "5000",
-}
 
 Sleep = Callable[[float], Awaitable[None]]
 Report = Callable[[str], None]  # why a connection is lost; blank once it works
@@ -247,7 +237,7 @@ class Membership:
         try:
             while not self._ended.is_set() and not self._is_closing:
                 try:
-                    async with connect(url, WRITABLE, **KEEPALIVE) as connection:
+                    async with connect(url) as connection:
                         if await self._enter(connection, sleep):
                             await self._stay(connection, sleep)
                 except DatabaseUnavailable as error:

@@ -10,6 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from storage.postgres.connections import connect
+from storage.postgres.pool import DatabaseSettings, open_pool
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.log_lines import line_of, lines_of
 from tests.acceptance.process import Launch
@@ -111,3 +113,12 @@ async def test_service_ends_in_order_during_an_outage(
     await asyncio.to_thread(away.__exit__, None, None, None)
     assert exit_code == 0
     assert [line for line in lines_of(service, since) if line["level"] != "info"] == [warning]
+
+
+async def test_every_connection_lets_the_server_notice_a_vanished_host(postgres: TcpPostgres) -> None:
+    async with connect(postgres.url) as connection:
+        settings = DatabaseSettings(postgres.url)
+        async with open_pool(settings, node=None) as pool, pool.spare() as spare:
+            for each in (connection, pool, spare):
+                assert await each.fetchval("SHOW tcp_user_timeout") == "4000"
+                assert await each.fetchval("SHOW tcp_keepalives_idle") == "1"

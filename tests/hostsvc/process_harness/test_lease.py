@@ -12,7 +12,8 @@ import pytest
 
 from hostsvc.process_harness.cache import HarnessCache, open_cache
 from hostsvc.process_harness.lease import GRACE_SECONDS, open_lease
-from storage.postgres.membership import BEAT_SECONDS, CONFIRMED_SECONDS, KEEPALIVE
+from storage.postgres.connections import SERVER_SETTINGS
+from storage.postgres.membership import BEAT_SECONDS, CONFIRMED_SECONDS
 from storage.postgres.node import NO_LOCK_SECONDS, STUCK_SECONDS
 from supervisors.clock import SystemClock
 from tests.acceptance.client import eventually
@@ -97,5 +98,5 @@ async def test_guardian_ends_with_its_lease_and_kills_what_is_left(cache: Harnes
 
 def test_lease_ends_before_others_can_take_the_node_for_dead() -> None:
     longest = CONFIRMED_SECONDS + GRACE_SECONDS  # after the last beat began
-    vanished = int(KEEPALIVE["tcp_user_timeout"]) / 1000 - BEAT_SECONDS + NO_LOCK_SECONDS
+    vanished = int(SERVER_SETTINGS["tcp_user_timeout"]) / 1000 - BEAT_SECONDS + NO_LOCK_SECONDS
     assert longest + 0.5 <= min(vanished, STUCK_SECONDS)
