@@ -61,7 +61,6 @@ from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
 
-FOUND_DEAD = "other nodes have found this one dead; it ends"
 CLOSE_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
@@ -146,7 +145,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, or until the parent of a worker ends.
 
-    Raise NodeEnded if others find this node dead.
+    Raise NodeEnded if others find this node dead, or if its beat fails.
     """
     end, clock = end_on_signals(worker.parent if worker else None), SystemClock()
     began = clock.monotonic()
@@ -181,9 +180,10 @@ async def _serve_until_end(
             on_ready(service)
             await first_of(end.requested.wait(), service.membership.wait_until_ended())
             if not end.requested.is_set():
+                reason = service.membership.end_reason
                 service.registry.abandon()
-                forced_end.callback(force_end_after(CLOSE_SECONDS, FOUND_DEAD).cancel)
-                raise NodeEnded(FOUND_DEAD)
+                forced_end.callback(force_end_after(CLOSE_SECONDS, reason).cancel)
+                raise NodeEnded(reason)
 
 
 def _seconds_since(moment: float, clock: Clock) -> float:

@@ -48,6 +48,7 @@ POLL_SECONDS = 0.25  # between two attempts to connect or to join
 BURIAL_SECONDS = 0.02  # between two looks at the connections of a condemned node
 ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
 REPEAT_SECONDS = 60.0  # between two lines in the log
+FOUND_DEAD = "other nodes have found this one dead"
 BUCKETS = 1024
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -111,6 +112,7 @@ class Membership:
         self.facts: Callable[[], Mapping[str, Any]] = dict
         # Called with the seconds to add to this machine's time; 0 if it agrees with the server's within 5 ms.
         self.correct: Callable[[float], None] = lambda _: None
+        self.end_reason = ""  # why the node has ended, if nobody has asked for that
         self.report = report
         self._description = (name, version, PROTOCOL, list(roles), own_process())
         self._monotonic = monotonic
@@ -210,7 +212,7 @@ class Membership:
             await self._beaten.wait()
 
     async def wait_until_ended(self) -> None:
-        """Wait until this node was found dead; its process must end then."""
+        """Wait until this node has ended, for `end_reason`; its process must end then."""
         await self._ended.wait()
 
     async def leave(self) -> None:
@@ -233,7 +235,10 @@ class Membership:
             await taking_part
 
     async def take_part(self, url: str, sleep: Sleep) -> None:
-        """Join and beat, reconnecting when necessary, until the node is closed or was found dead."""
+        """Join and beat, reconnecting when necessary, until the node is closed or was found dead.
+
+        Raise only what keeps it from joining; an unexpected error later ends the node.
+        """
         try:
             while not self._ended.is_set() and not self._is_closing:
                 try:
@@ -243,6 +248,11 @@ class Membership:
                 except DatabaseUnavailable as error:
                     self.report(str(error))
                     await sleep(POLL_SECONDS)
+        except Exception as error:
+            if not self.node_id:
+                raise
+            _log.exception("the beat crashed")
+            self._end(f"its beat has failed: {error!r}")
         finally:
             self._end()
 
@@ -259,7 +269,7 @@ class Membership:
             )
             _log.info("node joined", node_id=self.node_id)
         elif not await _is_kept(connection, self.node_id, self.life):
-            self._end("it was found dead while it had no connection")
+            self._end(f"{FOUND_DEAD} while it had no connection")
             return False
         await connection.execute(LOCK, NODE, self.node_id, timeout=ANSWER_SECONDS)
         await connection.execute(LAZY_COMMITS, timeout=ANSWER_SECONDS)
@@ -295,7 +305,7 @@ class Membership:
         )
         nodes = {node.id: node for node in map(_node, rows)}
         if self.node_id not in nodes:
-            self._end("others have found it dead")
+            self._end(FOUND_DEAD)
             return False
         if self._now and began and rows[0]["server_time"]:
             low, high = rows[0]["server_time"] - self._now(), rows[0]["server_time"] - began
@@ -354,13 +364,11 @@ class Membership:
 
     async def _bury_itself(self, connection: Connection, sleep: Sleep) -> None:
         """Call this node dead once its pool's connections are gone."""
-        while not await _bury(
-            connection,
-            self.node_id,
-            self.life,
-            (await _read_backends(connection, MEMBER)).get(self.node_id, []),
-        ):
+        while backends := (await _read_backends(connection, MEMBER)).get(self.node_id):
+            await connection.execute(TERMINATE, backends, timeout=ANSWER_SECONDS)
             await sleep(BURIAL_SECONDS)
+        if await _change_durably(connection, BURY, self.node_id, self.life):
+            _log.info("node left", node_id=self.node_id)
 
     async def _pause(self, seconds: float, sleep: Sleep) -> None:
         """Wait until the next beat is due, or something hurries."""
@@ -374,6 +382,7 @@ class Membership:
 
     def _end(self, reason: str = "") -> None:
         if reason:
+            self.end_reason = reason
             _log.error("node ended", node_id=self.node_id, reason=reason)
         self._confirmed_until = float("-inf")
         if self._lapse is not None:
@@ -444,14 +453,12 @@ async def _read_backends(connection: Connection, *classes: int) -> dict[int, lis
     return backends
 
 
-async def _bury(connection: Connection, node_id: int, life: UUID, backends: Collection[int]) -> bool:
-    """Terminate the backends of a node, or call it dead if it has none. Return whether it is."""
+async def _bury(connection: Connection, node_id: int, life: UUID, backends: Collection[int]) -> None:
+    """Terminate the backends of another node, or call it dead if it has none."""
     if backends:
         await connection.execute(TERMINATE, backends, timeout=ANSWER_SECONDS)
-        return False
-    if await _change_durably(connection, BURY, node_id, life):
+    elif await _change_durably(connection, BURY, node_id, life):
         _log.info("node dead", node_id=node_id)
-    return True
 
 
 async def _change_durably(connection: Connection, sql: str, *args: object) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostsvc.service import FOUND_DEAD
+from storage.postgres.membership import FOUND_DEAD
 from tests.acceptance.process import Launch, ServiceProcess, launch_fresh, spawn
 from tests.leaks import contents, refuse_secrets
 

@@ -80,7 +80,7 @@ async def test_json_log_tells_all_and_nothing_else_is_printed(
     start = ["service starting", "database migrated", "node joined", "recovered"]
     # It recovers again if it was not confirmed for a moment, as on a busy machine.
     assert list(dict.fromkeys(event for event in events_of(process) if event in start)) == start
-    end = ["end requested", "drain begun", "drain done", "node dead", "service stopped"]
+    end = ["end requested", "drain begun", "drain done", "node left", "service stopped"]
     assert events_of(process)[-5:] == end
     assert (ended["agent"], ended["run"], ended["outcome"]) == (agent, run["id"], "slept")
     assert failed["error"].startswith("There is no model builtin/nothing")

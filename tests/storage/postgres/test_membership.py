@@ -18,7 +18,7 @@ from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded
 from storage.ids import new_id
 from storage.postgres.connections import LEADER, MEMBER, NODE, OLD_MEMBER, connect
-from storage.postgres.membership import BEAT, CONFIRMED_SECONDS, Membership, has_nodes, join
+from storage.postgres.membership import BEAT, CONFIRMED_SECONDS, FOUND_DEAD, Membership, has_nodes, join
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
@@ -204,7 +204,19 @@ async def test_node_without_connections_is_condemned(database_url: str) -> None:
         await asyncio.wait_for(lost.wait_until_ended(), PATIENCE_SECONDS)
         with pytest.raises(NodeEnded):
             await lost.wait_until_confirmed()
+        assert lost.end_reason == f"{FOUND_DEAD} while it had no connection"
         await lost.leave()
+
+
+async def test_unexpected_error_ends_the_node_and_is_its_reason(database_url: str) -> None:
+    def fail(_: str) -> None:
+        raise LookupError("a bug")
+
+    async with node(database_url) as broken:
+        broken.report = fail
+        await ask(database_url, END_BEATS)
+        await asyncio.wait_for(broken.wait_until_ended(), PATIENCE_SECONDS)
+        assert broken.end_reason == "its beat has failed: LookupError('a bug')"
 
 
 async def test_open_transaction_of_a_dead_node_cannot_commit(database_url: str) -> None:
