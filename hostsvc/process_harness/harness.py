@@ -292,8 +292,8 @@ async def open_workspace(
         user = look_up_user(settings, cache.root)
         if not user.name:
             log.warning(TRUSTED)
-        containment = await _contain(settings, user, environment)
         await _kill_leftovers(cache)
+        containment = await _contain(settings, user, environment, cache)
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
         async with (
             open_checkouts(cache, mirror, settings.cache_commits) as checkouts,
@@ -316,12 +316,14 @@ async def _kill_leftovers(cache: HarnessCache) -> None:
         log.error("processes of runs of a killed service cannot be killed", home=str(cache.homes))
 
 
-async def _contain(settings: HarnessSettings, user: UnixUser, environment: Mapping[str, str]) -> Containment:
+async def _contain(
+    settings: HarnessSettings, user: UnixUser, environment: Mapping[str, str], cache: HarnessCache
+) -> Containment:
     """Return what contains the runs of this service, and say so in the log."""
     containment = await choose_containment(settings, user, environment)
     if containment.groups is not None:
         try:
-            prepare_group(containment.groups)
+            prepare_group(containment.groups, [home.name for home in cache.homes.glob("*")])
         except OSError as error:
             log.warning("the control group of this service cannot be used", reason=str(error))
             containment = replace(containment, groups=None)

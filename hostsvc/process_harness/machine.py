@@ -8,7 +8,7 @@ import os
 import pwd
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -166,17 +166,20 @@ def delegated_group() -> Path | None:
     return own if set(controllers) >= CONTROLLERS else None
 
 
-def prepare_group(own: Path) -> None:
-    """Let the groups below limit runs, and remove those that a killed service left. Raise OSError."""
+def prepare_group(own: Path, left: Iterable[str] = ()) -> None:
+    """Let the groups below limit runs, and remove those of runs that a killed service left. Raise OSError.
+
+    The other groups may belong to runs of other workers.
+    """
     enabled = set((own / "cgroup.subtree_control").read_text().split())
     if not enabled >= CONTROLLERS:
         if (own / "cgroup.type").exists():  # the root of all groups has none, and may keep its processes
             (own / OWN_LEAF).mkdir(exist_ok=True)
             (own / OWN_LEAF / "cgroup.procs").write_text(str(os.getpid()))
         (own / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in CONTROLLERS))
-    for left in own.glob(f"{RUN_GROUP}*"):
+    for run in left:
         with suppress(OSError):
-            left.rmdir()
+            (own / f"{RUN_GROUP}{run}").rmdir()
 
 
 def _own_group() -> Path | None:

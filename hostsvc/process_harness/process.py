@@ -333,7 +333,7 @@ def _start(spec: ProcessSpec) -> RunProcess:
 
 
 def _remove_group(group: Path) -> None:
-    with suppress(OSError):  # the next start of the service removes it
+    with suppress(OSError):  # the kernel does not let go of a process in it
         group.rmdir()
 
 

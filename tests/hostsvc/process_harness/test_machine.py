@@ -135,9 +135,11 @@ def test_delegated_control_group_is_prepared_once(tmp_path: Path) -> None:
     """A plain directory stands for the group: few machines delegate one to tests."""
     (tmp_path / "cgroup.type").write_text("domain")
     (tmp_path / "cgroup.subtree_control").write_text("")
-    (tmp_path / "run-left").mkdir()
-    prepare_group(tmp_path)
+    for name in ("run-left", "run-of-another-worker"):
+        (tmp_path / name).mkdir()
+    prepare_group(tmp_path, ["left", "gone"])
     enabled = (tmp_path / "cgroup.subtree_control").read_text()
     assert sorted(enabled.split()) == [f"+{name}" for name in sorted(CONTROLLERS)]
     assert (tmp_path / "service/cgroup.procs").read_text() == str(os.getpid())
     assert not (tmp_path / "run-left").exists()
+    assert (tmp_path / "run-of-another-worker").exists(), "it may be about to enter its group"
