@@ -241,7 +241,9 @@ class Supervisor:
             state, now, has_room=context.has_room(facts.organization_id)
         ):
             return state.node_id
-        if context.nodes.starts_runs or self.run is not None:
+        run = self.run
+        is_needed_here = run is not None and (run.result is None or state.run_id is not None)
+        if context.nodes.starts_runs or is_needed_here:
             return None
         other = context.nodes.responsible_for(self.agent_id)
         return None if other == context.nodes.node_id else other

@@ -1,6 +1,7 @@
 """The supervisor: slots, failures, lost answers of the database, and the end of the service."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
@@ -222,6 +223,23 @@ async def test_abandon_ends_runs_and_stores_nothing(world: World) -> None:
     assert run.settled.is_set()
     assert world.puppets == {}
     assert await world.outcomes(agent) == [None]
+
+
+async def test_interrupted_run_of_a_leaving_node_goes_on_elsewhere_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[tuple[int, Signal, UUID]] = []
+    monkeypatch.setattr(world.registry._context, "ring", lambda *ring: rung.append(ring))
+    run = await world.start(await world.agent())
+    agent_id = run.run.agent_id
+    world.node.starts_runs = False  # it leaves
+    monkeypatch.setattr(world.node, "responsible_for", lambda _: 2)
+    run.run.drain()
+    await run.reach_a_turn_boundary()
+    await world.wait_until_idle()
+
+    assert rung == [(2, Signal.RELOAD, agent_id)]
+    assert world.registry.status.numbers().runs.running == 0
 
 
 async def test_no_run_starts_while_another_instance_may_lead(world: World) -> None:
