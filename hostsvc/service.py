@@ -1,13 +1,13 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -35,11 +35,11 @@ from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from hostsvc.signals import FOLLOWED, MAX_FOLLOWED, STREAMS, Signals
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
-from storage.errors import NodeEnded, StorageError
+from storage.errors import NodeEnded, NodesRemain, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.bells import Bells
 from storage.postgres.doorbell import Doorbell
-from storage.postgres.membership import Membership, join
+from storage.postgres.membership import Membership, join, wait_until_one_left
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import Pool, open_pool
 from storage.storage import Storage
@@ -57,12 +57,14 @@ from web.app import build_app
 from web.node_numbers import NodeNumbers
 from web.ports import Health, Nodes, Readiness, ServiceState
 from web.server.listener import serving
+from web.server.waiting import build_waiting_app
 from web.settings import VERSION, WebSettings
 
 log = structlog.get_logger()
 
 CLOSE_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
+Result = TypeVar("Result")
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
 
 
@@ -194,7 +196,7 @@ def _seconds_since(moment: float, clock: Clock) -> float:
 async def open_service(
     config: Config, end: EndRequest, worker: Worker | None = None
 ) -> AsyncIterator[Service | None]:
-    """Yield a service, or None if its end was requested while it waited for an older release.
+    """Yield a service, or None if its end was requested while it waited for nodes of another version.
 
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored. A second
     request to end interrupts them at once.
@@ -213,9 +215,7 @@ async def open_service(
         watching = MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
         await stack.enter_async_context(run_maintenance([watching], clock))
         database = await stack.enter_async_context(open_database(config))
-        await _migrate(database)
-        await require_keys(config.accounts.encryption_keys, database)
-        membership = await _wait_to_join(stack, config.node, database, end.requested, watch)
+        membership = await _migrate_and_join(stack, config, serve_app, database, end.requested, watch)
         if membership is None:
             yield None
             return
@@ -229,6 +229,39 @@ async def open_service(
                 await membership.leave()
             await _drain(service.registry, config.server.drain_seconds, end)
             await service.feed.close()  # ends the streams, for which the server would wait otherwise
+
+
+async def _migrate_and_join(
+    stack: AsyncExitStack,
+    config: Config,
+    serve_app: Serving,
+    database: str,
+    end_requested: asyncio.Event,
+    watch: DatabaseWatch,
+) -> Membership | None:
+    """Wait until no living node forbids it, migrate and join. Return None if the end is requested first."""
+    reason = ""
+    while not end_requested.is_set():
+        try:
+            await _migrate(database)
+            await require_keys(config.accounts.encryption_keys, database)
+            return await _wait_to_join(stack, config.node, database, end_requested, watch)
+        except NodesRemain as error:
+            if str(error) != reason:
+                reason = str(error)
+                log.warning("waiting until nodes have left", reason=reason)
+            async with serve_app(build_waiting_app(reason)):
+                leaving = wait_until_one_left(database, error.node_ids, SystemClock().sleep)
+                await _unless(end_requested, leaving)
+    return None
+
+
+async def _unless(end_requested: asyncio.Event, awaitable: Awaitable[Result]) -> Result | None:
+    """Return the result of the awaitable, or None if the end of the process is requested first."""
+    task = asyncio.ensure_future(awaitable)
+    await first_of(task, end_requested.wait())
+    await asyncio.wait({task})
+    return None if task.cancelled() else task.result()
 
 
 async def _migrate(database: str) -> None:
@@ -269,10 +302,7 @@ async def _wait_to_join(
         roles=node.roles,
         now=clock.now,
     )
-    joining = asyncio.ensure_future(stack.enter_async_context(membership))
-    await first_of(joining, end_requested.wait())
-    await asyncio.wait({joining})
-    return None if joining.cancelled() else joining.result()
+    return await _unless(end_requested, stack.enter_async_context(membership))
 
 
 async def _open_node(

@@ -9,7 +9,8 @@ StorageError
 │   ├── SchemaChanged       a migration changed a table; the transaction had no effect
 │   └── DatabaseFull        the disk of the server is full; the command had no effect
 ├── DatabaseRefused         the service may not start on this database
-│   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
+│   ├── SchemaMismatch      its schema is newer than this version, or a migration was changed
+│   └── NodesRemain         nodes live that this version, or its schema, cannot work beside
 ├── SecretUnreadable        a stored secret cannot be decrypted
 ├── NodeEnded               this node has been condemned: its process ends
 ├── Forbidden               the row belongs to another organization, or ranks above the caller
@@ -68,6 +69,14 @@ class DatabaseRefused(StorageError):
 
 class SchemaMismatch(DatabaseRefused):
     """The database's schema and this version of the service do not go together."""
+
+
+class NodesRemain(DatabaseRefused):
+    """Nodes live beside which this version may not migrate or join; `node_ids` are their numbers."""
+
+    def __init__(self, message: str, node_ids: frozenset[int]) -> None:
+        super().__init__(message)
+        self.node_ids = node_ids
 
 
 class SecretUnreadable(StorageError):

@@ -1,3 +1,4 @@
+-- rolling
 -- Failed attempts at passwords and codes, counted over all nodes. A crash of the server forgets them.
 
 -- A bucket of tokens that failed attempts take; it fills evenly. A full one needs no row.

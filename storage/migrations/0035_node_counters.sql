@@ -1,3 +1,4 @@
+-- rolling
 -- What nodes have counted for /metrics, and which runs they interrupted.
 
 -- Numbers by series, in whole millionths. They stay when the node ends, so that sums over all nodes never fall.

@@ -30,6 +30,7 @@ from storage.postgres.connections import (
     LEADER,
     LOCK_EXISTS,
     MEMBER,
+    MIGRATION,
     NODE,
     OLD_MEMBER,
     Connection,
@@ -37,11 +38,13 @@ from storage.postgres.connections import (
     is_dead,
     prepare,
 )
+from storage.postgres.migrations import list_pending
 from storage.postgres.node import Node as Node  # the modules above import it from here
-from storage.postgres.node import Witness, has_ended, own_process, owner_of
+from storage.postgres.node import Witness, has_ended, own_process, owner_of, read_living, refuse_beside
 from storage.postgres.server_clock import Lead, ServerClock
 
-PROTOCOL = 1  # of what nodes tell each other
+PROTOCOL = 1  # of what nodes tell each other, and of how they share the work; it rises with each change
+MAX_PROTOCOL_DISTANCE = 1  # between nodes that live together
 BEAT_SECONDS = 0.5
 CONFIRMED_SECONDS = 1.5
 POLL_SECONDS = 0.25  # between two attempts to connect or to join
@@ -71,6 +74,7 @@ async def join(
 ) -> AsyncIterator["Membership"]:
     """Become a node, and leave at the end of the block. Wait while an instance of an older release leads.
 
+    Raise NodesRemain if living nodes have a protocol with which that of this one does not go together.
     Failures of the connection are passed to `report`, which may be exchanged later. The server's clock is
     compared with `now`, unless both are of one machine.
     """
@@ -264,9 +268,7 @@ class Membership:
             await self._wait_for_old_release(connection, sleep)
             await _fence_old_release(connection, sleep)
             self.life = new_id()  # of no row that an attempt without an answer has left
-            self.node_id = await connection.fetchval(
-                INSERT, self.life, *self._description, timeout=ANSWER_SECONDS
-            )
+            self.node_id = await self._insert(connection)
             _log.info("node joined", node_id=self.node_id)
         elif not await _is_kept(connection, self.node_id, self.life):
             self._end(f"{FOUND_DEAD} while it had no connection")
@@ -275,6 +277,16 @@ class Membership:
         await connection.execute(LAZY_COMMITS, timeout=ANSWER_SECONDS)
         self.report("")
         return True
+
+    async def _insert(self, connection: Connection) -> int:
+        """Return the number of this node's new row. Nobody migrates or joins at the same time."""
+        async with asyncio.timeout(ANSWER_SECONDS), connection.transaction():
+            await connection.execute(LOCK_FOR_TRANSACTION, *MIGRATION)
+            await list_pending(connection)  # raises SchemaMismatch if a newer version has migrated
+            living = await read_living(connection)
+            strangers = [node for node in living if abs(node.protocol - PROTOCOL) > MAX_PROTOCOL_DISTANCE]
+            refuse_beside(strangers, f"a node with protocol {PROTOCOL} cannot join")
+            return int(await connection.fetchval(INSERT, self.life, *self._description))
 
     async def _wait_for_old_release(self, connection: Connection, sleep: Sleep) -> None:
         next_line_at = self._monotonic()
@@ -345,22 +357,9 @@ class Membership:
         self._beaten = asyncio.Event()
 
     async def _judge_others(self, connection: Connection, witness: Witness) -> bool:
-        """Condemn nodes that are dead, and bury the condemned. Return whether that still goes on."""
+        """Condemn and bury other nodes that are dead. Return whether that still goes on."""
         others = [node for node in self.nodes.values() if node.id != self.node_id]
-        if not others:
-            return False
-        backends = await _read_backends(connection, NODE, MEMBER)
-        condemned = [node for node in others if node.state == "condemned"]
-        for node in condemned:
-            # Read after it was condemned: no connection that is not among these can come any more.
-            await _bury(connection, node.id, node.life, backends.get(node.id, []))
-        ended = [node.id for node in others if has_ended(node.process)]
-        verdicts = witness.judge(self._monotonic(), others, backends, ended)
-        for node_id, reason in verdicts.items():
-            node = self.nodes[node_id]
-            if await _change_durably(connection, CONDEMN, node.id, node.life, node.beat):
-                _log.warning("node condemned", node_id=node.id, name=node.name, reason=reason)
-        return bool(condemned or verdicts)
+        return bool(others) and await _judge(connection, witness, self._monotonic(), others)
 
     async def _bury_itself(self, connection: Connection, sleep: Sleep) -> None:
         """Call this node dead once its pool's connections are gone."""
@@ -394,6 +393,7 @@ class Membership:
 
 TRY_LOCK = "SELECT pg_try_advisory_lock_shared($1, $2)"
 LOCK = "SELECT pg_advisory_lock($1, $2)"
+LOCK_FOR_TRANSACTION = "SELECT pg_advisory_xact_lock($1, $2)"
 
 # A beat that is lost with the server costs nothing. What all nodes must agree on is written durably.
 LAZY_COMMITS = "SET synchronous_commit = off"
@@ -453,6 +453,21 @@ async def _read_backends(connection: Connection, *classes: int) -> dict[int, lis
     return backends
 
 
+async def _judge(connection: Connection, witness: Witness, now: float, others: Sequence[Node]) -> bool:
+    """Condemn nodes that are dead, and bury the condemned. Return whether that still goes on."""
+    backends = await _read_backends(connection, NODE, MEMBER)
+    condemned = [node for node in others if node.state == "condemned"]
+    for node in condemned:
+        # Read after it was condemned: no connection that is not among these can come any more.
+        await _bury(connection, node.id, node.life, backends.get(node.id, []))
+    ended = [node.id for node in others if has_ended(node.process)]
+    verdicts = witness.judge(now, others, backends, ended)
+    for node in others:
+        if node.id in verdicts and await _change_durably(connection, CONDEMN, node.id, node.life, node.beat):
+            _log.warning("node condemned", node_id=node.id, name=node.name, reason=verdicts[node.id])
+    return bool(condemned or verdicts)
+
+
 async def _bury(connection: Connection, node_id: int, life: UUID, backends: Collection[int]) -> None:
     """Terminate the backends of another node, or call it dead if it has none."""
     if backends:
@@ -507,3 +522,18 @@ async def has_nodes(url: str) -> bool:
     """Return whether some node, or an instance of an older release, is connected."""
     async with connect(url) as connection:
         return bool(await connection.fetchval(LOCK_EXISTS, *LEADER, timeout=ANSWER_SECONDS))
+
+
+async def wait_until_one_left(
+    url: str, node_ids: Collection[int], sleep: Sleep, monotonic: Callable[[], float] = monotonic_seconds
+) -> None:
+    """Wait until one of these nodes is dead. One that is found dead is buried, as every node does it."""
+    async with connect(url) as connection:
+        witness = Witness(monotonic())
+        while True:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                living = await read_living(connection)
+            if not {node.id for node in living}.issuperset(node_ids):
+                return
+            await _judge(connection, witness, monotonic(), living)
+            await sleep(POLL_SECONDS)

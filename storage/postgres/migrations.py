@@ -11,6 +11,7 @@ import asyncpg
 
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.connections import MIGRATION, SERVER_SETTINGS, Connection, connect
+from storage.postgres.node import read_living, refuse_beside
 
 MIN_SERVER_VERSION = 150000
 ANSWER_SECONDS = 10.0  # for what changes nothing; a migration may take as long as it needs
@@ -23,6 +24,8 @@ REWORDED = frozenset(
         "ef8d097b51d358bce337fec469710c5280ad52f583f64b2b18bdac1a40d530d0",
     }
 )
+
+ROLLING = "-- rolling\n"  # the first line of a migration that only adds
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _STRING_OR_GAP = re.compile(r"('[^']*')|(?:--[^\n]*|\s)+")
@@ -40,6 +43,11 @@ class Migration:
     def checksum(self) -> str:
         """The SHA-256 of what runs, whatever its comments and its layout are."""
         return _sha256(_STRING_OR_GAP.sub(lambda match: match[1] or " ", self.sql).strip())
+
+    @property
+    def is_rolling(self) -> bool:
+        """Return whether nodes that do not know this migration may live while it is applied, and after."""
+        return self.sql.startswith(ROLLING)
 
     def was_applied_as(self, checksum: str) -> bool:
         """Return whether a database that remembers this checksum has applied the same statements."""
@@ -61,7 +69,11 @@ def read_migrations() -> list[Migration]:
 
 
 async def migrate(url: str) -> list[str]:
-    """Apply the missing migrations, each in its own transaction. Return the names of those applied."""
+    """Apply the missing migrations, each in its own transaction. Return the names of those applied.
+
+    Raise NodesRemain if one is not rolling and nodes live. All of them are of an older version, as a node
+    migrates before it joins.
+    """
     async with connect(url) as connection:
         return await _apply(connection, read_migrations())
 
@@ -102,6 +114,8 @@ async def _apply(connection: Connection, migrations: Sequence[Migration]) -> lis
     pending = await _pending(connection, migrations)
     if not pending:
         return []
+    if breaking := [migration.name for migration in pending if not migration.is_rolling]:
+        refuse_beside(await read_living(connection), f"{breaking[0]} cannot be applied")
     await connection.execute(CREATE_LEDGER)
     for migration in pending:
         async with connection.transaction():

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from storage.errors import NodesRemain
+from storage.postgres.connections import Connection
+
 SETTLE_SECONDS = 5.0  # for all nodes to connect again after a restart of the server
 NO_LOCK_SECONDS = 2.0
 STUCK_SECONDS = 10.0  # longer than a connection may be silent, and than agents' processes outlive their node
@@ -44,6 +47,28 @@ class Node:
     def does_chores(self) -> bool:
         """Return whether it may do what one node does for all."""
         return self.state == "alive" and "chores" in self.roles
+
+
+# Read by newer versions, too, before they migrate: so these are the columns with which the table was created.
+SELECT_LIVING = """
+    SELECT id, life, name, version, protocol, roles, state, beat, joined_at, process
+    FROM node WHERE state <> 'dead' ORDER BY id
+"""
+
+
+async def read_living(connection: Connection) -> list[Node]:
+    """Return the nodes that are not dead, without their facts."""
+    if not await connection.fetchval("SELECT to_regclass('node') IS NOT NULL"):
+        return []
+    return [Node(**row, facts={}) for row in await connection.fetch(SELECT_LIVING)]
+
+
+def refuse_beside(nodes: Collection[Node], what: str) -> None:
+    """Raise NodesRemain if there are nodes; `what` must wait until they have left."""
+    if nodes:
+        names = ", ".join(f"{node.name} (hostsvc {node.version}, protocol {node.protocol})" for node in nodes)
+        message = f"{what} until these nodes have left: {names}"
+        raise NodesRemain(message, frozenset(node.id for node in nodes))
 
 
 @dataclass(slots=True)

@@ -15,11 +15,20 @@ import aiopg
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded
+from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded, NodesRemain, SchemaMismatch
 from storage.ids import new_id
+from storage.postgres import migrations
 from storage.postgres.connections import LEADER, MEMBER, NODE, OLD_MEMBER, connect
-from storage.postgres.membership import BEAT, CONFIRMED_SECONDS, FOUND_DEAD, Membership, has_nodes, join
-from storage.postgres.migrations import migrate
+from storage.postgres.membership import (
+    BEAT,
+    CONFIRMED_SECONDS,
+    FOUND_DEAD,
+    Membership,
+    has_nodes,
+    join,
+    wait_until_one_left,
+)
+from storage.postgres.migrations import ROLLING, Migration, migrate, read_migrations
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
 
@@ -388,3 +397,79 @@ async def test_facts_that_cannot_be_read_do_not_end_the_node(database_url: str) 
         beat = one.nodes[one.node_id].beat
         await until(lambda: one.nodes[one.node_id].beat > beat + 3)
         assert one.is_confirmed
+
+
+@pytest.mark.parametrize("protocol", [3, 5])
+async def test_node_does_not_join_beside_a_distant_protocol(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, protocol: int
+) -> None:
+    monkeypatch.setattr("storage.postgres.membership.PROTOCOL", 4)
+    async with node(database_url, name="older", version="0.3.0") as older:
+        monkeypatch.setattr("storage.postgres.membership.PROTOCOL", protocol)
+        async with node(database_url) as near:
+            await until(lambda: near.count == 2)
+        monkeypatch.setattr("storage.postgres.membership.PROTOCOL", 6 if protocol > 4 else 2)
+        with pytest.raises(NodesRemain, match=r"left: older \(hostsvc 0.3.0, protocol 4\)$") as refusal:
+            async with node(database_url):
+                pass
+        assert refusal.value.node_ids == {older.node_id}
+    async with node(database_url) as newer:
+        assert newer.is_confirmed
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, mark: str) -> str:
+    """Ship one migration more, and return its name."""
+    shipped = read_migrations()
+    planted = Migration(len(shipped) + 1, "9999_planted.sql", f"{mark}CREATE TABLE planted ()")
+    monkeypatch.setattr(migrations, "read_migrations", lambda: [*shipped, planted])
+    return planted.name
+
+
+async def test_rolling_migration_is_applied_beside_nodes_that_do_not_know_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(database_url) as older:
+        name = plant(monkeypatch, ROLLING)
+        assert await migrate(database_url) == [name]
+        async with node(database_url) as newer:
+            await until(lambda: newer.count == older.count == 2)
+
+
+async def test_other_migration_waits_until_the_last_older_node_is_dead(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node_process(database_url) as (killed, process), node(database_url, name="two") as living:
+        name = plant(monkeypatch, "")
+        with pytest.raises(
+            NodesRemain, match=rf"^{name} cannot be applied until .*: other .*, two "
+        ) as refusal:
+            await migrate(database_url)
+        assert refusal.value.node_ids == {killed, living.node_id}
+        process.kill()
+        await wait_until_one_left(database_url, refusal.value.node_ids, Pace().sleep)
+        with pytest.raises(NodesRemain, match="left: two "):
+            await migrate(database_url)
+    assert await migrate(database_url) == [name]
+
+
+async def test_killed_last_node_is_found_dead_by_a_process_that_waits(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node_process(database_url) as (number, process):
+        process.kill()
+        await asyncio.wait_for(
+            wait_until_one_left(database_url, [number], Pace().sleep, Pace().monotonic), PATIENCE_SECONDS
+        )
+    plant(monkeypatch, "")
+    assert await migrate(database_url)
+
+
+async def test_node_that_started_before_a_migration_does_not_join_after_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        plant(newer, "")
+        await migrate(database_url)
+    with pytest.raises(SchemaMismatch, match="9999_planted"):
+        async with node(database_url):
+            pass

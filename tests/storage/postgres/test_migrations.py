@@ -105,6 +105,15 @@ def test_released_migrations_are_unchanged() -> None:
     )
 
 
+def test_rolling_migrations_only_add() -> None:
+    changing = re.compile(
+        r"\b(DROP|RENAME|UPDATE|DELETE|ALTER COLUMN|TYPE|REPLACE|VALIDATE)\b", re.IGNORECASE
+    )
+    rolling = {migration.name: migration.sql for migration in read_migrations() if migration.is_rolling}
+    assert "0035_node_counters.sql" in rolling
+    assert not [name for name, sql in rolling.items() if changing.search(re.sub("--.*", "", sql))]
+
+
 async def test_empty_database_gets_all_migrations_once(empty_database_url: str) -> None:
     assert await check(empty_database_url) == NAMES
     assert await migrate(empty_database_url) == NAMES
