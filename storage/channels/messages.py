@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -135,7 +135,7 @@ UPDATE_QUEUED = """
 WITH locked AS MATERIALIZED (
     SELECT id, status FROM message WHERE id = $1 FOR NO KEY UPDATE
 ), updated AS (
-    UPDATE message SET status = $2, error = $5 FROM locked
+    UPDATE message SET status = $2, error = $5, sending_until = NULL FROM locked
     WHERE message.id = locked.id AND locked.status = 'queued'
     RETURNING message.*
 ), inserted_event AS (
@@ -148,9 +148,15 @@ SELECT coalesce(updated.status, locked.status) AS status FROM locked LEFT JOIN u
 """
 
 REQUEUE = """
-UPDATE message SET status = 'queued', needs_person = true
-WHERE id = $1 AND (status = 'failed' OR needs_person) RETURNING id
+UPDATE message SET status = 'queued', needs_person = true, sending_until = $3
+WHERE id = $1 AND (status = 'failed' OR needs_person) AND (sending_until IS NULL OR sending_until <= $2)
+RETURNING id
 """
+
+IS_BEING_SENT = "SELECT sending_until > $2 FROM message WHERE id = $1"
+
+
+MAX_SENDING = timedelta(minutes=1)  # then its process may have ended; longer than a call takes by default
 
 
 class Channel(StrEnum):
@@ -359,12 +365,18 @@ class Messages:
         stored = await self._pool.change(UPDATE_QUEUED, message_id, status, now, actor, error)
         return MessageStatus(stored[0]["status"]) if stored else status
 
-    async def requeue(self, message_id: UUID) -> bool:
+    async def requeue(self, message_id: UUID, now: datetime) -> bool:
         """Set a message that failed back to queued, because it is sent again; return False for others.
 
-        It needs a person until it is sent: the process may end before.
+        Return False, too, while another request sends it, for a minute at most. It needs a person until it is
+        sent: the process may end before.
         """
-        return await self._pool.fetchval(REQUEUE, message_id) is not None
+        until = now + MAX_SENDING
+        return await self._pool.fetchval(REQUEUE, message_id, now, until) is not None
+
+    async def is_being_sent(self, message_id: UUID, now: datetime) -> bool:
+        """Return whether a request sends the message again at this moment."""
+        return bool(await self._pool.fetchval(IS_BEING_SENT, message_id, now))
 
     async def delete(self, message_id: UUID) -> bool:
         """Delete the message; return False if there is no such message. Its notification stays."""

@@ -81,7 +81,6 @@ class Messaging:
         self._adapters = adapters
         self._clock = clock
         self.failed: Counter[Channel] = Counter()
-        self._sent_again: set[UUID] = set()  # messages that are being sent
 
     async def send_message(self, call: ToolInvocation) -> dict[str, Any]:
         """Send a message to a related agent, or to a contact.
@@ -130,7 +129,7 @@ class Messaging:
         tool = await self._adapters.channel(call.agent, message.channel)
         if tool is None:
             raise _no_channel(message)
-        await call.stores.messages.requeue(message.id)
+        await call.stores.messages.requeue(message.id, self._clock.now())
         return await self._post(call, tool, message, contact)
 
     async def send_again(self, call: ToolInvocation, message: Message) -> None:
@@ -146,14 +145,10 @@ class Messaging:
         tool = await self._adapters.channel(call.agent, message.channel)
         if tool is None:
             raise _no_channel(message)
-        if message.id in self._sent_again:
+        if await call.stores.messages.requeue(message.id, self._clock.now()):
+            await self._post(call, tool, message, contact)
+        elif await call.stores.messages.is_being_sent(message.id, self._clock.now()):
             raise ToolError("being_sent", "The message is being sent at this moment.")
-        self._sent_again.add(message.id)
-        try:
-            if await call.stores.messages.requeue(message.id):
-                await self._post(call, tool, message, contact)
-        finally:
-            self._sent_again.remove(message.id)
 
     async def _post(
         self, call: ToolInvocation, tool: CallableTool, message: Message, contact: Contact

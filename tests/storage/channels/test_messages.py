@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -224,10 +225,25 @@ async def test_message_needs_a_person_until_it_is_sent(
 ) -> None:
     first, _ = failed
     needs = "SELECT needs_person FROM message WHERE id = $1"
-    assert await messages.requeue(first)
+    assert await messages.requeue(first, NOW)
     assert (await messages.get(first)).status is MessageStatus.QUEUED  # type: ignore[union-attr]
     assert await pool.fetchval(needs, first)
 
     await messages.update_queued(first, MessageStatus.SENT, NOW)
     assert not await pool.fetchval(needs, first)
-    assert not await messages.requeue(first)
+    assert not await messages.requeue(first, NOW)
+    assert not await messages.is_being_sent(first, NOW)
+
+
+async def test_message_is_sent_again_by_one_request_at_a_time(
+    messages: Messages, failed: tuple[UUID, UUID]
+) -> None:
+    first, _ = failed
+    assert await messages.requeue(first, NOW)
+    assert not await messages.requeue(first, NOW + timedelta(seconds=59))
+    assert await messages.is_being_sent(first, NOW + timedelta(seconds=59))
+    assert await messages.requeue(first, NOW + timedelta(minutes=1))  # the process that sent it has ended
+
+    await messages.update_queued(first, MessageStatus.FAILED, NOW)
+    assert not await messages.is_being_sent(first, NOW)
+    assert await messages.requeue(first, NOW)
