@@ -112,7 +112,14 @@ class LimitReached(StorageError):
 
 
 class RunLimitReached(StorageError):
-    """The organization has as many runs as it may, over all nodes."""
+    """The organization has as many runs as it may, over all nodes.
+
+    With `next_id` it may have one more, and this agent of it has waited longer, perhaps in another node.
+    """
+
+    def __init__(self, next_id: UUID | None = None) -> None:
+        super().__init__("the organization has as many runs as it may")
+        self.next_id = next_id
 
 
 class ConstraintError(StorageError):

@@ -34,7 +34,7 @@ class LoneNode:
         self.staying_ids = self.living_ids
 
     def is_living(self, node_id: int) -> bool:
-        return node_id == self.node_id
+        return node_id in self.living_ids
 
     def is_leaving(self, _: int) -> bool:
         return False

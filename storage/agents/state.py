@@ -86,6 +86,12 @@ COUNT_RUNS = """
 SELECT count(*) FROM agent_state WHERE organization_id = $1 AND phase <> 'asleep' AND run_id IS NOT NULL
 """
 
+LIST_QUEUED_BEFORE = """
+SELECT agent_id FROM agent_state
+WHERE organization_id = $1 AND queued_at IS NOT NULL AND (queued_at, agent_id) < ($2, $3)
+ORDER BY queued_at, agent_id LIMIT $4
+"""
+
 LIST_DUE = """
 SELECT agent_id, node_id, next_due_at FROM agent_state
 WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
@@ -289,6 +295,7 @@ FROM agent_state
 
 FIRST_ID = UUID(int=0)
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 class AgentStates:
@@ -314,17 +321,24 @@ class AgentStates:
     async def start(self, update: StateUpdate, organization_id: UUID, max_runs: int) -> bool:
         """Store the start of a run like `update`, if the organization has fewer than `max_runs` runs.
 
-        Starts of the organization wait for each other. Raise RunLimitReached.
+        Starts of the organization wait for each other, and agents that were queued earlier come first. Raise
+        RunLimitReached.
         """
+        state = update.before
 
         async def write(connection: Connection) -> bool:
             await connection.execute(LOCK_STARTS, STARTS, str(organization_id))
-            if await connection.fetchval(COUNT_RUNS, organization_id) >= max_runs:
+            left = max_runs - await connection.fetchval(COUNT_RUNS, organization_id)
+            if left <= 0:
                 raise RunLimitReached
-            await connection.execute(LOCK, update.before.agent_id)
+            place = (state.queued_at or LAST_MOMENT, state.agent_id)
+            earlier = await connection.fetch(LIST_QUEUED_BEFORE, organization_id, *place, left)
+            if len(earlier) == left:
+                raise RunLimitReached(earlier[0]["agent_id"])
+            await connection.execute(LOCK, state.agent_id)
             return await LockedState(connection, None).update(update)
 
-        return await self._pool.write(write, f"start of agent {update.before.agent_id}")
+        return await self._pool.write(write, f"start of agent {state.agent_id}")
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
         """End the spans that a run which was cut short has left open in its trace."""

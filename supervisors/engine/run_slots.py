@@ -56,6 +56,10 @@ class RunSlots:
             organization_id, 0
         )
 
+    def is_reserved(self, agent_id: UUID) -> bool:
+        """Return whether the agent was offered a slot, and has neither taken it nor given it up."""
+        return agent_id in self._reserved
+
     def has_room(self, organization_id: UUID) -> bool:
         """Return whether a slot is neither taken nor reserved, and the organization may have it."""
         return self._free > 0 and not self.is_at_limit(organization_id)
@@ -95,6 +99,16 @@ class RunSlots:
             self._queues.move_to_end(organization_id)  # the others go first: they waited for this slot, too
         decrement(self._in_use, organization_id)
         self._offer_free_slots()
+
+    def pass_on(self, agent_id: UUID, organization_id: UUID) -> None:
+        """Offer a slot that was just taken to another agent of the organization, which has waited longer."""
+        if agent_id in self._reserved:
+            self.release(organization_id)
+            return
+        if agent_id in self._waiting:
+            self._dequeue(agent_id)
+        self._reserved[agent_id] = organization_id
+        self._on_slot(agent_id)
 
     def hold_back(self, organization_id: UUID) -> None:
         """Offer the organization no slots until `admit`: its runs in other nodes have all of them."""

@@ -237,9 +237,8 @@ class Supervisor:
     def _other_to_act(self, facts: AgentFacts, now: datetime) -> int | None:
         """Return the node that acts on the agent, if it is not this one."""
         context, state = self.context, facts.state
-        if context.view.is_elsewhere(state) and not may_take_over(
-            state, now, has_room=context.has_room(facts.organization_id)
-        ):
+        has_room = context.slots.is_reserved(self.agent_id) or context.has_room(facts.organization_id)
+        if context.view.is_elsewhere(state) and not may_take_over(state, now, has_room=has_room):
             return state.node_id
         run = self.run
         is_needed_here = run is not None and (run.result is None or state.run_id is not None)
@@ -277,6 +276,9 @@ class Supervisor:
             step = Step(now, limits, context.view, actor=cause.caller, receipt=stored_receipt)
             claim = plan_start(facts, run_id, reason, context.policy, step)
             is_claimed = await self._claim(claim, facts.organization_id)
+        except RunLimitReached as error:
+            self._give_way(facts.organization_id, error.next_id)
+            return None
         except BaseException:
             context.slots.release(facts.organization_id)
             raise
@@ -295,13 +297,17 @@ class Supervisor:
         context, max_runs = self.context, self.context.slots.organization_limit
         if not max_runs or len(context.nodes.living_ids) == 1:
             return await context.store.update(claim)
-        try:
-            return await context.store.start(claim, organization_id, max_runs)
-        except RunLimitReached:
-            context.slots.hold_back(organization_id)
-            admit_at = context.clock.monotonic() + FULL_SECONDS
-            context.clock.call_at(admit_at, partial(context.slots.admit, organization_id))
-            return False
+        return await context.store.start(claim, organization_id, max_runs)
+
+    def _give_way(self, organization_id: UUID, next_id: UUID | None) -> None:
+        """Give back the slot for a while, or let the organization's agent have it whose turn it is."""
+        slots, clock = self.context.slots, self.context.clock
+        slots.hold_back(organization_id)
+        clock.call_at(clock.monotonic() + FULL_SECONDS, partial(slots.admit, organization_id))
+        if next_id is None:
+            slots.release(organization_id)
+        else:
+            slots.pass_on(next_id, organization_id)
 
     async def queue(
         self,

@@ -4,12 +4,15 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
+import pytest
+
 from storage.agent_facts import (
     AttendedAgent,
     Counts,
     RowVersion,
 )
-from storage.model import AgentStatus
+from storage.errors import RunLimitReached
+from storage.model import Agent, AgentStatus
 from tests.storage.factories import (
     HOUR,
     MINUTE,
@@ -18,7 +21,7 @@ from tests.storage.factories import (
     template,
     usage_record,
 )
-from tests.storage.stores import Store
+from tests.storage.stores import Store, start
 
 
 async def test_due_agents_are_listed_by_time_in_pages(store: Store) -> None:
@@ -142,6 +145,27 @@ async def test_agents_queued_elsewhere_take_turns_by_organization(store: Store) 
     assert found[3:] == [agents["a3"].id]
     assert await states.list_queued_elsewhere(here, 1, 0) == [agents["b2"].id]
     assert await states.list_queued_elsewhere(there, 9, 0) == [agents["b3"].id]
+
+
+async def test_start_over_several_nodes_is_that_of_the_agent_queued_first(postgres: Store) -> None:
+    store, states = postgres, postgres.storage.agent_states
+    organization_id = (await store.new_organization()).id
+    running, first, second, new = [await store.agent(organization_id) for _ in range(4)]
+    await store.started(running)
+    await store.put(running, phase="running")
+    await store.put(first, queued_at=NOW, node_id=2)
+    await store.put(second, queued_at=NOW + SECOND, node_id=1)
+
+    async def refused_for(agent: Agent, max_runs: int) -> UUID | None:
+        with pytest.raises(RunLimitReached) as refusal:
+            await states.start(start(await store.state(agent)), organization_id, max_runs)
+        return refusal.value.next_id
+
+    assert await refused_for(first, 1) is None
+    assert await refused_for(second, 2) == await refused_for(new, 2) == first.id
+    assert await refused_for(new, 3) == first.id
+    assert await states.start(start(await store.state(second)), organization_id, 3)
+    assert await states.start(start(await store.state(first)), organization_id, 2)
 
 
 async def test_agents_queued_elsewhere_leave_out_those_beyond_the_limit(store: Store) -> None:

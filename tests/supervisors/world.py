@@ -26,6 +26,7 @@ from supervisors.engine.messages import Reply, Request, RunRequest, Signal
 from supervisors.engine.registry import Registry, tell_agents_of, tell_agents_of_template
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
+from supervisors.engine.supervisor import Ring
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
@@ -188,6 +189,7 @@ class World:
         max_runs_per_organization: int = 0,
         tracing_settings: TracingSettings | None = None,
         provider: str = "builtin",
+        node_id: int = 1,
     ) -> None:
         self.pool = pool
         self.clock = HeldClock()
@@ -210,7 +212,8 @@ class World:
         self._provider = provider  # of the model
         self._organization_id: UUID | None = None
         self._life = AsyncExitStack()
-        self.node = LoneNode(0)
+        self.node = LoneNode(node_id - 1)
+        self.ring: Ring = ring_nobody
         self._next_scan_at = 0.0
         self.registry: Registry
         self.states: RiggedStates
@@ -231,7 +234,7 @@ class World:
                 run_settings=self._run_settings,
                 random=random,
                 nodes=self.node,
-                ring=ring_nobody,
+                ring=lambda *ring: self.ring(*ring),
                 node_name="web/{}".format,
                 max_runs_per_organization=self._max_runs_per_organization,
                 models=self._models,
@@ -471,6 +474,7 @@ async def open_world(
     max_runs_per_organization: int = 0,
     tracing: TracingSettings | None = None,
     provider: str = "builtin",
+    node_id: int = 1,
 ) -> AsyncIterator[World]:
     """Open a world with these settings; outbound calls may go to this machine.
 
@@ -491,6 +495,7 @@ async def open_world(
             max_runs_per_organization,
             tracing,
             provider,
+            node_id,
         )
         await world.begin()
         try:

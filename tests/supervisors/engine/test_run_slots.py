@@ -119,6 +119,18 @@ def test_agent_of_held_organization_may_leave_the_queue() -> None:
     assert recorder.slots.waiting == 0
 
 
+def test_slot_is_passed_on_to_an_agent_that_waits_elsewhere() -> None:
+    recorder = Recorder(limit=1, organization_limit=1)
+    recorder.take(11, organization=1)
+    recorder.wait(12, organization=1)
+    recorder.slots.pass_on(UUID(int=21), UUID(int=101))
+
+    assert recorder.called == [UUID(int=21)]
+    assert recorder.slots.is_reserved(UUID(int=21))
+    recorder.leave(21)
+    assert recorder.called == [UUID(int=21), UUID(int=12)]
+
+
 class AnyUse(RuleBasedStateMachine):
     """Check that no slot is lost or invented, and that no agent waits beside a slot that it may have."""
 
@@ -129,10 +141,11 @@ class AnyUse(RuleBasedStateMachine):
         self.reserved: set[UUID] = set()
         self.running: list[UUID] = []
         self.waiting: set[UUID] = set()
+        self.passed_to: UUID | None = None
         self.slots = RunSlots(3, self.reserve, self.organization_limit)
 
     def reserve(self, agent_id: UUID) -> None:
-        assert agent_id in self.waiting
+        assert agent_id in {*self.waiting, self.passed_to}
         self.waiting.discard(agent_id)
         self.reserved.add(agent_id)
 
@@ -165,6 +178,16 @@ class AnyUse(RuleBasedStateMachine):
     def end(self) -> None:
         agent_id = self.running.pop(0)
         self.slots.release(organization_of(agent_id))
+
+    @precondition(lambda self: self.running)
+    @rule(agent_id=agents)
+    def pass_on(self, agent_id: UUID) -> None:
+        organization_id = organization_of(self.running[0])
+        if organization_of(agent_id) == organization_id and agent_id not in self.running:
+            del self.running[0]
+            self.passed_to = agent_id
+            self.slots.pass_on(agent_id, organization_id)
+            self.passed_to = None
 
     @invariant()
     def no_slot_is_lost(self) -> None:

@@ -90,6 +90,32 @@ async def test_run_limit_of_organization_outlives_a_restart(pool: Pool) -> None:
         assert started == {agent.id for agent in agents}
 
 
+async def test_agent_that_queued_first_in_another_node_starts_first(pool: Pool) -> None:
+    async with (
+        open_world(pool, max_runs_per_organization=1) as one,
+        open_world(pool, max_runs_per_organization=1, node_id=2) as other,
+    ):
+        for world in (one, other):
+            world.node.living_ids = (1, 2)
+        other.clock.step((one.clock.now() - other.clock.now()).total_seconds())
+        rung: list[UUID] = []
+        one.ring = lambda _, __, agent_id: rung.append(agent_id)
+        run, first, second = await one.start(await one.agent()), await one.agent(), await one.agent()
+        assert (await other.ask(first, RunRequest())).status is RunAnswer.QUEUED
+        await one.go_to(5)
+        assert (await one.ask(second, RunRequest())).status is RunAnswer.QUEUED
+
+        await one.go_to(9)
+        await run.end()
+        await one.go_to(11)  # it tries twice a second, and the end may be stored after the first time
+        assert set(one.puppets) == {first.id}  # the slot is here
+        assert first.id in rung
+
+        await one.puppets[first.id].end()
+        await one.go_to(13)
+        assert set(one.puppets) == {second.id}
+
+
 async def test_only_one_of_two_processes_starts_an_agent(pool: Pool) -> None:
     """Check I1."""
     async with open_world(pool) as one, open_world(pool) as other:
