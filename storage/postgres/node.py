@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -148,16 +149,20 @@ def has_ended(process: str) -> bool:
         return False  # the process is not named, or belongs to another user
 
 
+@cache
 def _machine() -> str:
-    """Return the id of the machine since it started, and that of the namespace in which PIDs are valid."""
+    """Return the id of the machine since it started, and that of the namespace in which PIDs are valid.
+
+    Neither changes during the life of a process, and each beat asks for each other node.
+    """
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot_id}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _start_of(pid: int) -> str:
     """Return when a process started, in ticks since the machine did; "" if only its exit code is left."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return "" if fields[0] in b"ZX" else fields[19].decode()
 
 
 def owner_of(bucket: int, nodes: Iterable[Node]) -> int | None:
