@@ -20,10 +20,13 @@ from tests.benchmarks import (
     cycles,
     document_search,
     event_streams,
+    far_wakes,
     flood,
+    hot_agents,
     lists,
     long_list,
     million,
+    nodes,
     posts,
     reads,
     reminders,
@@ -59,6 +62,10 @@ ROWS: Mapping[str, Callable[[Bench], Coroutine[Any, Any, Result]]] = {
     "search": document_search.measure,
     "streams": event_streams.measure,
     "waterfall": waterfall.measure,
+    "nodes": nodes.measure,
+    "slowed": nodes.measure_slowed,
+    "far": far_wakes.measure,
+    "hot": hot_agents.measure,
 }
 OUTPUT = ROOT / ".benchmarks" / "results.json"
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from tests.benchmarks.process_tree import cpu_seconds
 from tests.benchmarks.rounds import BARE, Pace
 from tests.benchmarks.trees import HERE, Tree
 
+POOLED_CONNECTIONS = 60  # of all nodes of a service; the server allows 100, and each node has three more
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -29,16 +31,27 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A process that answers requests, and the database behind it."""
+    """A process that answers requests, the database behind it, and the other nodes on that database."""
 
     name: str
     url: str
     pid: int
     database: Database
+    others: Sequence[ServiceProcess] = ()
+
+    @property
+    def alone(self) -> "Server":
+        """Return the first node only."""
+        return replace(self, others=())
+
+    @property
+    def urls(self) -> Sequence[str]:
+        return [self.url, *(other.url for other in self.others)]
 
     def cpu(self) -> tuple[float, float]:
-        """Return the processor time of the server and of PostgreSQL up to now, in seconds."""
-        return cpu_seconds(self.pid), cpu_seconds(self.database.postmaster)
+        """Return the processor time of the server, all nodes of it, and of PostgreSQL, in seconds."""
+        pids = (self.pid, *(other.pid for other in self.others))
+        return sum(map(cpu_seconds, pids)), cpu_seconds(self.database.postmaster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,23 @@ class Bench:
         name = f"service{next(self._numbers)}"
         async with serving(self.directory, name, settings, tree.launch) as process:
             yield process
+
+    @asynccontextmanager
+    async def nodes(
+        self, count: int, sections: Sections | None = None, tree: Tree = HERE
+    ) -> AsyncIterator[Service]:
+        """Run a service of this many nodes, each of which has its share of the requests."""
+        async with AsyncExitStack() as stack:
+            database = await stack.enter_async_context(self.database())
+            pool_size = min(10, POOLED_CONNECTIONS // count)
+            sections = {**(sections or {}), "database": {"url": database.url, "pool_size": pool_size}}
+            service = await stack.enter_async_context(self.service_on(database, sections, tree))
+            others = [
+                await stack.enter_async_context(self.process_on(database, sections, tree))
+                for _ in range(count - 1)
+            ]
+            name = f"{count} nodes" if others else "1 node"
+            yield replace(service, server=replace(service.server, name=name, others=others))
 
     @asynccontextmanager
     async def services(self, sections: Sections | None = None) -> AsyncIterator[Sequence[Service]]:

@@ -1,12 +1,19 @@
 """A connection for the load generators, which only reads where each answer ends."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
 CONNECTIONS = 64  # of a load generator, unless told otherwise
 
 END_OF_HEAD = b"\r\n\r\n"
 END_OF_CHUNKS = b"\r\n0\r\n\r\n"
+
+
+def parse_addresses(text: str) -> Sequence[tuple[str, int]]:
+    """Return the hosts and ports in "host:port,host:port,…"."""
+    pairs = (address.rpartition(":") for address in text.split(","))
+    return [(host, int(port)) for host, _, port in pairs]
 
 
 class Connection(asyncio.Protocol):

@@ -1,6 +1,6 @@
 """The generator of cycles, a separate process: each agent gets its next notification when it sleeps again.
 
-    python -m tests.benchmarks.cycle_load HOST PORT DATABASE_URL SECONDS < requests
+    python -m tests.benchmarks.cycle_load HOST:PORT,… DATABASE_URL SECONDS < requests
 
 stdin holds whole requests as JSON, by the id of the agent that each wakes. Nothing waits for a batch: an
 agent that sleeps is sent to over the next free connection, whatever the others do. A connection whose request
@@ -19,7 +19,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from uuid import UUID
 import asyncpg
 import uvloop
 
-from tests.benchmarks.connection import CONNECTIONS, Connection
+from tests.benchmarks.connection import CONNECTIONS, Connection, parse_addresses
 from tests.benchmarks.process_tree import own_cpu_seconds
 
 SETTLE_SECONDS = 1.0
@@ -84,13 +84,14 @@ class CycleLoad:
         self.cycles = 0
         self.refused = 0
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, addresses: Sequence[tuple[str, int]]) -> None:
         """Learn when each agent slept last, and send to all of them."""
         for agent, slept_at in await self._database.fetch(ASLEEP_SINCE, LONG_AGO):
             self._slept_at[agent] = slept_at
         loop = asyncio.get_running_loop()
-        for _ in range(CONNECTIONS):
-            _, sender = await loop.create_connection(partial(Sender, self), host, port)
+        for number in range(CONNECTIONS):
+            address = addresses[number % len(addresses)]
+            _, sender = await loop.create_connection(partial(Sender, self), *address)
             self.on_free(sender)
 
     async def keep_on(self, seconds: float) -> None:
@@ -148,13 +149,13 @@ class CycleLoad:
 
 
 async def measure(
-    host: str, port: int, database_url: str, seconds: float, requests: Mapping[UUID, bytes]
+    addresses: Sequence[tuple[str, int]], database_url: str, seconds: float, requests: Mapping[UUID, bytes]
 ) -> dict[str, float]:
     """Run cycles for this many seconds, then wait for the last ones."""
     database = await asyncpg.connect(database_url)
     backend = await database.fetchval("SELECT pg_backend_pid()")
     load = CycleLoad(requests, database)
-    await load.start(host, port)
+    await load.start(addresses)
     await load.keep_on(SETTLE_SECONDS)
     before, busy_before, began = load.cycles, time.process_time(), time.perf_counter()
     await load.keep_on(seconds)
@@ -174,9 +175,10 @@ async def measure(
 
 
 def main() -> None:
-    host, port, database_url, seconds = sys.argv[1:]
+    addresses, database_url, seconds = sys.argv[1:]
     requests = {UUID(agent): text.encode() for agent, text in json.load(sys.stdin).items()}
-    print(json.dumps(uvloop.run(measure(host, int(port), database_url, float(seconds), requests))))  # noqa: T201
+    measured = uvloop.run(measure(parse_addresses(addresses), database_url, float(seconds), requests))
+    print(json.dumps(measured))  # noqa: T201
 
 
 if __name__ == "__main__":

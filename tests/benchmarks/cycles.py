@@ -32,8 +32,9 @@ async def run_cycles(service: Service, agents: Sequence[str], seconds: float) ->
     """Keep these agents busy, and return the cycles a second and what each has cost."""
     requests = dict(zip(agents, post_requests(service, agents, "high"), strict=True))
     before = service.server.cpu()
-    url, database_url = service.server.url, service.database_url
-    printed = json.loads(await generate("cycle_load", requests, url, database_url, seconds))
+    printed = json.loads(
+        await generate("cycle_load", requests, service.server.urls, service.database_url, seconds)
+    )
     server, postgres = (now - then for then, now in zip(before, service.server.cpu(), strict=True))
     return Sample(
         rate=printed["in_time"] / printed["seconds"],

@@ -1,22 +1,23 @@
 """The load generator, a separate process: sends requests in turn, each when the one before is answered.
 
-    python -m tests.benchmarks.load HOST PORT CONNECTIONS SECONDS < requests
+    python -m tests.benchmarks.load HOST:PORT,… CONNECTIONS SECONDS < requests
 
-stdin holds whole requests as a JSON list of texts. Prints how many were answered, how long that took, and for
-how much of the time this process was busy: near 1 it would have measured itself.
+stdin holds whole requests as a JSON list of texts. The addresses share the connections. Prints how many were
+answered, how long that took, and for how much of the time this process was busy: near 1 it would have
+measured itself.
 """
 
 import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
 
 import uvloop
 
-from tests.benchmarks.connection import Connection
+from tests.benchmarks.connection import Connection, parse_addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,13 @@ class Sender(Connection):
 
 
 async def measure(
-    host: str, port: int, connections: int, seconds: float, requests: Iterator[bytes]
+    addresses: Sequence[tuple[str, int]], connections: int, seconds: float, requests: Iterator[bytes]
 ) -> Measured:
     """Send requests over this many connections at once, and wait for the last answers."""
     loop, senders = asyncio.get_running_loop(), []
-    for _ in range(connections):
-        _, sender = await loop.create_connection(lambda: Sender(requests), host, port)
+    for number in range(connections):
+        address = addresses[number % len(addresses)]
+        _, sender = await loop.create_connection(lambda: Sender(requests), *address)
         senders.append(sender)
     busy_before, began = time.process_time(), time.perf_counter()
     for sender in senders:
@@ -75,9 +77,9 @@ async def measure(
 
 
 def main() -> None:
-    host, port, connections, seconds = sys.argv[1:]
+    addresses, connections, seconds = sys.argv[1:]
     requests = cycle([text.encode() for text in json.load(sys.stdin)])
-    measured = uvloop.run(measure(host, int(port), int(connections), float(seconds), requests))
+    measured = uvloop.run(measure(parse_addresses(addresses), int(connections), float(seconds), requests))
     print(json.dumps(asdict(measured)))  # noqa: T201
 
 

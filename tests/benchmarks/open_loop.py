@@ -1,9 +1,9 @@
 """An open loop, a separate process: sends each request at its time, even if earlier ones are unanswered.
 
-    python -m tests.benchmarks.open_loop HOST PORT REQUESTS_A_SECOND SECONDS OUTPUT < requests
+    python -m tests.benchmarks.open_loop HOST:PORT,… REQUESTS_A_SECOND SECONDS OUTPUT < requests
 
-stdin holds whole requests as a JSON list of texts, sent in turn. OUTPUT becomes a JSON list with an `Answer`
-for each, in order.
+stdin holds whole requests as a JSON list of texts, sent in turn, to the addresses in turn. OUTPUT becomes a
+JSON list with an `Answer` for each, in order.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from tests.benchmarks.connection import Connection
+from tests.benchmarks.connection import Connection, parse_addresses
 
 MAX_CONNECTIONS = 2000  # beyond them a request waits here, which counts as waiting for its answer
 
@@ -53,25 +53,27 @@ class Exchange(Connection):
 
 
 async def send_all(
-    host: str, port: int, a_second: float, seconds: float, requests: Sequence[bytes]
+    addresses: Sequence[tuple[str, int]], a_second: float, seconds: float, requests: Sequence[bytes]
 ) -> list[Answer]:
     """Send requests for this many seconds, over as many connections as that takes."""
-    loop, idle, room = asyncio.get_running_loop(), deque[Exchange](), asyncio.Semaphore(MAX_CONNECTIONS)
+    loop, room = asyncio.get_running_loop(), asyncio.Semaphore(MAX_CONNECTIONS)
+    idle = [deque[Exchange]() for _ in addresses]
 
-    async def send(request: bytes, at: float) -> Answer:
+    async def send(request: bytes, place: int, at: float) -> Answer:
         async with room:
-            connection = idle.popleft() if idle else None
+            connection = idle[place].popleft() if idle[place] else None
             if connection is None:
-                _, connection = await loop.create_connection(Exchange, host, port)
+                _, connection = await loop.create_connection(Exchange, *addresses[place])
             status, body = await connection.send(request)
-            idle.append(connection)
+            idle[place].append(connection)
         return Answer(status, _id(body), time.time(), time.perf_counter() - at)
 
     sent, began = [], time.perf_counter()
     for number in range(int(a_second * seconds)):
         at = began + number / a_second
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        sent.append(asyncio.create_task(send(requests[number % len(requests)], at)))
+        request, place = requests[number % len(requests)], number % len(addresses)
+        sent.append(asyncio.create_task(send(request, place, at)))
     return await asyncio.gather(*sent)
 
 
@@ -83,9 +85,9 @@ def _id(body: bytes) -> str:
 
 
 def main() -> None:
-    host, port, a_second, seconds, output = sys.argv[1:]
+    addresses, a_second, seconds, output = sys.argv[1:]
     requests = [text.encode() for text in json.load(sys.stdin)]
-    answers = uvloop.run(send_all(host, int(port), float(a_second), float(seconds), requests))
+    answers = uvloop.run(send_all(parse_addresses(addresses), float(a_second), float(seconds), requests))
     with Path(output).open("w") as file:
         json.dump(answers, file)
 

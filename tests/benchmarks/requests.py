@@ -40,7 +40,7 @@ async def load(
 ) -> Sample:
     """Send these requests over and over, as fast as they are answered, and return what each has cost."""
     before = server.cpu()
-    printed = json.loads(await generate("load", requests, server.url, connections, seconds))
+    printed = json.loads(await generate("load", requests, server.urls, connections, seconds))
     used = [now - then for then, now in zip(before, server.cpu(), strict=True)]
     operations = printed["operations"]
     return Sample(operations / printed["seconds"], operations, used[0], used[1], printed["busy"])
@@ -51,22 +51,21 @@ async def send_at_rate(
 ) -> list[Answer]:
     """Send these requests in turn, each at its time, however long the answers take."""
     with NamedTemporaryFile() as output:
-        await generate("open_loop", requests, server.url, a_second, seconds, output.name)
+        await generate("open_loop", requests, server.urls, a_second, seconds, output.name)
         return [Answer(*values) for values in json.load(output)]
 
 
-async def generate(module: str, requests: object, url: str, *arguments: object) -> bytes:
+async def generate(module: str, requests: object, urls: Sequence[str], *arguments: object) -> bytes:
     """Run a load generator in another process and return what it prints."""
-    address = urlsplit(url)
+    addresses = ",".join(urlsplit(url).netloc for url in urls)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", f"tests.benchmarks.{module}", str(address.hostname), str(address.port)),
-        *map(str, arguments),
+        *(sys.executable, "-m", f"tests.benchmarks.{module}", addresses, *map(str, arguments)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await process.communicate(json.dumps(requests).encode())
     if process.returncode:
-        raise RuntimeError(f"the load generator {module} failed against {url}")
+        raise RuntimeError(f"the load generator {module} failed against {addresses}")
     return output
 
 

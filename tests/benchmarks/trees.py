@@ -22,13 +22,14 @@ class Tree:
 
     name: str
     path: Path
+    module: str = "hostsvc"
 
     async def launch(
         self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
     ) -> Process:
         """Start `hostsvc` of this tree with the interpreter and the packages that run the benchmarks."""
         return await create_subprocess_exec(
-            *(sys.executable, "-m", "hostsvc", *arguments),
+            *(sys.executable, "-m", self.module, *arguments),
             cwd=directory,
             env={**environment, "PYTHONPATH": str(self.path)},
             stdin=DEVNULL,
