@@ -303,6 +303,7 @@ class Notifications:
         self._on_commit = on_commit
         self._on_clear = on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
+        self._awaited: Collection[UUID] = ()  # agents for whose states a transaction waits
         self._inserts = pool.group_commit("notifications", self._insert_many)
         self._busy_inserts = pool.group_commit("notifications of busy agents", self._insert_busy)
         self._held_inserts = pool.group_commit("notifications of agents that are held", self._insert_held)
@@ -334,7 +335,7 @@ class Notifications:
         if self.limit.limit and len(allowed) > 1:  # only a caller with several organizations costs a read
             owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)
         async with self.limit.reserved(owner):
-            refusal = await self._inserts.add(item)
+            refusal = await self._insert_at_once(item)
             for patient in (self._busy_inserts, self._held_inserts):
                 if isinstance(refusal, RowLocked):
                     refusal = await patient.add(item)
@@ -484,15 +485,22 @@ class Notifications:
         self.report_committed(item for item, refusal in zip(items, refusals, strict=True) if not refusal)
         return refusals
 
+    async def _insert_at_once(self, item: InsertItem) -> StorageError | None:
+        """Insert the notification with others. Return RowLocked at once if others wait for its agent."""
+        if item.new.priority is Priority.HIGH and item.new.agent_id in self._awaited:
+            return RowLocked(f"others wait for the state of agent {item.new.agent_id}")
+        return await self._inserts.add(item)
+
     async def _insert_busy(self, items: list[InsertItem]) -> list[StorageError | None]:
-        """Try all once more, then wait briefly for the states of all agents together.
+        """Wait briefly for the states of all agents together, and meanwhile gather what comes for them.
 
         Statements of the service hold a state for milliseconds. Return RowLocked for what is held longer.
         """
-        refusals = dict(zip((item.new.id for item in items), await self._insert_many(items), strict=True))
-        locked = [item for item in items if isinstance(refusals[item.new.id], RowLocked)]
-        if locked:
-            refusals |= await self._insert_in_parts([locked], self._wait_briefly)
+        self._awaited = {item.new.agent_id for item in items}
+        try:
+            refusals = await self._insert_in_parts([items], self._wait_briefly)
+        finally:
+            self._awaited = ()
         return [refusals[item.new.id] for item in items]
 
     async def _insert_held(self, items: list[InsertItem]) -> list[StorageError | None]:

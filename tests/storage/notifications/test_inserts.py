@@ -11,6 +11,7 @@ from asyncpg import Record
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, Priority
+from storage.notifications import notifications as module
 from storage.notifications.changes import activation
 from storage.notifications.notifications import NewNotification, Notifications
 from storage.postgres.pool import Pool
@@ -105,29 +106,27 @@ async def test_insert_for_locked_agent_waits_without_delaying_others(
     assert await wake_seq(pool, free) == 5
 
 
-async def test_insert_for_agents_locked_briefly_shares_a_second_attempt(
-    queue: Notifications, pool: Pool, other_program: Any, monkeypatch: pytest.MonkeyPatch
+async def test_inserts_for_an_agent_that_is_awaited_join_without_an_attempt(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agents = [await stored_agent(pool) for _ in range(5)]
-    lock = other_program.transaction()
-    await lock.start()
-    await other_program.execute("SELECT 1 FROM agent_state FOR UPDATE")
     insert, attempts = pool.change, 0
 
-    async def insert_then_unlock(sql: str, *args: Any) -> list[Record]:
+    async def count_attempts(sql: str, *args: Any) -> list[Record]:
         nonlocal attempts
-        rows = await insert(sql, *args)
         attempts += 1
-        if attempts == 1:
-            await lock.rollback()
-        return rows
+        return await insert(sql, *args)
 
-    monkeypatch.setattr(pool, "change", insert_then_unlock)
-    monkeypatch.setattr(pool, "write", None)  # which would wait for one agent after the other
-    await asyncio.gather(*(stored_notification(queue, agent) for agent in agents))
-
-    assert attempts == 2
-    assert [await wake_seq(pool, agent) for agent in agents] == [1] * 5
+    monkeypatch.setattr(pool, "change", count_attempts)
+    monkeypatch.setattr(module, "BRIEF_WAIT", "SET LOCAL lock_timeout = '30s'")
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", scout.id)
+        inserts = [asyncio.create_task(stored_notification(queue, scout))]
+        while not await pool.fetchval(COUNT_WAITING):
+            pass
+        inserts += [asyncio.create_task(stored_notification(queue, scout)) for _ in range(20)]
+    await asyncio.gather(*inserts)
+    assert attempts == 1
+    assert await wake_seq(pool, scout) == 21
 
 
 async def test_inserts_for_busy_agents_wait_for_their_states_together(
