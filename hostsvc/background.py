@@ -11,6 +11,7 @@ import aiojobs
 import structlog
 
 from hostsvc.config import Config
+from hostsvc.execution import Execution
 from hostsvc.signals import DELIVERIES, WEBHOOKS, Signals
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership
@@ -55,56 +56,76 @@ class MaintenanceService:
     counts: bool = False
 
 
-def maintenance_services(
-    config: Config,
-    storage: Storage,
-    registry: Registry,
-    membership: Membership,
-    signals: Signals,
-    scan: DueScan,
-    webhooks: WebhookSender,
-    stuck_agents: StuckAgentWatch,
-    writes: WriteProbe,
-    feed: EventFeed,
-    doorbell: Doorbell,
-    clock: Clock,
-) -> Sequence[MaintenanceService]:
-    """Build every maintenance service. A chore is done by one node for all."""
-    interval = config.supervisors.scan_interval_seconds
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The open parts of a node."""
+
+    config: Config
+    storage: Storage
+    execution: Execution
+    registry: Registry
+    membership: Membership
+    signals: Signals
+    scan: DueScan
+    webhooks: WebhookSender
+    stuck_agents: StuckAgentWatch
+    writes: WriteProbe
+    feed: EventFeed
+    doorbell: Doorbell
+    clock: Clock
+
+
+def maintenance_services(parts: Parts) -> Sequence[MaintenanceService]:
+    """Build every maintenance service."""
+    return (*_services_of_each_node(parts), *_services_of_one_node(parts))
+
+
+def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
+    config, storage, registry, clock = parts.config, parts.storage, parts.registry, parts.clock
+    membership, scan, interval = parts.membership, parts.scan, parts.config.supervisors.scan_interval_seconds
     states = storage.agent_states
     pauses = PauseSync(states, storage.organizations, registry, clock, lambda: membership.does_chores)
-    budgets = BudgetRenewal(states, registry, clock)
     counter = AgentCounter(states, registry.statistics, clock)
-    receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
-    matcher = WebhookMatcher(storage.webhook_matching, feed, clock)
     probe = LoopLagProbe(registry.statistics, clock)
-    retention = RetentionCleaner(storage.retention, config.retention, clock)
     node_watch = NodeWatch(membership, membership.changed, scan)
     sweep = Sweep(states, registry, membership, config.limits.concurrent_runs)
-    chore = Chores(membership, signals, clock)
-    merge_counters = chore(partial(_merge_counters, storage, clock))
-    match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
-    catch_up = partial(doorbell.catch_up, partial(_check_all_agents, storage, scan))
+    catch_up = partial(parts.doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
     return (
         MaintenanceService("node watch", node_watch.run_once, NODE_WATCH_SECONDS),
-        MaintenanceService("bells", signals.bells.run_once, 0),
+        MaintenanceService("bells", parts.signals.bells.run_once, 0),
         MaintenanceService("sweep", sweep.run_once, SWEEP_SECONDS),
         MaintenanceService("due scan", scan.run_once, interval),
         MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS),
         MaintenanceService("pause sync", pauses.run_once, interval),
-        MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
         MaintenanceService("service measurement", partial(_measure, storage, clock), interval, counts=True),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval, counts=True),
-        MaintenanceService("webhook sender", chore(webhooks.run_once, storage.outbox.stored, DELIVERIES), 0),
-        MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
-        MaintenanceService("event feed", feed.run_once, 0),
-        MaintenanceService("write probe", writes.run_once, PROBE_PAUSE_SECONDS),
+        MaintenanceService("event feed", parts.feed.run_once, 0),
+        MaintenanceService("write probe", parts.writes.run_once, PROBE_PAUSE_SECONDS),
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),
-        MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
+        MaintenanceService("stuck agent watch", parts.stuck_agents.run_once, STUCK_CHECK_SECONDS),
         MaintenanceService("loop lag probe", probe.run_once, 0),
         MaintenanceService("idle supervisor cleaner", partial(_drop_idle, registry), IDLE_SWEEP_SECONDS),
+    )
+
+
+def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
+    """Build the chores, which one node does for all."""
+    storage, clock, interval = parts.storage, parts.clock, parts.config.supervisors.scan_interval_seconds
+    budgets = BudgetRenewal(storage.agent_states, parts.registry, clock)
+    receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
+    matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
+    retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
+    chore = Chores(parts.membership, parts.signals, clock)
+    send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
+    match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
+    merge_counters = chore(partial(_merge_counters, storage, clock))
+
+    return (
+        MaintenanceService("budget renewal", chore(budgets.run_once), interval),
+        MaintenanceService("webhook sender", send, 0),
+        MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
         MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
         MaintenanceService("counters of ended nodes", merge_counters, RETENTION_SECONDS),

@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
-from hostsvc.background import WATCH_SECONDS, MaintenanceService, maintenance_services, run_maintenance
+from hostsvc.background import WATCH_SECONDS, MaintenanceService, Parts, maintenance_services, run_maintenance
 from hostsvc.config import Config, NodeSettings
 from hostsvc.database import (
     encryption_notice,
@@ -32,6 +32,7 @@ from hostsvc.operating_system import (
 )
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
+from hostsvc.process_harness.harness import RunCredentials
 from hostsvc.signals import FOLLOWED, MAX_FOLLOWED, STREAMS, Signals
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
@@ -315,70 +316,77 @@ async def _open_node(
     watch: DatabaseWatch,
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a node."""
-    enter = stack.enter_async_context
-    clock = SystemClock()
+    clock, signals = SystemClock(), Signals(membership)
     membership.correct = clock.correct
-    random = Random()  # noqa: S311 -- spreads load, protects no secret
-    signals = Signals(membership)
     storage, notice = await _open_storage(stack, config, database, membership, signals, clock)
-    feed = EventFeed(storage.events, clock)
-    signals.connect(storage, Bells(storage.pool, membership, clock.sleep), feed)
     writes = WriteProbe(storage.instance, clock, watch)
-    storage.pool.on_failure = writes.suspect
-    membership.report = partial(writes.report_connection, Part.BEAT)
-    outbound = await enter(open_guarded_http(config.outbound, clock))
-    webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    execution = await enter(
-        open_execution(
-            config, storage, feed, outbound, clock, credentials, lambda: membership.confirmed_until
-        )
+    parts = await _open_parts(
+        stack, config, database, storage, membership, signals, writes, credentials, clock
     )
+    service = Service(
+        config.server.base_url or listeners.url,
+        settings.operator_token,
+        membership,
+        parts.doorbell,
+        parts.registry,
+        parts.stuck_agents,
+        writes,
+        parts.feed,
+        storage.pool,
+        listeners.node_url,
+        notice,
+    )
+    await _begin_work(stack, parts, service)
+    app = build_application(
+        config, settings, storage, parts.registry, parts.execution, membership, parts.feed, clock, service
+    )
+    await stack.enter_async_context(serve_app(app))
+    return service
+
+
+async def _open_parts(
+    stack: AsyncExitStack,
+    config: Config,
+    database: str,
+    storage: Storage,
+    membership: Membership,
+    signals: Signals,
+    writes: WriteProbe,
+    credentials: RunCredentials,
+    clock: Clock,
+) -> Parts:
+    """Open execution and supervisors, and what signals them."""
+    enter = stack.enter_async_context
+    storage.pool.on_failure = writes.suspect
+    membership.report = partial(writes.report_connection, Part.BEAT)
+    random = Random()  # noqa: S311 -- spreads load, protects no secret
+    feed = EventFeed(storage.events, clock)
+    signals.connect(storage, Bells(storage.pool, membership, clock.sleep), feed)
+    outbound = await enter(open_guarded_http(config.outbound, clock))
+    webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
+    until = membership.confirmed_until
+    execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials, until))
     if execution.models:
         await warn_of_missing_providers(execution.models, storage.agents)
-    registry = _build_registry(config, storage, execution, membership, signals, clock, random)
-    signals.registry = await enter(registry)
+    registry = await enter(_build_registry(config, storage, execution, membership, signals, clock, random))
+    signals.registry = registry
     scan = DueScan(storage.agent_states, registry, membership, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = signals.doorbell(clock.now, partial(writes.report_connection, Part.DOORBELL))
     await enter(doorbell.listening(database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
-    address, token = config.server.base_url or listeners.url, settings.operator_token
-    service = Service(
-        address,
-        token,
-        membership,
-        doorbell,
-        registry,
-        stuck_agents,
-        writes,
-        feed,
-        storage.pool,
-        listeners.node_url,
-        notice,
-    )
-    membership.facts = service.facts
-    membership.changed.clear()
-    await scan.recover()
-    services = maintenance_services(
-        config,
-        storage,
-        registry,
-        membership,
-        signals,
-        scan,
-        webhooks,
-        stuck_agents,
-        writes,
-        feed,
-        doorbell,
-        clock,
-    )
-    await enter(run_maintenance(services, clock))
-    app = build_application(config, settings, storage, registry, execution, membership, feed, clock, service)
-    await enter(serve_app(app))
-    return service
+    opened = signals, scan, webhooks, stuck_agents, writes, feed, doorbell, clock
+    return Parts(config, storage, execution, registry, membership, *opened)
+
+
+async def _begin_work(stack: AsyncExitStack, parts: Parts, service: Service) -> None:
+    """Tell the other nodes of this one, recover what waits, and start the maintenance services."""
+    parts.membership.facts = service.facts
+    parts.membership.changed.clear()
+    await parts.scan.recover()
+    await stack.enter_async_context(run_maintenance(maintenance_services(parts), parts.clock))
 
 
 async def _open_storage(

@@ -144,7 +144,6 @@ class Membership:
         """Return whether the last beat began so recently that nobody can have taken this node for dead."""
         return self._monotonic() <= self._confirmed_until
 
-    @property
     def confirmed_until(self) -> float:
         """Return until when, on the monotonic clock, the last beat lets this node act."""
         return self._confirmed_until

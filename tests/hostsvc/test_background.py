@@ -1,13 +1,14 @@
 """The maintenance services: which ones run, how often, and what happens if one fails."""
 
 import asyncio
+from dataclasses import fields
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.background import MaintenanceService, maintenance_services, run_maintenance
+from hostsvc.background import MaintenanceService, Parts, maintenance_services, run_maintenance
 from hostsvc.config import Config
 from supervisors.clock import SystemClock
 from supervisors.settings import SupervisorSettings
@@ -15,10 +16,8 @@ from supervisors.settings import SupervisorSettings
 
 def test_every_duty_has_a_service_with_its_interval() -> None:
     config = Config(supervisors=SupervisorSettings(scan_interval_seconds=7))
-    parts: Any = MagicMock()  # only passed on
-    services = maintenance_services(
-        config, parts, parts, parts, parts, parts, parts, parts, parts, parts, parts, SystemClock()
-    )
+    parts: dict[str, Any] = {field.name: MagicMock() for field in fields(Parts)}  # only passed on
+    services = maintenance_services(Parts(**parts | {"config": config, "clock": SystemClock()}))
     assert {service.name: service.interval_seconds for service in services} == {
         "node watch": 0.1,
         "bells": 0,
