@@ -50,12 +50,11 @@ async def open_execution(
     outbound: Outbound,
     clock: Clock,
     credentials: RunCredentials,
-    confirmed_until: Callable[[], float],
+    trusted_until: Callable[[], float],
 ) -> AsyncIterator[Execution]:
     """Open tools, models and harness.
 
-    Runs in processes of their own use the API with `credentials`, and may go on for a while after
-    `confirmed_until`.
+    Runs in processes of their own use the API with `credentials`, and may go on until `trusted_until`.
     """
     async with (
         open_schema_checker(clock) as checker,
@@ -66,7 +65,7 @@ async def open_execution(
         toolset = Toolset(storage, clock, outbound, checker, catalog)
         wakes = WakeContexts(storage, clock, config.runs, _file_types(config))
         builtin = _builtin_harness(config, storage, feed, toolset, checker, wakes, models, prices, clock)
-        opening = _open_harness(config, storage, builtin, clock, credentials, confirmed_until)
+        opening = _open_harness(config, storage, builtin, clock, credentials, trusted_until)
         async with opening as (harness, harness_status):
             yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status)
 
@@ -114,10 +113,10 @@ async def _open_harness(
     builtin: BuiltinHarness,
     clock: Clock,
     credentials: RunCredentials,
-    confirmed_until: Callable[[], float],
+    trusted_until: Callable[[], float],
 ) -> AsyncIterator[tuple[Harness, Callable[[], HarnessStatus]]]:
     if config.harness.kind == "process":
-        async with open_workspace(config.harness, clock, os.environ, confirmed_until) as workspace:
+        async with open_workspace(config.harness, clock, os.environ, trusted_until) as workspace:
             harness = ProcessHarness(
                 stores=storage,
                 clock=clock,

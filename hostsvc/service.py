@@ -366,7 +366,7 @@ async def _open_parts(
     signals.connect(storage, Bells(storage.pool, membership, clock.sleep), feed)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
-    until = membership.confirmed_until
+    until = membership.trusted_until
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials, until))
     if execution.models:
         await warn_of_missing_providers(execution.models, storage.agents)

@@ -53,7 +53,9 @@ log = structlog.get_logger()
 LANGUAGE = "C.UTF-8"
 OUTDATED = "The repository could not be fetched; the run uses the last known commit."
 HIDDEN = "[run token]"
-NOT_CONFIRMED = "interrupted: the database had not confirmed the node of the run for 5 s"
+NOT_CONFIRMED = (
+    "interrupted: the database had not confirmed the node of the run for so long that others may act for it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +281,11 @@ async def open_workspace(
     settings: HarnessSettings,
     clock: Clock,
     environment: Mapping[str, str],
-    confirmed_until: Callable[[], float],
+    trusted_until: Callable[[], float],
 ) -> AsyncIterator[Workspace]:
     """Open the workspace. Raise HarnessRefused if this machine or the settings do not allow it.
 
-    `confirmed_until` is when, on the monotonic clock, the database's confirmation of this node ends.
+    The processes of runs may go on until `trusted_until`, a moment of the monotonic clock.
     """
     if lacks := tuple(machine_errors(settings, environment)):
         raise HarnessRefused("; ".join(lacks))
@@ -297,7 +299,7 @@ async def open_workspace(
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
         async with (
             open_checkouts(cache, mirror, settings.cache_commits) as checkouts,
-            open_lease(cache, clock, confirmed_until) as lease,
+            open_lease(cache, clock, trusted_until) as lease,
         ):
             workspace = Workspace(user, environment, cache, checkouts, containment, settings.limits, lease)
             try:

@@ -1,6 +1,6 @@
-"""The lease of the processes of runs: they go on only as long as the database has confirmed this node lately.
+"""The lease of the processes of runs: they go on while no other node can have taken this one for dead.
 
-Later others may have taken it for dead, and started its runs again. The guardian, a process beside this one,
+Later others may have started its runs again. The guardian, a process beside this one,
 kills them then, and also if this one is killed, frozen or stuck.
 """
 
@@ -20,19 +20,17 @@ from hostsvc.process_harness.guardian import MOMENT
 from supervisors.clock import Clock
 
 RENEW_SECONDS = 0.5
-# After the end of a confirmation. With its 1.5 s this is less than the others need to take a node for dead.
-GRACE_SECONDS = 3.5
 GUARDIAN = Path(__file__).with_name("guardian.py")
 
 log = structlog.get_logger()
 
 
 class Lease:
-    """Renews the lease; `open_lease` makes one. `confirmed_until` is a moment of the monotonic clock."""
+    """Renews the lease; `open_lease` makes one. `trusted_until` is a moment of the monotonic clock."""
 
-    def __init__(self, clock: Clock, confirmed_until: Callable[[], float]) -> None:
+    def __init__(self, clock: Clock, trusted_until: Callable[[], float]) -> None:
         self._clock = clock
-        self._confirmed_until = confirmed_until
+        self._trusted_until = trusted_until
         self._ends_at = float("inf")
         self._was_over_at = float("-inf")
 
@@ -70,7 +68,7 @@ class Lease:
         try:
             while guardian.returncode is None:
                 self.was_over_since(0.0)
-                self._ends_at = self._confirmed_until() + GRACE_SECONDS
+                self._ends_at = self._trusted_until()
                 pipe.write(MOMENT.pack(self._ends_at))
                 await self._clock.sleep(RENEW_SECONDS)
         finally:
@@ -80,10 +78,10 @@ class Lease:
 
 @asynccontextmanager
 async def open_lease(
-    cache: HarnessCache, clock: Clock, confirmed_until: Callable[[], float]
+    cache: HarnessCache, clock: Clock, trusted_until: Callable[[], float]
 ) -> AsyncIterator[Lease]:
     """Keep the lease of the processes of runs in this cache until the end of the block."""
-    lease = Lease(clock, confirmed_until)
+    lease = Lease(clock, trusted_until)
     keeping = asyncio.create_task(lease.keep(cache), name="lease of the processes of runs")
     try:
         yield lease

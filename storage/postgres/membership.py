@@ -47,6 +47,8 @@ PROTOCOL = 1  # of what nodes tell each other, and of how they share the work; i
 MAX_PROTOCOL_DISTANCE = 1  # between nodes that live together
 BEAT_SECONDS = 0.5
 CONFIRMED_SECONDS = 1.5
+TRUSTED_SECONDS = 3.5  # after the confirmation; both together are less than it takes to find a node dead
+ALONE_TRUSTED_SECONDS = 58.5  # a restart of the server fits into it
 POLL_SECONDS = 0.25  # between two attempts to connect or to join
 BURIAL_SECONDS = 0.02  # between two looks at the connections of a condemned node
 ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
@@ -144,9 +146,12 @@ class Membership:
         """Return whether the last beat began so recently that nobody can have taken this node for dead."""
         return self._monotonic() <= self._confirmed_until
 
-    def confirmed_until(self) -> float:
-        """Return until when, on the monotonic clock, the last beat lets this node act."""
-        return self._confirmed_until
+    def trusted_until(self) -> float:
+        """Return until when, on the monotonic clock, processes that this node has started may go on.
+
+        A little later others may have taken it for dead. If there was none, one must join before that.
+        """
+        return self._confirmed_until + (TRUSTED_SECONDS if self.count > 1 else ALONE_TRUSTED_SECONDS)
 
     @property
     def living_ids(self) -> Collection[int]:

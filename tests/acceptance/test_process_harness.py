@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hostsvc.process_harness.harness import NOT_CONFIRMED
 from tests.acceptance.client import Client, Json, eventually, moment, sign_up
 from tests.acceptance.harnesses import COMMON, RUNS
 from tests.acceptance.services import OPERATOR_TOKEN, Services
@@ -344,7 +343,7 @@ async def test_killed_service_leaves_no_process(
 
 
 @contained
-async def test_frozen_service_leaves_no_process(
+async def test_processes_of_a_frozen_node_end_before_the_next_run(
     services: Services,
     session: aiohttp.ClientSession,
     repository: GitRepository,
@@ -353,23 +352,9 @@ async def test_frozen_service_leaves_no_process(
     is_contained: bool,
 ) -> None:
     harness = sandbox(directory) if is_contained else {}
-    service = await services.start(**settings(repository, harness=harness))
-    client = await sign_up(session, service.url)
-    agent, active = await endless_run(client, directory)
-    service.send_signal(signal.SIGSTOP)
-    try:
-        await all_gone(active["id"])
-    finally:
-        service.send_signal(signal.SIGCONT)
-    ended = await client.ended_run(agent)
-    assert (ended["id"], ended["outcome"], ended["error"]) == (active["id"], "interrupted", NOT_CONFIRMED)
-
-
-async def test_processes_of_a_frozen_node_end_before_the_next_run(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
-) -> None:
-    frozen = await services.start(**settings(repository))
-    other = await services.start(**settings(repository, harness={"cache_dir": str(directory / "other")}))
+    frozen = await services.start(**settings(repository, harness=harness))
+    harness["cache_dir"] = str(directory / "other")
+    other = await services.start(**settings(repository, harness=harness))
     client = await sign_up(session, frozen.url)
     agent, active = await endless_run(client, directory)
     repository.git("branch", "--force", "sandboxed", "ends")

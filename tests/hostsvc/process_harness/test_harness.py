@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from hostsvc.process_harness import process
-from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
+from hostsvc.process_harness.harness import NOT_CONFIRMED, ProcessHarness, RunCredentials, open_workspace
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.agent_facts import RunStart
 from storage.history.runs import JournalFacts, ToolUse
@@ -24,7 +24,7 @@ from storage.ids import new_id
 from storage.model import Agent, Outcome, Template
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from supervisors.engine.run import ActiveRun, RunError, RunResult, RunStopped
+from supervisors.engine.run import ActiveRun, RunError, RunInterrupted, RunResult, RunStopped
 from supervisors.settings import RunSettings
 from tests.git_repository import GitRepository
 from tests.nodes import LoneNode
@@ -86,7 +86,7 @@ class World:
     directory: Path
 
     @asynccontextmanager
-    async def open(self, **settings: Any) -> AsyncIterator[ProcessHarness]:
+    async def open(self, trusted_until: float = inf, **settings: Any) -> AsyncIterator[ProcessHarness]:
         defaults: dict[str, Any] = {
             "kind": "process",
             "repository": str(self.repository.path),
@@ -95,7 +95,7 @@ class World:
         }
         harness_settings = HarnessSettings(**defaults | settings)
         clock = SystemClock()
-        async with open_workspace(harness_settings, clock, ENVIRONMENT, lambda: inf) as workspace:
+        async with open_workspace(harness_settings, clock, ENVIRONMENT, lambda: trusted_until) as workspace:
             yield ProcessHarness(
                 stores=self.stores.storage(),
                 clock=clock,
@@ -191,6 +191,12 @@ async def test_failed_process_fails_the_run_with_its_last_line(world: World) -> 
         await execute(world)
     [span] = world.stores.spans
     assert span.span.error == "exit code 7: no model today"
+
+
+async def test_process_of_a_node_that_others_may_take_for_dead_is_killed(world: World) -> None:
+    world.tag("sleep 600")
+    with pytest.raises(RunInterrupted, match=f"^{NOT_CONFIRMED}$"):
+        await execute(world, trusted_until=SystemClock().monotonic() + 0.2)
 
 
 async def test_granted_sleep_stays_although_the_process_fails(world: World) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hostsvc.process_harness.cache import HarnessCache, open_cache
-from hostsvc.process_harness.lease import GRACE_SECONDS, open_lease
+from hostsvc.process_harness.lease import open_lease
 from storage.postgres.connections import SERVER_SETTINGS
-from storage.postgres.membership import BEAT_SECONDS, CONFIRMED_SECONDS
+from storage.postgres.membership import BEAT_SECONDS, CONFIRMED_SECONDS, TRUSTED_SECONDS
 from storage.postgres.node import NO_LOCK_SECONDS, STUCK_SECONDS
 from supervisors.clock import SystemClock
 from tests.acceptance.client import eventually
@@ -57,17 +57,17 @@ def _read(process: str, name: str) -> str:
 
 
 async def test_processes_of_runs_end_with_their_lease(cache: HarnessCache) -> None:
-    clock, confirmed_until = SystemClock(), [inf]
+    clock, trusted_until = SystemClock(), [inf]
     with sleeping(cache.homes / "1/home"), sleeping(cache.root) as other:
         began = clock.monotonic()
-        async with open_lease(cache, clock, lambda: confirmed_until[0]) as lease:
+        async with open_lease(cache, clock, lambda: trusted_until[0]) as lease:
             await guardian_of(cache)
             assert not lease.was_over_since(began)
-            confirmed_until[0] = clock.monotonic() - GRACE_SECONDS
+            trusted_until[0] = clock.monotonic()
             await all_gone(f"HOME={cache.homes}/")
             assert lease.was_over_since(began)
             assert is_alive(other)
-            confirmed_until[0] = inf
+            trusted_until[0] = inf
 
             async def is_renewed() -> bool | None:
                 return True if not lease.was_over_since(clock.monotonic()) else None
@@ -97,6 +97,6 @@ async def test_guardian_ends_with_its_lease_and_kills_what_is_left(cache: Harnes
 
 
 def test_lease_ends_before_others_can_take_the_node_for_dead() -> None:
-    longest = CONFIRMED_SECONDS + GRACE_SECONDS  # after the last beat began
+    longest = CONFIRMED_SECONDS + TRUSTED_SECONDS  # after the last beat began
     vanished = int(SERVER_SETTINGS["tcp_user_timeout"]) / 1000 - BEAT_SECONDS + NO_LOCK_SECONDS
     assert longest + 0.5 <= min(vanished, STUCK_SECONDS)

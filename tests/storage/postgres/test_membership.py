@@ -265,6 +265,17 @@ async def test_lost_connection_is_replaced_and_confirmation_regained(database_ur
     assert any(reports)
 
 
+async def test_node_that_is_alone_is_trusted_for_longer(database_url: str) -> None:
+    pace = Pace()
+    async with join(database_url, pace.sleep, name="", version="", roles=[]) as one:
+        alone = one.trusted_until()
+        async with node(database_url):
+            await until(lambda: one.count == 2)
+            assert one.trusted_until() < alone
+        await until(lambda: one.count == 1)
+        assert one.trusted_until() > alone
+
+
 @pytest.mark.real_time
 async def test_lost_confirmation_is_announced(database_url: str) -> None:
     pace = Pace()
