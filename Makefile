@@ -35,10 +35,11 @@ test-slow: $(READY) ## whole processes, crashes, attacks, fuzzing, more simulati
 test-console: $(READY) ## the console in a real browser (needs a Chromium)
 	@$(PYTEST) $(SLOW) -m console
 
-test-all: $(READY) ## all tests, each service in a new interpreter; the contract on three nodes; `simulate`, `crash` and `fuzz` in full
+test-all: $(READY) ## all tests, each service in a new interpreter; the API on three nodes; `simulate`, `crash` and `fuzz` in full
 	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(SLOW) --hypothesis-profile random
-	@HOSTSVC_TEST_NODES=3 $(PYTEST) $(SLOW) -m "not slow" tests/contract
-	@$(MAKE) --no-print-directory simulate crash fuzz
+	@HOSTSVC_TEST_NODES=3 $(PYTEST) $(SLOW) -m "not slow" tests/contract tests/web
+	@$(MAKE) --no-print-directory simulate crash
+	@HOSTSVC_TEST_NODES=3 $(MAKE) --no-print-directory fuzz
 
 lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check .

@@ -25,6 +25,7 @@ from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from tests.acceptance.process import Launch, launch_fresh
 from tests.cited_tests import cited_tests
 from tests.forked_processes import ForkServer
+from tests.nodes import NODES
 from tests.paths import DOCS, ROOT
 from tests.postgres import TestServer
 
@@ -55,8 +56,13 @@ def pytest_collection() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of slow folders, and run those that measure real time one after the other."""
+    """Mark the tests of slow folders, and run those that measure real time one after the other.
+
+    Leave those out that hold with a single node only, if there are several.
+    """
     for item in items:
+        if NODES > 1 and item.get_closest_marker("one_node") is not None:
+            item.add_marker(pytest.mark.skip("it holds with one node"))
         mark = FOLDER_MARKS.get(item.nodeid.split("/", 2)[1])
         if mark is not None and item.get_closest_marker("everyday") is None:
             item.add_marker(mark)

@@ -15,6 +15,7 @@ import aiohttp
 
 from tests.acceptance.client import Client
 from tests.acceptance.process import Sections, serving
+from tests.nodes import NODES
 from tests.paths import ROOT
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -39,7 +40,11 @@ async def fuzz(
         "operator": {"token": OPERATOR_TOKEN},
         "limits": {"anonymous_requests_per_minute": 0},  # the fuzzer sends thousands of bad credentials
     }
-    async with serving(directory, "service", sections) as process, aiohttp.ClientSession() as session:
+    workers = ("--workers", str(NODES))
+    async with (
+        serving(directory, "service", sections, options=workers) as process,
+        aiohttp.ClientSession() as session,
+    ):
         account = await Client(session, process.url).post(
             "/api/organizations/auth/signup/",
             email="fuzz@example.org",

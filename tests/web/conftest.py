@@ -40,6 +40,7 @@ from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
+from tests.acceptance.client import eventually
 from tests.leaks import Overheard, contents_by
 from tests.nodes import NODES, LoneNode, ring_nobody
 from web.app import ROUTES, build_app
@@ -172,6 +173,16 @@ class Service:
         key = ApiKey(new_id(), organization.id, "tests", secret.prefix, True, None, now)
         await self.storage.api_keys.insert(key, secret.hash)
         return Api(self.client, f"Bearer {secret.text}")
+
+
+async def wake_reasons(api: Api, agent: Any, *reasons: str) -> None:
+    """Wait until the agent has runs with these wake reasons, the newest first. Any node may start them."""
+
+    async def look() -> bool | None:
+        runs = (await api.get(f"/api/cloud/agents/{agent['id']}/runs/")).body
+        return [run["wake_reason"] for run in runs] == list(reasons) or None
+
+    await eventually(look, f"runs because of {reasons}")
 
 
 class StatedHealth:

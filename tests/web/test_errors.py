@@ -34,6 +34,7 @@ async def test_unavailable_database_asks_for_retry(service: Service, api: Api) -
     assert int(answer.headers["Retry-After"]) > 0
 
 
+@pytest.mark.one_node
 async def test_refusals_of_the_database_are_reported_instead_of_logged(service: Service, api: Api) -> None:
     await service.storage.pool.finish_writes()
     with capture_logs() as logged:

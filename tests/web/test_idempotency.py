@@ -206,6 +206,7 @@ async def test_list_of_spans_is_repeated_as_a_whole(service: Service, api: Api) 
     assert form.body["id"] not in {span["id"] for span in first.body}
 
 
+@pytest.mark.one_node
 async def test_repeat_during_first_request_is_conflict(service: Service, api: Api, database_url: str) -> None:
     other_program = await asyncpg.connect(database_url)
     async with other_program.transaction():

@@ -96,6 +96,7 @@ async def test_organizations_take_turns() -> None:
     assert order == ["ours 0", "theirs 0", "ours 1", "theirs 1", "ours 2"]
 
 
+@pytest.mark.one_node
 async def test_flood_is_refused_without_effect_and_leaves_room_for_others(
     service: Service, api: Api, other: Api, pool: Pool
 ) -> None:
@@ -127,6 +128,7 @@ async def test_flood_is_refused_without_effect_and_leaves_room_for_others(
     assert (later.status, later.headers.get("Idempotency-Replayed")) == (201, None)
 
 
+@pytest.mark.one_node
 async def test_body_without_room_is_refused_unread(service: Service, api: Api) -> None:
     place = service.app[ROOM].enter(new_id(), UNITS - WRITE_UNITS - 1)
     short = await api.create_agent()

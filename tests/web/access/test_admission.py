@@ -2,8 +2,12 @@
 
 from ipaddress import ip_network
 
+import pytest
+
 from storage.postgres.paging import CHUNK_BYTES
 from tests.web.conftest import Api, StartService
+
+pytestmark = pytest.mark.one_node  # each node grants its share of a quota
 
 AGENTS = "/api/cloud/agents/"
 DOCUMENTS = "/api/defaults/documents/"

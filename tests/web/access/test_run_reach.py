@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.web.access.test_run_tokens import start_run
-from tests.web.conftest import Api
+from tests.web.conftest import Api, Service
 
 CONTACTS = "/api/defaults/contacts/"
 DOCUMENTS = "/api/defaults/documents/"
@@ -22,9 +22,9 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(api: Api) -> Scene:
+async def scene(service: Service, api: Api) -> Scene:
     agent, sibling = await api.create_agent(), await api.create_agent()
-    run, own = await start_run(api, agent)
+    run, own = await start_run(service, api, agent)
     return Scene(api, agent["id"], sibling["id"], run, own)
 
 
@@ -52,11 +52,13 @@ async def test_run_changes_a_contact_but_not_its_agent(scene: Scene) -> None:
     assert (await scene.own.post(CONTACTS, {"name": "x"})).status == 403
 
 
-async def test_run_changes_no_address_if_its_template_forbids_new_contacts(api: Api) -> None:
+async def test_run_changes_no_address_if_its_template_forbids_new_contacts(
+    service: Service, api: Api
+) -> None:
     template = await api.create("/api/templates/", name="Desk", may_create_contacts=False)
     agent = await api.create_agent(template=template["id"])
     contact = await api.create(CONTACTS, name="Ada", phone="+436601234567")
-    _, own = await start_run(api, agent)
+    _, own = await start_run(service, api, agent)
     path = f"{CONTACTS}{contact['id']}/"
     assert (await own.patch(path, {"phone": "+436607654321"})).status == 403
     assert (await own.patch(path, {"name": "Bea"})).status == 200

@@ -26,11 +26,12 @@ def usage_of(agent: Any) -> str:
     return f"/api/cloud/agents/{agent['id']}/usage/"
 
 
-async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
-    """Start a run; return its id and a client with its token."""
+async def start_run(service: Service, api: Api, agent: Any) -> tuple[str, Api]:
+    """Start a run; return its id and a client of its node with its token."""
     run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
     token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
-    return run, api.with_authorization(f"Bearer {token}")
+    node = service.node_of_run(UUID(agent["id"]), UUID(run))
+    return run, Api(node.client, f"Bearer {token}")
 
 
 async def written(by: Api, run: str, agent: Any) -> list[int]:
@@ -48,16 +49,16 @@ async def written(by: Api, run: str, agent: Any) -> list[int]:
 
 async def test_run_writes_own_record_until_its_process_ends(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    run, own = await start_run(api, agent)
+    run, own = await start_run(service, api, agent)
     assert await written(own, run, agent) == [201, 201, 200, 200, 201]
     await service.storage.pool.execute(SLEEP, UUID(run), datetime.now(UTC))
     assert await written(own, run, agent) == [201, 201, 200, 200, 201]
     assert (await api.get(usage_of(agent))).body["total_cost_usd"] == 1.0
 
 
-async def test_run_that_slept_and_is_gone_writes_nothing(api: Api) -> None:
+async def test_run_that_slept_and_is_gone_writes_nothing(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    run, own = await start_run(api, agent)
+    run, own = await start_run(service, api, agent)
     path = f"/api/cloud/agents/{agent['id']}/"
     assert (await own.post(f"{path}tools/sleep/")).status == 200
     assert (await own.post(f"{path}tools/sleep/")).status == 403
@@ -68,11 +69,12 @@ async def test_run_that_slept_and_is_gone_writes_nothing(api: Api) -> None:
     assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
 
 
+@pytest.mark.one_node
 async def test_run_of_another_node_may_act_while_it_is_active_and_its_node_lives(
     service: Service, api: Api, start_service: StartService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = await api.create_agent()
-    run, own = await start_run(api, agent)
+    run, own = await start_run(service, api, agent)
     other = await start_service()
     there = Api(other.client, own.authorization)
     living = {1, 7}
@@ -93,10 +95,10 @@ async def test_run_of_another_node_may_act_while_it_is_active_and_its_node_lives
     assert await statuses(7) == [201, 401]
 
 
-async def test_run_writes_only_its_own_record(api: Api) -> None:
+async def test_run_writes_only_its_own_record(service: Service, api: Api) -> None:
     agent, bob = await api.create_agent(), await api.create_agent()
-    run, own = await start_run(api, agent)
-    bobs_run, _ = await start_run(api, bob)
+    run, own = await start_run(service, api, agent)
+    bobs_run, _ = await start_run(service, api, bob)
     span = await api.create(SPANS, trace=bobs_run, name="step")
     another = await api.create(TRACES, agent=agent["id"], name="x")
     for path, body in (
@@ -114,20 +116,20 @@ async def test_run_writes_only_its_own_record(api: Api) -> None:
         assert (await own.get(path)).status == 403, path
 
 
-async def test_usage_reported_by_run_belongs_to_its_trace(api: Api) -> None:
+async def test_usage_reported_by_run_belongs_to_its_trace(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    run, own = await start_run(api, agent)
+    run, own = await start_run(service, api, agent)
     record = await own.create(usage_of(agent), **CALL)
     assert record["trace"] == run
 
 
 async def test_run_reads_the_runs_and_traces_of_its_agent(service: Service, api: Api) -> None:
     agent, sibling = await api.create_agent(), await api.create_agent()
-    earlier, _ = await start_run(api, agent)
+    earlier, _ = await start_run(service, api, agent)
     await service.storage.pool.execute(SLEEP, UUID(earlier), datetime.now(UTC))
     await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
-    run, own = await start_run(api, agent)
-    foreign, _ = await start_run(api, sibling)
+    run, own = await start_run(service, api, agent)
+    foreign, _ = await start_run(service, api, sibling)
     runs = f"/api/cloud/agents/{agent['id']}/runs/"
     await own.create(SPANS, trace=run, name="step", metadata={"a": 1})
 

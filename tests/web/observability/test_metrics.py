@@ -15,6 +15,8 @@ from web.app import ROUTES
 from web.observability.requests import BUCKET_SECONDS
 from web.ports import Readiness, ServiceState
 
+pytestmark = pytest.mark.one_node  # each node counts what it has answered
+
 METRICS = "/metrics"
 NOTIFICATIONS = "/api/defaults/notifications/"
 ONE_AGENT = "/api/cloud/agents/{id}/"

@@ -49,6 +49,7 @@ def test_ipv6_addresses_count_by_their_64_bit_network(address: str, network: str
     assert network_of(address) == network
 
 
+@pytest.mark.one_node
 async def test_untrusted_forwarded_header_warns_operator_once(start_service: StartService) -> None:
     service = await start_service()
     with capture_logs() as logged:

@@ -289,6 +289,7 @@ async def test_change_by_another_is_not_undone(
     assert done["undo"] == {"action": inverse, "agents": [agents[1]["id"]]}
 
 
+@pytest.mark.one_node
 async def test_too_many_actions_of_an_organization_are_refused(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     place = service.app[ROOM].enter(UUID(agent["organization"]), 4 * ACTION_UNITS)

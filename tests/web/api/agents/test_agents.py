@@ -7,10 +7,11 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import pytest
 
 from supervisors.engine.messages import RunAnswer, RunRequest
 from supervisors.settings import SupervisorSettings
-from tests.web.conftest import Api, Service, StartService
+from tests.web.conftest import Api, Service, StartService, wake_reasons
 
 AGENTS = "/api/cloud/agents/"
 MESSAGES = "/api/defaults/messages/"
@@ -218,6 +219,7 @@ async def test_fields_of_runs_are_accepted_without_effect(api: Api) -> None:
     assert (running["status"], running["last_wake_reason"]) == ("running", "run_requested")
 
 
+@pytest.mark.one_node
 async def test_status_running_is_answered_only_with_a_stored_run(service: Service, api: Api) -> None:
     agent, capped = await api.create_agent(), await api.create_agent(max_cost_usd_per_day=0)
     for each, expected in ((agent, "running"), (capped, "sleeping")):
@@ -270,7 +272,7 @@ async def test_shorter_window_ends_a_hold(api: Api) -> None:
         assert (await api.get(path(agent))).body["last_wake_reason"] == "notification:sms"
 
 
-async def test_higher_cap_wakes_due_agents(service: Service, api: Api) -> None:
+async def test_higher_cap_wakes_due_agents(api: Api) -> None:
     template = await api.create_template(max_cost_usd_per_day=0)
     own = await api.create_agent(max_cost_usd_per_day=0)
     inherited = await api.create_agent(template=template["id"])
@@ -280,13 +282,12 @@ async def test_higher_cap_wakes_due_agents(service: Service, api: Api) -> None:
 
     await api.patch(path(own), {"max_cost_usd_per_day": 5})
     await api.patch(f"/api/templates/{template['id']}/", {"max_cost_usd_per_day": None})
-    await service.registry.wait_until_idle()
 
     for agent in (own, inherited):
-        (run,) = (await api.get(f"{path(agent)}runs/")).body
-        assert run["wake_reason"] == "notification:browser"
+        await wake_reasons(api, agent, "notification:browser")
 
 
+@pytest.mark.one_node
 async def test_draining_service_remembers_runs_requested_by_status(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     service.registry.allow_starts(False)
@@ -302,6 +303,7 @@ async def test_draining_service_remembers_runs_requested_by_status(service: Serv
     assert waiting == 2
 
 
+@pytest.mark.one_node
 async def test_run_request_without_the_lead_is_refused_as_temporary(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     service.registry.allow_starts(False)  # as without the lead
@@ -374,6 +376,7 @@ async def full_mailbox(service: Service, database_url: str, agent: Any) -> Async
     assert {reply.status for reply in await asyncio.gather(*others)} == {RunAnswer.ALREADY_RUNNING}
 
 
+@pytest.mark.one_node
 async def test_change_refused_by_a_full_mailbox_writes_nothing(
     service: Service, api: Api, database_url: str
 ) -> None:

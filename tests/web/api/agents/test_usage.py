@@ -172,6 +172,7 @@ async def test_run_cannot_exhaust_its_organization(service: Service, api: Api, c
     assert (await api.post(f"/api/cloud/agents/{other['id']}/run/", {})).body["status"] == "started"
 
 
+@pytest.mark.one_node
 async def test_reported_cost_is_in_the_last_line_of_the_run(api: Api) -> None:
     agent = await api.create_agent()
     with capture_logs() as logged:

@@ -198,6 +198,7 @@ async def test_address_of_another_contact_is_refused_by_name(
     assert (await api.patch(f"{CONTACTS}{ada['id']}/", fields)).status == 200
 
 
+@pytest.mark.one_node
 async def test_sender_deleted_meanwhile_is_created_again(
     service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

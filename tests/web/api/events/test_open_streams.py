@@ -32,15 +32,21 @@ async def end_of(stream: EventStreamReader) -> None:
             await stream.next()
 
 
+def count_open(service: Service) -> int:
+    """Return how many streams are open at all nodes."""
+    return sum(len(node.app[OPEN_STREAMS]) for node in service.nodes)
+
+
 async def opened(service: Service, count: int) -> None:
     """Wait until this number of streams is open."""
 
     async def look() -> bool | None:
-        return len(service.app[OPEN_STREAMS]) == count or None
+        return count_open(service) == count or None
 
     await eventually(look, f"{count} open streams")
 
 
+@pytest.mark.one_node
 async def test_credential_has_limited_streams(start_service: StartService) -> None:
     service = await start_service(event_streams_per_caller=2)
     api, other = await service.new_organization(), await service.new_organization()
@@ -103,7 +109,7 @@ async def test_deleted_key_ends_its_streams(service: Service, api: Api) -> None:
     async with event_stream(client, EVENTS) as stream, event_stream(api, EVENTS):
         await api.delete(f"{KEYS}{key['id']}/")
         await end_of(stream)
-        assert len(service.app[OPEN_STREAMS]) == 1
+        assert count_open(service) == 1
 
 
 async def test_logout_ends_streams(service: Service) -> None:
@@ -136,7 +142,8 @@ async def test_closed_feed_ends_streams_and_waits(service: Service, api: Api) ->
     async with event_stream(api, EVENTS) as stream:
         waiting = asyncio.create_task(api.get(f"{EVENTS}?wait=60"))
         await opened(service, 2)
-        await service.app[EVENT_FEED].close()
+        for node in service.nodes:
+            await node.app[EVENT_FEED].close()
         await end_of(stream)
         assert (await waiting).status == 503
     assert (await api.get(EVENTS)).status == 503
@@ -144,7 +151,7 @@ async def test_closed_feed_ends_streams_and_waits(service: Service, api: Api) ->
 
 async def test_disconnected_client_frees_its_stream(service: Service, api: Api) -> None:
     async with event_stream(api, EVENTS) as stream:
-        assert len(service.app[OPEN_STREAMS]) == 1
+        assert count_open(service) == 1
         stream.response.close()
     await opened(service, 0)
 

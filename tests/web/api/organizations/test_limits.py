@@ -10,6 +10,8 @@ from storage.model import Role
 from tests.web.conftest import Api, Service, StartService
 from tests.web.people import as_user, join, new_user
 
+pytestmark = pytest.mark.one_node  # each node may use its share of the room that is left
+
 LIMITS = "/api/organizations/limits/"
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"

@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import pytest
 from structlog.testing import capture_logs
 
 from storage.model import Role
-from tests.web.conftest import Api, Service, StartService
+from tests.web.conftest import Api, Service, StartService, wake_reasons
 from tests.web.people import as_user, founder, join, new_user
 
 ORGANIZATIONS = "/api/organizations/organizations/"
@@ -51,7 +52,7 @@ async def test_user_sees_own_organizations_newest_first(service: Service, api: A
     assert "Link" not in rest.headers
 
 
-async def test_higher_cap_of_the_organization_wakes_due_agents(service: Service, api: Api) -> None:
+async def test_higher_cap_of_the_organization_wakes_due_agents(api: Api) -> None:
     agent = await api.create_agent()
     path = f"/api/cloud/agents/{agent['id']}"
     organization = f"{ORGANIZATIONS}{agent['organization']}/"
@@ -60,9 +61,7 @@ async def test_higher_cap_of_the_organization_wakes_due_agents(service: Service,
     assert (await api.post(f"{path}/run/")).body == {"status": "over_budget", "run": None}
 
     await api.patch(organization, {"max_cost_usd_per_day": 0.01})
-    await service.registry.wait_until_idle()
-
-    assert [run["wake_reason"] for run in (await api.get(f"{path}/runs/")).body] == ["notification:browser"]
+    await wake_reasons(api, agent, "notification:browser")
 
 
 async def test_pause_and_its_end_are_logged_once(api: Api) -> None:
@@ -91,9 +90,7 @@ async def test_pause_stops_runs_and_holds_starts_until_it_ends(service: Service,
     assert (await api.get(f"{path}/supervisor/")).body["phase"] == "paused"
 
     assert (await api.patch(organization, {"paused": False})).body["paused"] is False
-    await service.registry.wait_until_idle()
-    runs = (await api.get(f"{path}/runs/")).body
-    assert [run["wake_reason"] for run in runs] == ["notification:browser", "run_requested"]
+    await wake_reasons(api, agent, "notification:browser", "run_requested")
 
 
 async def test_user_owns_an_organization_it_creates(service: Service) -> None:
@@ -123,6 +120,7 @@ async def test_closed_sign_up_closes_new_organizations(start_service: StartServi
     assert "accounts.signup is closed" in answer.body["detail"]
 
 
+@pytest.mark.one_node
 async def test_new_organizations_count_as_sign_ups(start_service: StartService) -> None:
     ann, _ = await founder(await start_service(signups_per_hour=1))
     statuses = [(await ann.post(ORGANIZATIONS, {"name": "Second"})).status for _ in range(2)]

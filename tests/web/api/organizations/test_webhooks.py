@@ -119,6 +119,7 @@ async def test_members_and_strangers_manage_no_webhooks(service: Service, api: A
     assert (await owner.get(path)).status == 200
 
 
+@pytest.mark.one_node
 async def test_number_of_webhooks_is_limited(service: Service, api: Api) -> None:
     service.storage.limits.webhooks.limit = 1
     kept = await create(api)

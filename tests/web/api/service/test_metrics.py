@@ -17,6 +17,8 @@ from web.node_numbers import NodeNumbers
 from web.observability.counter_sums import counters_of
 from web.ports import Readiness, ServiceState
 
+pytestmark = pytest.mark.one_node  # the other nodes are made up
+
 METRICS = "/metrics"
 CREATED = "hostsvc_notifications_created_total source=api"
 INSERT_NODE = """

@@ -15,6 +15,8 @@ from web.app_keys import NODES
 from web.node_numbers import NodeNumbers
 from web.ports import Readiness, ServiceState
 
+pytestmark = pytest.mark.one_node  # the other nodes are made up
+
 STATUS = "/status/"
 
 

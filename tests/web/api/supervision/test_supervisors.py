@@ -3,6 +3,8 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from supervisors.policy.phases import OVER_BUDGET, Phase, ShownPhase
 from tests.web.conftest import Answer, Api, Service
 
@@ -70,6 +72,7 @@ async def test_row_shows_work_wake_and_costs(api: Api) -> None:
     )
 
 
+@pytest.mark.one_node
 async def test_page_reads_the_facts_of_all_agents_together(api: Api, service: Service) -> None:
     for number in range(12):
         await api.create_agent(name=f"Agent {number}")
