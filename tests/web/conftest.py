@@ -155,6 +155,11 @@ class Service:
         """Return the node at which a run goes on."""
         return next(node for node in self.nodes if node.registry.is_run_alive(agent_id, run_id))
 
+    async def wait_until_idle(self) -> None:
+        """Wait until no supervisor of any node handles messages."""
+        for node in self.nodes:
+            await node.registry.wait_until_idle()
+
     @property
     def nobody(self) -> Api:
         return Api(self.client)
@@ -183,6 +188,15 @@ async def wake_reasons(api: Api, agent: Any, *reasons: str) -> None:
         return [run["wake_reason"] for run in runs] == list(reasons) or None
 
     await eventually(look, f"runs because of {reasons}")
+
+
+async def in_phase(api: Api, agent: Any, phase: str) -> None:
+    """Wait until the agent is in this phase. Any node may bring it there."""
+
+    async def look() -> bool | None:
+        return (await api.get(f"/api/cloud/agents/{agent['id']}/supervisor/")).body["phase"] == phase or None
+
+    await eventually(look, f"the phase {phase}")
 
 
 class StatedHealth:

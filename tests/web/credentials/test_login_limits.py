@@ -106,6 +106,7 @@ async def test_unknown_accounts_are_refused_like_known_ones(service: Service) ->
     ] == [True, True]
 
 
+@pytest.mark.one_node
 @pytest.mark.real_time
 async def test_unchecked_attempt_takes_as_long_as_a_check(service: Service) -> None:
     await spray(service)

@@ -303,6 +303,7 @@ async def test_client_that_reads_slowly_is_not_cut_off(service: Service, api: Ap
         assert not first.done()
 
 
+@pytest.mark.one_node
 async def test_answer_to_lost_client_is_freed_at_once(service: Service, api: Api) -> None:
     """Garbage collections are seldom, so nothing of the answer may be part of a reference cycle."""
     path, room = await long_list(api), service.app[ROOM]

@@ -11,7 +11,7 @@ import pytest
 
 from supervisors.engine.messages import RunAnswer, RunRequest
 from supervisors.settings import SupervisorSettings
-from tests.web.conftest import Api, Service, StartService, wake_reasons
+from tests.web.conftest import Api, Service, StartService, in_phase, wake_reasons
 
 AGENTS = "/api/cloud/agents/"
 MESSAGES = "/api/defaults/messages/"
@@ -264,12 +264,11 @@ async def test_shorter_window_ends_a_hold(api: Api) -> None:
     inherited = await api.create_agent(template=template["id"])
     for agent in (own, inherited):
         await api.create_notification(agent, priority="high", source="sms")
-        assert (await api.get(f"{path(agent)}supervisor/")).body["phase"] == "holding"
+        await in_phase(api, agent, "holding")
     await api.patch(path(own), {"debounce_window_seconds": 0})
     await api.patch(f"/api/templates/{template['id']}/", {"debounce_window_seconds": 0})
     for agent in (own, inherited):
-        assert (await api.post(f"{path(agent)}run/")).body["status"] == "already_running"
-        assert (await api.get(path(agent))).body["last_wake_reason"] == "notification:sms"
+        await wake_reasons(api, agent, "notification:sms")
 
 
 async def test_higher_cap_wakes_due_agents(api: Api) -> None:

@@ -13,7 +13,7 @@ LIST = "SELECT DISTINCT ON (type) type, data FROM event ORDER BY type, id DESC"
 async def test_data_has_the_fields_of_the_catalogue(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     await api.create_notification(agent, priority="high")
-    await service.registry.wait_until_idle()
+    await service.wait_until_idle()
     reminder = await api.create_notification(agent, scheduled_for="2099-01-01T00:00:00Z")
     path = f"/api/defaults/notifications/{reminder['id']}/"
     await api.patch(path, {"priority": "high", "scheduled_for": "2099-01-02T00:00:00Z"})

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.model import Role
-from tests.web.conftest import Api, Service, StartService, wake_reasons
+from tests.web.conftest import Api, Service, StartService, in_phase, wake_reasons
 from tests.web.people import as_user, founder, join, new_user
 
 ORGANIZATIONS = "/api/organizations/organizations/"
@@ -75,7 +75,7 @@ async def test_pause_and_its_end_are_logged_once(api: Api) -> None:
     assert all(f"{ORGANIZATIONS}{line['organization']}/" == organization and line["caller"] for line in lines)
 
 
-async def test_pause_stops_runs_and_holds_starts_until_it_ends(service: Service, api: Api) -> None:
+async def test_pause_stops_runs_and_holds_starts_until_it_ends(api: Api) -> None:
     agent = await api.create_agent()
     path = f"/api/cloud/agents/{agent['id']}"
     organization = f"{ORGANIZATIONS}{agent['organization']}/"
@@ -86,8 +86,7 @@ async def test_pause_stops_runs_and_holds_starts_until_it_ends(service: Service,
     assert ended["outcome"] == "stopped"
     assert (await api.post(f"{path}/run/")).body == {"status": "paused", "run": None}
     await api.create_notification(agent, priority="high", source="browser")
-    await service.registry.wait_until_idle()
-    assert (await api.get(f"{path}/supervisor/")).body["phase"] == "paused"
+    await in_phase(api, agent, "paused")
 
     assert (await api.patch(organization, {"paused": False})).body["paused"] is False
     await wake_reasons(api, agent, "notification:browser", "run_requested")

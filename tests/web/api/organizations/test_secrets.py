@@ -105,6 +105,7 @@ async def test_members_manage_no_secrets(service: Service) -> None:
         assert (await owner.get(path)).body == [created]
 
 
+@pytest.mark.one_node
 async def test_number_of_secrets_is_limited(service: Service, api: Api) -> None:
     service.storage.limits.secrets.limit = 2
     own, path = await places(api)

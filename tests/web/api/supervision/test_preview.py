@@ -23,7 +23,7 @@ async def said(api: Api, agent: Any, **asked: Any) -> Any:
 
 async def test_preview_of_texts_is_answered_and_changes_nothing(service: Service, api: Api) -> None:
     agent = await api.create_agent(debounce_window_seconds=60)
-    await service.registry.wait_until_idle()
+    await service.wait_until_idle()
     before = await service.storage.agent_states.get_facts(agent["id"], datetime.now(UTC))
     events = await service.storage.pool.fetchval("SELECT max(id) FROM event")
 

@@ -33,7 +33,7 @@ def stamp(moment: datetime) -> str:
 
 async def observe(service: Service, api: Api, agent: Any) -> tuple[str, str, str]:
     """Return the moment, the phase and the sentence of the agent when all is quiet."""
-    await service.registry.wait_until_idle()
+    await service.wait_until_idle()
     shown = (await api.get(supervisor_of(agent))).body
     return stamp(datetime.now(UTC)), shown["phase"], shown["why"]
 
@@ -101,7 +101,7 @@ async def test_past_before_the_first_change_began_with_the_agent(service: Servic
         past = (await api.get(path)).body
         assert (past["phase"], past["since"]) == ("asleep", agent["created_at"])
         await api.patch(f"{AGENTS}{agent['id']}/", {"status": "archived"})
-        await service.registry.wait_until_idle()
+        await service.wait_until_idle()
 
 
 async def test_period_of_31_days_may_have_one_of_25_hours(api: Api) -> None:
@@ -177,7 +177,7 @@ async def test_notification_is_one_mark_until_its_clearing(service: Service, api
     done = (await api.get(f"/api/defaults/notifications/{cleared['id']}/")).body
     await api.patch(path, {"name": "Renamed"})
     await api.post(f"{path}run/")
-    await service.registry.wait_until_idle()
+    await service.wait_until_idle()
 
     marks = (await api.get(timeline_of(agent))).body["marks"]
 
@@ -247,7 +247,7 @@ async def test_ahead_names_wake_reminder_and_budget(service: Service, api: Api) 
     reminder = await api.create_notification(
         agent, priority="high", title="Call Ann", scheduled_for=due_at.isoformat()
     )
-    await service.registry.wait_until_idle()
+    await service.wait_until_idle()
     end = stamp(due_at + timedelta(hours=1))
 
     shown = (await api.get(f"{timeline_of(agent)}?end={end}&start={stamp(datetime.now(UTC))}")).body
