@@ -27,6 +27,7 @@ async def test_unknown_path_is_not_found(api: Api) -> None:
     assert (answer.status, answer.body) == (404, {"detail": "Not found."})
 
 
+@pytest.mark.one_node
 async def test_unavailable_database_asks_for_retry(service: Service, api: Api) -> None:
     await service.storage.pool.finish_writes()
     answer = await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
