@@ -146,7 +146,13 @@ class Clients:
             await tell_agents_of_template(template_id, states, self._process.registry)
 
     async def cap(self, organization_id: UUID, changes: Mapping[str, Any]) -> None:
-        await self._storage.organizations.update(organization_id, changes, self._process.clock.now())
+        try:
+            await self._storage.organizations.update(organization_id, changes, self._process.clock.now())
+        except StorageError:  # it may be stored nevertheless, by a node that dies before it tells anyone
+            for agent in self._tables.agents.values():
+                if agent.organization_id == organization_id:
+                    self._judge.unheard.add(agent.id)
+            raise
         await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
     async def pause(self, organization_id: UUID, *, paused: bool) -> None:
