@@ -240,9 +240,10 @@ class Supervisor:
         has_room = context.slots.is_reserved(self.agent_id) or context.has_room(facts.organization_id)
         if context.view.is_elsewhere(state) and not may_take_over(state, now, has_room=has_room):
             return state.node_id
-        run = self.run
-        is_needed_here = run is not None and (run.result is None or state.run_id is not None)
-        if context.nodes.starts_runs or is_needed_here:
+        # While the row says that a run is here, all other nodes leave the agent to this one.
+        is_run_of_row = state.node_id == context.nodes.node_id and (state.run_id is not None or state.lingers)
+        is_run_going_on = self.run is not None and self.run.result is None
+        if context.nodes.starts_runs or is_run_going_on or is_run_of_row:
             return None
         other = context.nodes.responsible_for(self.agent_id)
         return None if other == context.nodes.node_id else other

@@ -303,3 +303,37 @@ async def test_overdue_agent_of_leaving_node_is_told_to_another(
 
         assert len(await world.ledger(agent)) == 1
         assert rung == [(7, Signal.RELOAD, agent.id)]
+
+
+async def test_leaving_node_lets_go_of_an_agent_whose_last_run_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.registry._context, "ring", lambda *_: None)
+    agent = await world.agent()
+    run = await world.start(agent)
+    run.run.may_linger = True
+    await run.call("sleep", until=world.at(60).isoformat())
+    assert (await world.state(agent)).lingers
+    world.node.starts_runs = False  # it leaves
+    monkeypatch.setattr(world.node, "responsible_for", lambda _: 2)
+
+    await run.end(Outcome.SLEPT)
+
+    state = await world.state(agent)
+    assert (state.node_id, state.lingers) == (None, False)
+
+
+async def test_leaving_node_ends_a_run_of_its_own_that_it_has_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.registry._context, "ring", lambda *_: None)
+    agent = await world.agent()
+    world.states.lost_update_answer = DatabaseUnavailable("no answer")
+    with pytest.raises(DatabaseUnavailable):
+        await world.ask(agent, RunRequest())
+    world.node.starts_runs = False  # it leaves
+    monkeypatch.setattr(world.node, "responsible_for", lambda _: 2)
+
+    await world.go_to(2)
+
+    assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
