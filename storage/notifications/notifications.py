@@ -303,7 +303,8 @@ class Notifications:
         self._on_commit = on_commit
         self._on_clear = on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
-        self._awaited: Collection[UUID] = ()  # agents for whose states a transaction waits
+        self._awaited: Collection[UUID] = ()  # agents for whose states a transaction waits briefly
+        self._held: Collection[UUID] = ()  # agents for whose states one waits for longer
         self._inserts = pool.group_commit("notifications", self._insert_many)
         self._busy_inserts = pool.group_commit("notifications of busy agents", self._insert_busy)
         self._held_inserts = pool.group_commit("notifications of agents that are held", self._insert_held)
@@ -336,9 +337,10 @@ class Notifications:
             owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)
         async with self.limit.reserved(owner):
             refusal = await self._insert_at_once(item)
-            for patient in (self._busy_inserts, self._held_inserts):
-                if isinstance(refusal, RowLocked):
-                    refusal = await patient.add(item)
+            if isinstance(refusal, RowLocked) and notification.agent_id not in self._held:
+                refusal = await self._busy_inserts.add(item)
+            if isinstance(refusal, RowLocked):
+                refusal = await self._held_inserts.add(item)
         if refusal is not None:
             raise refusal
 
@@ -494,7 +496,8 @@ class Notifications:
     async def _insert_busy(self, items: list[InsertItem]) -> list[StorageError | None]:
         """Wait briefly for the states of all agents together, and meanwhile gather what comes for them.
 
-        Statements of the service hold a state for milliseconds. Return RowLocked for what is held longer.
+        Statements of the service hold a state for milliseconds. If one is held for longer, insert for the
+        other agents without waiting, and return RowLocked for that one.
         """
         self._awaited = {item.new.agent_id for item in items}
         try:
@@ -505,7 +508,12 @@ class Notifications:
 
     async def _insert_held(self, items: list[InsertItem]) -> list[StorageError | None]:
         """Wait for the states one agent at a time."""
-        refusals = await self._insert_in_parts(group_by_agent(items), self._wait_for_state)
+        groups = group_by_agent(items)
+        self._held = {group[0].new.agent_id for group in groups}
+        try:
+            refusals = await self._insert_in_parts(groups, self._wait_for_state)
+        finally:
+            self._held = ()
         return [refusals[item.new.id] for item in items]
 
     async def _insert_in_parts(
@@ -540,10 +548,14 @@ class Notifications:
         return await self._pool.write(partial(insert_after_locks, items=items), name)
 
     async def _wait_briefly(self, items: list[InsertItem]) -> list[StorageError | None]:
-        """Insert notifications for several agents. Raise RowLocked if a state is not free soon."""
-        async with self._pool.transaction() as connection:
-            await connection.execute(BRIEF_WAIT)
-            results = await insert_after_locks(connection, items)
+        """Insert notifications for several agents; if a state is not free soon, for those with free ones."""
+        try:
+            async with self._pool.transaction() as connection:
+                await connection.execute(BRIEF_WAIT)
+                results = await insert_after_locks(connection, items)
+        except RowLocked:
+            self._awaited = ()
+            return await insert_together(self._pool.change, items)
         self._pool.on_write()
         return results
 

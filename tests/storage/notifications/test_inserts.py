@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from asyncpg import Record
@@ -14,7 +16,7 @@ from storage.model import Agent, Priority
 from storage.notifications import notifications as module
 from storage.notifications.changes import activation
 from storage.notifications.notifications import NewNotification, Notifications
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 from tests.storage.factories import (
     HOUR,
     NOW,
@@ -160,6 +162,29 @@ async def test_agent_whose_state_is_held_delays_no_agent_of_its_group(
         assert not any(insert.done() for insert in inserts[:2])
     await asyncio.gather(*inserts)
     assert [await wake_seq(pool, agent) for agent in agents] == [2] * 5
+
+
+async def test_agent_whose_state_is_held_is_awaited_once_with_others(
+    queue: Notifications, pool: Pool, other_program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, awaited = module.lock_states, list[int]()
+
+    async def note(connection: Connection, agent_ids: Collection[UUID]) -> None:
+        awaited.append(len(agent_ids))
+        await wait(connection, agent_ids)
+
+    monkeypatch.setattr(module, "lock_states", note)
+    agents = [await stored_agent(pool) for _ in range(9)]
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agents[0].id)
+        async with pool.transaction() as connection:
+            await connection.execute("SELECT 1 FROM agent_state FOR UPDATE SKIP LOCKED")
+            inserts = [asyncio.create_task(stored_notification(queue, agent)) for agent in agents]
+            while not await pool.fetchval(COUNT_WAITING):
+                pass
+        await asyncio.gather(*inserts[1:])
+    await asyncio.gather(*inserts)
+    assert [count for count in awaited if count > 1] == [9]
 
 
 async def test_insert_for_agent_locked_too_long_stores_nothing(
