@@ -28,6 +28,7 @@ StorageError
     └── AnsweredBefore      a repeated request has already taken effect
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
 
@@ -114,12 +115,13 @@ class LimitReached(StorageError):
 class RunLimitReached(StorageError):
     """The organization has as many runs as it may, over all nodes.
 
-    With `next_id` it may have one more, and this agent of it has waited longer, perhaps in another node.
+    With `next_ids` it may have so many more, and these agents of it have waited longer, perhaps in other
+    nodes; the longest wait comes first.
     """
 
-    def __init__(self, next_id: UUID | None = None) -> None:
+    def __init__(self, next_ids: Sequence[UUID] = ()) -> None:
         super().__init__("the organization has as many runs as it may")
-        self.next_id = next_id
+        self.next_ids = next_ids
 
 
 class ConstraintError(StorageError):

@@ -334,7 +334,7 @@ class AgentStates:
             place = (state.queued_at or LAST_MOMENT, state.agent_id)
             earlier = await connection.fetch(LIST_QUEUED_BEFORE, organization_id, *place, left)
             if len(earlier) == left:
-                raise RunLimitReached(earlier[0]["agent_id"])
+                raise RunLimitReached([row["agent_id"] for row in earlier])
             await connection.execute(LOCK, state.agent_id)
             return await LockedState(connection, None).update(update)
 

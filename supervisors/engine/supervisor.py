@@ -7,7 +7,7 @@ each reply before it is given.
 Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -278,7 +278,7 @@ class Supervisor:
             claim = plan_start(facts, run_id, reason, context.policy, step)
             is_claimed = await self._claim(claim, facts.organization_id)
         except RunLimitReached as error:
-            self._give_way(facts.organization_id, error.next_id)
+            self._give_way(facts.organization_id, error.next_ids)
             return None
         except BaseException:
             context.slots.release(facts.organization_id)
@@ -300,11 +300,15 @@ class Supervisor:
             return await context.store.update(claim)
         return await context.store.start(claim, organization_id, max_runs)
 
-    def _give_way(self, organization_id: UUID, next_id: UUID | None) -> None:
-        """Give back the slot for a while, or let the organization's agent have it whose turn it is."""
+    def _give_way(self, organization_id: UUID, next_ids: Sequence[UUID]) -> None:
+        """Give back the slot for a while, or let the organization's agent have it whose turn it is.
+
+        Each of several that give way at once lets another one have it.
+        """
         slots, clock = self.context.slots, self.context.clock
         slots.hold_back(organization_id)
         clock.call_at(clock.monotonic() + FULL_SECONDS, partial(slots.admit, organization_id))
+        next_id = next((each for each in next_ids if not slots.is_reserved(each)), None)
         if next_id is None:
             slots.release(organization_id)
         else:

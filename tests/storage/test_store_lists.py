@@ -1,5 +1,6 @@
 """The lists of every store: who is due, who needs attention, and who waits for what."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -156,14 +157,14 @@ async def test_start_over_several_nodes_is_that_of_the_agent_queued_first(postgr
     await store.put(first, queued_at=NOW, node_id=2)
     await store.put(second, queued_at=NOW + SECOND, node_id=1)
 
-    async def refused_for(agent: Agent, max_runs: int) -> UUID | None:
+    async def refused_for(agent: Agent, max_runs: int) -> Sequence[UUID]:
         with pytest.raises(RunLimitReached) as refusal:
             await states.start(start(await store.state(agent)), organization_id, max_runs)
-        return refusal.value.next_id
+        return refusal.value.next_ids
 
-    assert await refused_for(first, 1) is None
-    assert await refused_for(second, 2) == await refused_for(new, 2) == first.id
-    assert await refused_for(new, 3) == first.id
+    assert not await refused_for(first, 1)
+    assert await refused_for(second, 2) == await refused_for(new, 2) == [first.id]
+    assert await refused_for(new, 3) == [first.id, second.id]
     assert await states.start(start(await store.state(second)), organization_id, 3)
     assert await states.start(start(await store.state(first)), organization_id, 2)
 

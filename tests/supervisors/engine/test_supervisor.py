@@ -116,6 +116,25 @@ async def test_agent_that_queued_first_in_another_node_starts_first(pool: Pool) 
         assert set(one.puppets) == {second.id}
 
 
+async def test_free_slots_are_given_to_all_that_queued_first_in_another_node(pool: Pool) -> None:
+    async with (
+        open_world(pool, max_runs_per_organization=20, runs={"max_concurrent": 1}) as one,
+        open_world(pool, max_runs_per_organization=20, runs={"max_concurrent": 10}, node_id=2) as other,
+    ):
+        for world in (one, other):
+            world.node.living_ids = (1, 2)
+            world.ring = lambda *_: None
+        organization_id = await one.organization()
+        other.clock.step((one.clock.now() - other.clock.now()).total_seconds())
+        await one.start(await one.agent(organization_id))
+        for world, agents in ((one, 20), (other, 10)):
+            for _ in range(agents):
+                await world.ask(await one.agent(organization_id), RunRequest())
+
+        await other.advance(2)  # it tries twice a second
+        assert len(other.puppets) == 10
+
+
 async def test_only_one_of_two_processes_starts_an_agent(pool: Pool) -> None:
     """Check I1."""
     async with open_world(pool) as one, open_world(pool) as other:
