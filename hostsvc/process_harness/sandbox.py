@@ -113,8 +113,8 @@ def command_line(spec: ProcessSpec, descriptors: Mapping[str, int], group: Path 
     options = chain.from_iterable((option, str(number)) for option, number in descriptors.items())
     if spec.containment.kind == "bubblewrap":
         around = [*_drop(spec.user.options), "bwrap", *options, "--"]
-    else:  # a program that gains privileges could not be killed
-        around = _drop(["--no-new-privs", *spec.user.options])
+    else:  # a program that gains privileges could not be killed, and a guardian may not find this one
+        around = _drop(["--no-new-privs", "--pdeathsig=KILL", *spec.user.options])
     entered = str(group) if group else ""
     return ["sh", "-c", PREPARE, entered, *around, *_limits(spec, has_group=group is not None), *spec.command]
 

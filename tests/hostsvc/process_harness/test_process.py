@@ -18,6 +18,7 @@ from hostsvc.process_harness import process as process_module
 from hostsvc.process_harness.process import NOT_KILLED, OUTPUT_BYTES, ProcessEnd, kill_all, open_process
 from hostsvc.process_harness.settings import ContainmentKind, RunLimits
 from supervisors.clock import wait_until_readable
+from tests.acceptance.client import eventually
 from tests.hostsvc.process_harness.specs import (
     LEAVES_CHILDREN,
     STOP_SECONDS,
@@ -122,8 +123,8 @@ from pathlib import Path
 from tests.hostsvc.process_harness.specs import LEAVES_CHILDREN, python
 from hostsvc.process_harness.process import open_process
 
-async def serve(workspace, mark, kind):
-    stays = LEAVES_CHILDREN + "\\ntime.sleep(600)"
+async def serve(workspace, mark, kind, then="time.sleep(600)"):
+    stays = LEAVES_CHILDREN + "\\n" + then
     async with open_process(python(Path(workspace), mark, kind, stays)) as process:
         await process.ended.wait()
 
@@ -353,6 +354,26 @@ async def test_descendants_are_killed_with_the_service(
         await kill_all(f"{workspace}/")
     await all_gone(mark)
     await all_gone(str(home))
+
+
+async def test_command_that_clears_its_environment_is_killed_with_the_service(
+    workspace: Path, mark: str
+) -> None:
+    then = (
+        'open(home + "/command", "w").write(f"{os.getpid()}\\n")'
+        '; os.execve("/bin/sleep", ["sleep", "600"], {})'
+    )
+    arguments = ("-c", SERVICE, str(workspace), mark, "none", then)
+    service = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT)
+    command = int(await content(workspace / "run1/home/command"))
+    service.kill()
+    await service.wait()
+    await kill_all(f"{workspace}/")  # as the guardian does
+
+    async def is_gone() -> bool | None:
+        return None if is_alive(command) else True
+
+    await eventually(is_gone, "the command to be killed")
 
 
 async def test_process_cannot_gain_privileges_and_is_killed_first(
