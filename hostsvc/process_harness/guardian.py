@@ -22,6 +22,7 @@ READ_BYTES = 1024 * MOMENT.size
 KILL_SECONDS = 10.0
 KILL_AGAIN_SECONDS = 0.05
 LOOK_AGAIN_SECONDS = 0.2  # while the lease is over
+REST_SECONDS = 1.0  # once nothing is left; until the next lease nothing is started
 MAX_PAUSE_SECONDS = 60.0
 
 
@@ -34,8 +35,8 @@ def guard(lease: int, homes: str) -> None:
             if not (moments := os.read(lease, READ_BYTES)):
                 break
             (ends_at,) = MOMENT.unpack(moments[-MOMENT.size :])
-        elif time.monotonic() > ends_at:
-            kill_once(mark)
+        elif time.monotonic() > ends_at and not kill_once(mark):
+            time.sleep(REST_SECONDS)
     gives_up_at = time.monotonic() + KILL_SECONDS
     while kill_once(mark) and time.monotonic() < gives_up_at:
         time.sleep(KILL_AGAIN_SECONDS)
