@@ -139,6 +139,7 @@ class Supervisor:
         "idle_since",
         "is_gone",
         "is_handling",
+        "left_at",
         "message_log",
         "organization_id",
         "pause_seen_at",
@@ -163,6 +164,7 @@ class Supervisor:
         self.pause_seen_at: datetime | None = None  # when it saw a pause begin or end; None: it has seen none
         self.idle_since = 0.0  # on the monotonic clock
         self.version = self.wake_seq = -1  # of the row, as it last read or wrote it
+        self.left_at = (-1, -1)  # these two of a row with this node, when it last left that to another
         self.message_log = b""  # packed by `messages.append_message`
 
     @property
@@ -249,14 +251,22 @@ class Supervisor:
         return None if other == context.nodes.node_id else other
 
     def _leave(self, state: AgentState, node_id: int) -> str:
-        """Leave the agent to another node, and let its supervisor there look."""
+        """Leave the agent to another node, and let its supervisor there look.
+
+        A node that does not know yet that this one leaves tells it to look itself. So that the two do not go
+        on like that, the other is told of each version of the row once; it looks when it knows.
+        """
         context, run = self.context, self.run
         if run is not None and run.result is not None:
             self._remove(run)
         context.slots.leave(self.agent_id)
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase(state.phase) if state.phase in PHASES else Phase.ASLEEP
-        context.ring(node_id, Signal.RELOAD, self.agent_id)
+        version = (state.version, state.wake_seq)
+        if state.node_id != context.nodes.node_id or version != self.left_at:
+            context.ring(node_id, Signal.RELOAD, self.agent_id)
+        if state.node_id == context.nodes.node_id:
+            self.left_at = version
         return ELSEWHERE
 
     async def get_facts(self, now: datetime | None = None) -> AgentFacts:

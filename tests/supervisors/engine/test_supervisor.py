@@ -287,6 +287,28 @@ async def test_interrupted_run_of_a_leaving_node_goes_on_elsewhere_at_once(
     assert world.registry.status.numbers().runs.running == 0
 
 
+async def test_leaving_node_is_not_kept_busy_by_one_that_does_not_know_it_yet(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[int] = []
+
+    def ring_and_be_rung(node_id: int, signal: Signal, agent_id: UUID) -> None:
+        rung.append(node_id)
+        if len(rung) < 5:
+            world.registry.hear(signal, [agent_id])
+
+    monkeypatch.setattr(world.registry._context, "ring", ring_and_be_rung)
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.node.starts_runs = False  # it leaves
+    monkeypatch.setattr(world.node, "responsible_for", lambda _: 2)
+    await run.end(Outcome.FAILED)
+    assert rung == [2]
+
+    await world.notify(agent)
+    assert rung == [2, 2]
+
+
 async def test_no_run_starts_while_another_instance_may_lead(world: World) -> None:
     held, due = await world.agent(debounce_window_seconds=60), await world.agent()
     await world.sms(held)
