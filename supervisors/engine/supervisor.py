@@ -304,9 +304,12 @@ class Supervisor:
         return run
 
     async def _claim(self, claim: StateUpdate, organization_id: UUID) -> bool:
-        """Store a start. The limit of an organization holds over all nodes, so several nodes must count."""
+        """Store a start. The limit of an organization holds over all nodes, so its runs are counted there.
+
+        A node that knows no other counts, too: one may have joined just now.
+        """
         context, max_runs = self.context, self.context.slots.organization_limit
-        if not max_runs or len(context.nodes.living_ids) == 1:
+        if not max_runs:
             return await context.store.update(claim)
         return await context.store.start(claim, organization_id, max_runs)
 
@@ -396,6 +399,8 @@ class Supervisor:
         report_update(facts, update, cause)
         if update.before.node_id is not None and self.context.view.is_elsewhere(update.before):
             self.context.ring(update.before.node_id, Signal.RELOAD, self.agent_id)
+        if update.end is not None:
+            self.context.slots.admit(facts.organization_id)
         if transitions.is_newly_quarantined(update.before, update.after):
             self.context.count_quarantine()
 

@@ -116,6 +116,18 @@ async def test_agent_that_queued_first_in_another_node_starts_first(pool: Pool) 
         assert set(one.puppets) == {second.id}
 
 
+async def test_node_that_knows_no_other_counts_the_runs_of_one_that_has_just_joined(pool: Pool) -> None:
+    async with (
+        open_world(pool, max_runs_per_organization=1) as one,
+        open_world(pool, max_runs_per_organization=1, node_id=2) as other,
+    ):
+        other.node.living_ids = (1, 2)
+        organization_id = await one.organization()
+        await other.start(await one.agent(organization_id))
+
+        assert (await one.ask(await one.agent(organization_id), RunRequest())).status is RunAnswer.QUEUED
+
+
 async def test_free_slots_are_given_to_all_that_queued_first_in_another_node(pool: Pool) -> None:
     async with (
         open_world(pool, max_runs_per_organization=20, runs={"max_concurrent": 1}) as one,
