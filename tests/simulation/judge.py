@@ -1,4 +1,4 @@
-"""The judge of a simulation: checks the invariants I1 to I6 against what the store holds.
+"""The judge of a simulation: checks the invariants I1 to I6 and N8 against what the store holds.
 
 It computes when each agent must start by itself, without `supervisors.policy`. If a fault, a crash or a step
 of the clock makes punctuality impossible, it allows the time that a repair takes, and no more.
@@ -42,6 +42,8 @@ REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
 SWEPT_SECONDS = 2 * SWEEP_SECONDS  # what a lost ring may cost if the row shows what it was about
 # The others tell of changes of the agent or its notifications: the attendant sees them when its timer fires.
 UNSWEPT_SECONDS = SUPERVISORS.debounce_cap_seconds + SWEEP_SECONDS
+RETRIED_SECONDS = SWEPT_SECONDS  # until a node has tried again that was refused by a limit over all nodes
+LONGEST_WAIT_SECONDS = 60.0  # in a queue: all others run as long as they may before, with time to spare
 # The reasons of a start by a hold, or by taking its messages for older ones.
 BY_MESSAGE = frozenset({*(f"notification:{source}" for source in CONVERSATIONAL), "uncleared_notifications"})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
@@ -54,12 +56,21 @@ class Violation(Exception):
 class Judge(Nobody):
     """A witness of every commit, run and quiet moment. The first violation is the verdict."""
 
-    def __init__(self, tables: Tables, wall: Wall, loop: VirtualLoop, history: History, slots: int) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        wall: Wall,
+        loop: VirtualLoop,
+        history: History,
+        slots: int,
+        organization_limit: int,
+    ) -> None:
         self.tables = tables
         self.wall = wall
         self.loop = loop
         self.history = history
         self._slots = slots
+        self._organization_limit = organization_limit
         self.verdict: Violation | None = None
         self.is_up = False
         self._led_until: dict[int, float] = {}  # node -> when it was confirmed last, if it is not now
@@ -73,6 +84,8 @@ class Judge(Nobody):
         self._touched_at: dict[UUID, float] = {}
         self._moved_at: dict[UUID, float] = {}
         self._rests_since: dict[UUID, float] = {}  # the last start, end, stop or pause
+        self._queued_since: dict[UUID, float] = {}
+        self._beside_room_since: dict[UUID, float] = {}  # queued agents that could start
         self._began_at = 0.0  # when the service was last up again
         self._set_back_at = -1.0
         self._stepped_until = 0.0
@@ -239,6 +252,7 @@ class Judge(Nobody):
         self._require(not overwritten, "I3", after, f"{', '.join(overwritten)} overwritten unseen")
         if update.start is not None:
             self._check_start(before, after, update.start)
+            self._check_limit(after)
         if update.end is not None:
             self._check_end(before, after, update.end)
         if after.last_started_at and after.max_sleep_until and after.sleep_until:
@@ -277,13 +291,14 @@ class Judge(Nobody):
                 "I2", state.agent_id, f"{self.history.name(state.run_id)} is stored, and nothing runs"
             )
         is_held = state.paused or self.tables.organizations[agent.organization_id].paused
-        if state.status is not AgentStatus.SLEEPING or runs or is_held:
+        may_wait = state.status is AgentStatus.SLEEPING and not (runs or is_held)
+        if not may_wait or state.queued_at is None:
+            self._queued_since.pop(state.agent_id, None)
+            self._beside_room_since.pop(state.agent_id, None)
+        if not may_wait:
             return
         if state.queued_at is not None:
-            is_calm = self.loop.time() >= max(self._calm_at, self._stepped_until)
-            there = [run for run, where in self._running.values() if where.node.node_id == state.node_id]
-            if len(there) < self._slots and is_calm:
-                self.condemn("I2", state.agent_id, "is queued though there is a free slot")
+            self._check_queued(state, agent.organization_id)
             self._unchecked.add(state.agent_id)
             return
         due = self._due_of(state, now)
@@ -294,6 +309,44 @@ class Judge(Nobody):
             self._check_hold_after_step(state, due, now)
         else:
             self._check_due(state, due, queue, now)
+
+    def _check_queued(self, state: AgentState, organization_id: UUID) -> None:
+        """Check that the agent does not wait beside a slot that it may have, nor for ever."""
+        agent_id, loop_time = state.agent_id, self.loop.time()
+        calm_at = max(self._calm_at, self._stepped_until, self._began_at)
+        if self._organization_limit:  # a node in trouble may hold what the others wait for
+            calm_at = max([calm_at, *self._in_trouble.values()])
+        there = [run for run, where in self._running.values() if where.node.node_id == state.node_id]
+        if len(there) < self._slots and self.may_run_more(organization_id):
+            since = max(calm_at, self._beside_room_since.setdefault(agent_id, loop_time))
+            if loop_time - since >= (RETRIED_SECONDS if self._organization_limit else 0):
+                self.condemn("I2", agent_id, "is queued though there is a free slot")
+        else:
+            self._beside_room_since.pop(agent_id, None)
+        since = max(calm_at, self._queued_since.setdefault(agent_id, loop_time))
+        if loop_time - since > LONGEST_WAIT_SECONDS:
+            self.condemn("I2", agent_id, f"is queued for {loop_time - since:g} s")
+
+    def _check_limit(self, started: AgentState) -> None:
+        runs = len(self._with_stored_run(self.tables.agents[started.agent_id].organization_id))
+        is_within = not self._organization_limit or runs <= self._organization_limit
+        self._require(is_within, "N8", started, f"starts as number {runs} of its organization")
+
+    def may_run_more(self, organization_id: UUID) -> bool:
+        """Return whether the organization has fewer runs than it may, counting also those that linger."""
+        stored = self._with_stored_run(organization_id)
+        agents = self.tables.agents
+        going_on = {each for each in self._running if agents[each].organization_id == organization_id}
+        return not self._organization_limit or len(stored | going_on) < self._organization_limit
+
+    def _with_stored_run(self, organization_id: UUID) -> set[UUID]:
+        """Return the organization's agents with a run that has not ended as far as the rows tell."""
+        states, agents = self.tables.states, self.tables.agents
+        return {
+            agent_id
+            for agent_id, state in states.items()
+            if state.run_id is not None and agents[agent_id].organization_id == organization_id
+        }
 
     def _check_hold_after_step(self, state: AgentState, due: Due, now: datetime) -> None:
         """Check that a hold waits for one window more at most, from when the step may be noticed on."""

@@ -25,6 +25,7 @@ from storage.agent_facts import (
     SystemNotice,
 )
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
+from storage.errors import RunLimitReached
 from storage.events.model import EventType, NewEvent
 from storage.history.runs import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
@@ -63,8 +64,7 @@ class MemoryStates:
         return await self._wire.run_to_completion(self._wire.carry(partial(self._update, update), agent_id))
 
     async def start(self, update: StateUpdate, organization_id: UUID, max_runs: int) -> bool:
-        """Start without a limit: organizations have none here."""
-        return await self.update(update)
+        return await self._wire.run_to_completion(self._start(update, organization_id, max_runs))
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
         """Do nothing: there are no spans here."""
@@ -242,6 +242,21 @@ class MemoryStates:
         await asyncio.sleep(0)
         return is_made
 
+    async def _start(self, update: StateUpdate, organization_id: UUID, max_runs: int) -> bool:
+        """Start in a transaction of several statements, so that a frozen process keeps others waiting."""
+        before = update.before
+        carry = partial(self._wire.carry, agent_id=before.agent_id, may_be_late=False)
+        async with Transaction(self._tables) as transaction:
+            self._wire.opened(transaction)
+            await carry(partial(transaction.lock, "starts", organization_id, LOCK_TIMEOUT_SECONDS))
+            await carry(
+                partial(self._select, partial(_require_turn, self._tables, before, organization_id, max_runs))
+            )
+            is_made = await carry(partial(update_row, self._tables, transaction, update))
+            await carry(partial(asyncio.sleep, 0))  # the commit
+        await carry(partial(asyncio.sleep, 0))  # and its answer
+        return is_made
+
     async def _lock(self, transaction: Transaction, agent_id: UUID) -> None:
         await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
 
@@ -306,6 +321,21 @@ async def update_row(tables: Tables, transaction: Transaction, update: StateUpda
     transaction.insert_events(agent.organization_id, events)
     transaction.write(lambda: _write_update(tables, newest, agent, update, active))
     return True
+
+
+def _require_turn(
+    tables: Tables, before: AgentState, organization_id: UUID, max_runs: int, states: list[AgentState]
+) -> None:
+    """Raise RunLimitReached if the organization has enough runs, or with agents queued earlier."""
+    own = [state for state in states if tables.agents[state.agent_id].organization_id == organization_id]
+    left = max_runs - sum(state.run_id is not None and state.phase != Phase.ASLEEP for state in own)
+    if left <= 0:
+        raise RunLimitReached
+    queue = sorted((state.queued_at, state.agent_id) for state in own if state.queued_at is not None)
+    place = (before.queued_at or datetime.max.replace(tzinfo=UTC), before.agent_id)
+    earlier = [agent_id for queued_at, agent_id in queue if (queued_at, agent_id) < place][:left]
+    if len(earlier) == left:
+        raise RunLimitReached(earlier)
 
 
 def guard_holds(update: StateUpdate, newest: AgentState) -> bool:

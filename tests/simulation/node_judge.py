@@ -98,6 +98,8 @@ class NodeJudge(Nobody):
         return found
 
     def _is_room_elsewhere(self, state: AgentState) -> bool:
+        if not self._judge.may_run_more(self._judge.tables.agents[state.agent_id].organization_id):
+            return False
         processes = (self._process(node_id) for node_id in self._cluster.rows if node_id != state.node_id)
         return any(process.registry.free_slots for process in processes if process is not None)
 

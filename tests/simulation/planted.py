@@ -329,6 +329,20 @@ PLANTED = (
         0,
     ),
     PlantedBug(
+        "nodes: each node counts only its own runs of an organization",
+        Supervisor._claim,
+        "if not max_runs:",
+        "if True:",
+        4,
+    ),
+    PlantedBug(
+        "nodes: a start that was refused for runs of other nodes is never tried again",
+        Supervisor._give_way,
+        "partial(slots.admit, organization_id)",
+        "lambda: None",
+        61,
+    ),
+    PlantedBug(
         "nodes: an unconfirmed node calls models",
         ActiveRun.interruptible,
         "if not self._nodes.is_confirmed:",

@@ -48,6 +48,7 @@ class Process:
         wall: Wall,
         wire: FaultyWire,
         slots: int,
+        organization_limit: int,
         seed: str,
         node: SimulatedNode,
     ) -> None:
@@ -56,6 +57,7 @@ class Process:
         self.clock = ProcessClock(loop, wall, self)
         self.wire = wire
         self._runs = replace(RUNS, max_concurrent=slots)
+        self._organization_limit = organization_limit
         self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
         self.feed = EventFeed(self.storage.events, self.clock)
         self._loop = loop
@@ -76,6 +78,7 @@ class Process:
             random=self._random,
             nodes=self.node,
             ring=self.node.ring,
+            max_runs_per_organization=self._organization_limit,
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.node, self.clock, self._random)
         self.node.hear = self.registry.hear
@@ -134,7 +137,7 @@ class Process:
         if not self._is_one_of_many:
             return ()
         watch = NodeWatch(self.node, self.node.changed, self._scan)
-        sweep = Sweep(self.storage.agent_states, self.registry, self.node)
+        sweep = Sweep(self.storage.agent_states, self.registry, self.node, self._organization_limit)
         return (("nodes", watch.run_once, QUANTUM_SECONDS), ("sweep", sweep.run_once, SWEEP_SECONDS))
 
     def _tell(self, attendants: Mapping[UUID, int | None]) -> None:

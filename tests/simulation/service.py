@@ -22,6 +22,7 @@ from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workload import Action
 
 SLOTS = (1, 2, 2)
+ORGANIZATION_LIMITS = (0, 0, 0, 0, 1, 1, 2, 3)  # of the runs of one organization in all processes; 0: none
 SHARE_WITH_CAPS = 0.4
 SHARE_LINGERING = 0.5  # of the worlds: runs go on for a while after their sleep
 LOST_RINGS = (0.0, 0.0, 0.3, 1.0)
@@ -43,6 +44,7 @@ class World:
     ids: Ids
     followers: Followers
     has_caps: bool
+    organization_limit: int
 
     def random(self, of: str) -> Random:
         return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets
@@ -92,7 +94,8 @@ class Service:
         world.history.note(f"life {number} of the service begins, at {world.wall.now():%H:%M:%S}")
         wire = FaultyWire(world.loop, world.random(f"wire {number}"), world.history, world.judge.disturbed)
         seed = f"{world.seed} process {number}"
-        process = Process(world.loop, world.tables, world.wall, wire, self._slots, seed, node)
+        limit = world.organization_limit
+        process = Process(world.loop, world.tables, world.wall, wire, self._slots, limit, seed, node)
         costs = world.random(f"costs {number}") if world.has_caps else None
         harness = ScriptedHarness(
             process,

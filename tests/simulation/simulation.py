@@ -23,7 +23,7 @@ from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_judge import LogJudge
 from tests.simulation.node_judge import NodeJudge
-from tests.simulation.service import SHARE_WITH_CAPS, SLOTS, Service, World
+from tests.simulation.service import ORGANIZATION_LIMITS, SHARE_WITH_CAPS, SLOTS, Service, World
 from tests.simulation.tables import Tables, Witnesses
 from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
 from tests.simulation.why_judge import WhyJudge
@@ -62,7 +62,8 @@ class Simulation:
         self._wall.step(self._random("time of day").choice((0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
         slots = self._random("slots").choice(SLOTS)
-        self.judge = Judge(self._tables, self._wall, self.loop, self.history, slots)
+        self._organization_limit = self._random("organization limit").choice(ORGANIZATION_LIMITS)
+        self.judge = Judge(self._tables, self._wall, self.loop, self.history, slots, self._organization_limit)
         ledger = Ledger(self._tables)
         reads_along = LogJudge(self._tables, self.history, self.judge.condemn)
         self._followers = Followers(self._tables, self.judge.condemn)
@@ -79,6 +80,7 @@ class Simulation:
             self.ids,
             self._followers,
             has_caps,
+            self._organization_limit,
         )
         count = self._random("nodes").choice(NODES) if nodes is None else nodes
         self.service = Service(world, count, slots, self._chance)
@@ -162,7 +164,8 @@ class Simulation:
                 organization.id, id=self.ids.new(), debounce_window_seconds=self._chance.choice((0, 2, 4))
             )
             self._tables.templates[template.id] = template
-        for organization_id in [*self._tables.organizations, *self._tables.organizations][:3]:
+        us, them = self._tables.organizations
+        for organization_id in (us, them, us, *((us, us) if self._organization_limit else ())):
             agent = self._workload.new_agent(organization_id)
             self._tables.agents[agent.id] = agent
             self._tables.states[agent.id] = AgentState(agent.id)

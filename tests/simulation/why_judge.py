@@ -169,6 +169,9 @@ def _is_done(supervisor: Supervisor | None) -> bool:
 def _agree(state: State, said: Said) -> bool:
     why = explanations.WHY_ASLEEP if state.why is None else state.why
     phase = said.phase if state.phase is BandPhase.OVER_BUDGET else state.phase
+    if phase == said.phase == Phase.QUEUED:
+        # What a start waits for changes with the runs of others, and no event tells that.
+        return why.split(";")[0] == said.why.split(";")[0]
     return (phase, why) == (said.phase, said.why)
 
 
