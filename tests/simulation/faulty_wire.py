@@ -134,6 +134,11 @@ class FaultyWire:
         self._open = [one for one in self._open if not one.is_over]
         self._open.append(transaction)
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Return whether a transaction waits for the process, and others perhaps for its locks."""
+        return any(not one.is_over for one in self._open)
+
     async def _suffer(self, fault: Fault, statement: Callable[[], Awaitable[Result]], delay: float) -> Result:
         match fault:
             case Fault.NOT_SENT:

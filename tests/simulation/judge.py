@@ -152,6 +152,8 @@ class Judge(Nobody):
         just_touched = {agent_id for agent_id, at in self._touched_at.items() if at >= latest}
         for agent_id in just_touched | process.wire.agents_under_way():  # nobody may be told of their commits
             self._excuse(agent_id, UNSWEPT_SECONDS)
+        if self._organization_limit and process.wire.is_in_transaction:
+            self._excuse(None, UNSWEPT_SECONDS)  # all starts of an organization may wait for that
 
     def node_is_made_up_for(self, process: Process, seconds: float) -> None:
         """Excuse the agents of the node for so long: it has recovered, or others know that it is gone."""
