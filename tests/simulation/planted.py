@@ -143,7 +143,7 @@ PLANTED = (
         RunSlots.leave,
         "self.release(organization_id)",
         "decrement(self._in_use, organization_id)",
-        339,
+        570,
     ),
     PlantedBug(
         "a start that waits is stored, and nobody calls it",
