@@ -193,7 +193,7 @@ async def test_failed_process_fails_the_run_with_its_last_line(world: World) -> 
     assert span.span.error == "exit code 7: no model today"
 
 
-async def test_process_of_a_node_that_others_may_take_for_dead_is_killed(world: World) -> None:
+async def test_process_of_a_node_without_its_database_is_killed(world: World) -> None:
     world.tag("sleep 600")
     with pytest.raises(RunInterrupted, match=f"^{NOT_CONFIRMED}$"):
         await execute(world, trusted_until=SystemClock().monotonic() + 0.2)

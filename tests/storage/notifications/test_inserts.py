@@ -108,7 +108,7 @@ async def test_insert_for_locked_agent_waits_without_delaying_others(
     assert await wake_seq(pool, free) == 5
 
 
-async def test_inserts_for_an_agent_that_is_awaited_join_without_an_attempt(
+async def test_inserts_for_an_awaited_agent_join_without_an_attempt(
     queue: Notifications, scout: Agent, pool: Pool, other_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert, attempts = pool.change, 0

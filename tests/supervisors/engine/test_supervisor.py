@@ -116,7 +116,7 @@ async def test_agent_that_queued_first_in_another_node_starts_first(pool: Pool) 
         assert set(one.puppets) == {second.id}
 
 
-async def test_node_that_knows_no_other_counts_the_runs_of_one_that_has_just_joined(pool: Pool) -> None:
+async def test_lone_node_counts_the_runs_of_one_that_just_joined(pool: Pool) -> None:
     async with (
         open_world(pool, max_runs_per_organization=1) as one,
         open_world(pool, max_runs_per_organization=1, node_id=2) as other,
