@@ -254,7 +254,8 @@ def _path(value: Any) -> Path:
 
 def _list_of(convert: Callable[[str], Any], collection: Callable[[list[Any]], Any], value: Any) -> Any:
     if isinstance(value, VariableText):
-        value = [item for item in map(str.strip, value.split(",")) if item]
+        in_json = value.lstrip().startswith("[")
+        value = orjson.loads(value.encode()) if in_json else [*filter(None, map(str.strip, value.split(",")))]
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise TypeError(value)
     return collection([convert(item) for item in value])

@@ -399,3 +399,12 @@ def test_value_is_the_same_in_file_and_variable() -> None:
     by_file = load_config(in_file, {})
     in_file.unlink()
     assert replace(load_config(None, variables), origins=()) == replace(by_file, origins=())
+    variables["HOSTSVC__HARNESS__COMMAND"] = '["a", "b c"]'
+    assert replace(load_config(None, variables), origins=()) == replace(by_file, origins=())
+
+
+def test_list_in_json_may_have_commas_in_its_items() -> None:
+    variables = {"HOSTSVC__HARNESS__COMMAND": ' ["sh", "-c", "a, b"]'}
+    assert load_config(None, variables).harness.command == ("sh", "-c", "a, b")
+    broken = refusal(HOSTSVC__HARNESS__COMMAND='["sh", 1')
+    assert "HOSTSVC__HARNESS__COMMAND: harness.command must be a list of texts" in broken
