@@ -259,6 +259,11 @@ class Registry:
         return self._context.slots.free if self._context.may_start else 0
 
     @property
+    def untaken_slots(self) -> int:
+        """Return how many slots no run has, also those that are reserved and may be given up."""
+        return self._context.slots.untaken if self._context.may_start else 0
+
+    @property
     def working_agents(self) -> frozenset[UUID]:
         """Return the agents whose runs work here and have not asked for sleep."""
         runs = self._context.runs.values()

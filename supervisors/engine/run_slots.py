@@ -30,7 +30,12 @@ class RunSlots:
     @property
     def taken(self) -> int:
         """Return how many slots are taken."""
-        return self.limit - self._free - len(self._reserved)
+        return self.limit - self.untaken
+
+    @property
+    def untaken(self) -> int:
+        """Return how many slots are free or reserved."""
+        return self._free + len(self._reserved)
 
     @property
     def free(self) -> int:

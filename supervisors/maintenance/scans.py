@@ -178,8 +178,9 @@ class Sweep:
             self._registry.catch_up(row)
         # Deleted, or taken over by another node: the runs of these agents here are to end.
         self._registry.tell_all(sorted(working.difference(row.agent_id for row in rows)), Signal.RELOAD)
-        if free := self._registry.free_slots:
-            queued = await self._store.list_queued_elsewhere(node_id, free, self._max_runs_per_organization)
+        if untaken := self._registry.untaken_slots:
+            limit = self._max_runs_per_organization
+            queued = await self._store.list_queued_elsewhere(node_id, untaken, limit)
             self._registry.tell_all(queued, Signal.RELOAD)
 
 

@@ -317,8 +317,8 @@ PLANTED = (
     PlantedBug(
         "nodes: a free slot takes no queued agent of another node",
         Sweep.run_once,
-        "if free := self._registry.free_slots:",
-        "if free := 0:",
+        "if untaken := self._registry.untaken_slots:",
+        "if untaken := 0:",
         0,
     ),
     PlantedBug(

@@ -66,6 +66,15 @@ def test_reserved_slot_is_taken_only_by_its_agent() -> None:
     assert recorder.take(1)
 
 
+def test_reserved_slot_counts_as_untaken_not_as_free() -> None:
+    recorder = Recorder(limit=2)
+    recorder.take(9)
+    recorder.take(8)
+    recorder.wait(1, organization=1)
+    recorder.release()
+    assert (recorder.slots.free, recorder.slots.untaken) == (0, 1)
+
+
 def test_slot_that_is_given_up_goes_to_the_next() -> None:
     recorder = Recorder(limit=1)
     recorder.take(9)

@@ -19,7 +19,7 @@ class RecordingRegistry:
         self.may_start = False
         self.rows: list[RowVersion] = []
         self.working_agents: frozenset[UUID] = frozenset()
-        self.free_slots = 0
+        self.untaken_slots = 0
 
     def catch_up(self, row: RowVersion) -> None:
         self.rows.append(row)

@@ -188,7 +188,7 @@ async def test_sweep_tells_rows_and_lost_runs_and_pulls_queued_agents() -> None:
     seen, lost, queued = (new_id() for _ in range(3))
     rows = Rows([RowVersion(seen, 2, 1)], [queued])
     registry, node = RecordingRegistry(), LoneNode()
-    registry.working_agents, registry.free_slots = frozenset({seen, lost}), 1
+    registry.working_agents, registry.untaken_slots = frozenset({seen, lost}), 1
     sweep = Sweep(cast(StateStore, rows), cast(Registry, registry), node)
 
     await sweep.run_once()
