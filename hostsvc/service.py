@@ -252,7 +252,8 @@ async def _migrate_and_join(
                 reason = str(error)
                 log.warning("waiting until nodes have left", reason=reason)
             async with serve_app(build_waiting_app(reason)):
-                leaving = wait_until_one_left(database, error.node_ids, SystemClock().sleep)
+                report = partial(watch.report, Part.DATABASE)
+                leaving = wait_until_one_left(database, error.node_ids, SystemClock().sleep, report)
                 await _unless(end_requested, leaving)
     return None
 

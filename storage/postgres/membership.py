@@ -38,7 +38,7 @@ from storage.postgres.connections import (
     is_dead,
     prepare,
 )
-from storage.postgres.migrations import list_pending
+from storage.postgres.migrations import find_migrator, list_pending
 from storage.postgres.node import Node as Node  # the modules above import it from here
 from storage.postgres.node import Witness, has_ended, own_process, owner_of, read_living, refuse_beside
 from storage.postgres.server_clock import Lead, ServerClock
@@ -269,7 +269,7 @@ class Membership:
         async with asyncio.timeout(ANSWER_SECONDS):
             await prepare(connection, node=None)
         if not self.node_id:
-            await self._wait_for_old_release(connection, sleep)
+            await self._wait_for_others(connection, sleep)
             await _fence_old_release(connection, sleep)
             self.life = new_id()  # of no row that an attempt without an answer has left
             self.node_id = await self._insert(connection)
@@ -292,12 +292,18 @@ class Membership:
             refuse_beside(strangers, f"a node with protocol {PROTOCOL} cannot join")
             return int(await connection.fetchval(INSERT, self.life, *self._description))
 
-    async def _wait_for_old_release(self, connection: Connection, sleep: Sleep) -> None:
+    async def _wait_for_others(self, connection: Connection, sleep: Sleep) -> None:
+        """Wait while a migration is under way, or an instance of an older release leads."""
         next_line_at = self._monotonic()
-        while not await connection.fetchval(TRY_LOCK, *LEADER, timeout=ANSWER_SECONDS):
+        while (migrator := await find_migrator(connection)) or not await connection.fetchval(
+            TRY_LOCK, *LEADER, timeout=ANSWER_SECONDS
+        ):
             self.report("")
             if self._monotonic() >= next_line_at:
-                _log.warning("waiting until the instance of an older release ends, which serves alone")
+                if migrator:
+                    _log.warning("waiting until a migration of the database has ended", by=migrator)
+                else:
+                    _log.warning("waiting until the instance of an older release ends, which serves alone")
                 next_line_at += REPEAT_SECONDS
             await sleep(POLL_SECONDS)
 
@@ -529,15 +535,34 @@ async def has_nodes(url: str) -> bool:
 
 
 async def wait_until_one_left(
-    url: str, node_ids: Collection[int], sleep: Sleep, monotonic: Callable[[], float] = monotonic_seconds
+    url: str,
+    node_ids: Collection[int],
+    sleep: Sleep,
+    report: Report = lambda _: None,
+    monotonic: Callable[[], float] = monotonic_seconds,
 ) -> None:
-    """Wait until one of these nodes is dead. One that is found dead is buried, as every node does it."""
-    async with connect(url) as connection:
-        witness = Witness(monotonic())
-        while True:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                living = await read_living(connection)
-            if not {node.id for node in living}.issuperset(node_ids):
-                return
-            await _judge(connection, witness, monotonic(), living)
+    """Wait until one of these nodes is dead. One that is found dead is buried, as every node does it.
+
+    Failures of the connection are passed to `report`, and the connection is replaced.
+    """
+    while True:
+        try:
+            async with connect(url) as connection:
+                report("")
+                return await _watch(connection, node_ids, sleep, monotonic)
+        except DatabaseUnavailable as error:
+            report(str(error))
             await sleep(POLL_SECONDS)
+
+
+async def _watch(
+    connection: Connection, node_ids: Collection[int], sleep: Sleep, monotonic: Callable[[], float]
+) -> None:
+    witness = Witness(monotonic())
+    while True:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            living = await read_living(connection)
+        if not {node.id for node in living}.issuperset(node_ids):
+            return
+        await _judge(connection, witness, monotonic(), living)
+        await sleep(POLL_SECONDS)

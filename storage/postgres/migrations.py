@@ -8,6 +8,7 @@ from importlib.metadata import version
 from importlib.resources import files
 
 import asyncpg
+import structlog
 
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.connections import MIGRATION, SERVER_SETTINGS, Connection, connect
@@ -26,6 +27,13 @@ REWORDED = frozenset(
 )
 
 ROLLING = "-- rolling\n"  # the first line of a migration that only adds
+# While it waits for a lock, everything queues behind it: so it waits briefly, and often. It gives up before
+# PostgreSQL looks for a deadlock with a node, after a second.
+ROLLING_ATTEMPTS = 40
+BRIEF_WAIT = "SET LOCAL lock_timeout = '500ms'"
+REST = "SELECT pg_sleep(1)"  # for those that have queued
+
+_log = structlog.get_logger(__name__)
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _STRING_OR_GAP = re.compile(r"('[^']*')|(?:--[^\n]*|\s)+")
@@ -110,6 +118,8 @@ INSERT_APPLIED = """
 async def _apply(connection: Connection, migrations: Sequence[Migration]) -> list[str]:
     # Held until the connection closes: if several instances start at once, one migrates and the others find
     # nothing pending.
+    if migrator := await find_migrator(connection):
+        _log.warning("waiting until a migration of the database has ended", by=migrator)
     await connection.execute(LOCK, *MIGRATION)
     pending = await _pending(connection, migrations)
     if not pending:
@@ -118,17 +128,50 @@ async def _apply(connection: Connection, migrations: Sequence[Migration]) -> lis
         refuse_beside(await read_living(connection), f"{breaking[0]} cannot be applied")
     await connection.execute(CREATE_LEDGER)
     for migration in pending:
-        async with connection.transaction():
-            try:
-                await connection.execute(migration.sql)
-            except asyncpg.DuplicateTableError as error:
-                raise DatabaseRefused(
-                    f"{migration.name} cannot be applied: {error}; give the service a database of its own"
-                ) from error
-            await connection.execute(
-                INSERT_APPLIED, migration.version, migration.name, migration.checksum, VERSION
-            )
+        await connection.execute(SET_NAME, f"{MIGRATOR}{VERSION}: {migration.name}")
+        await _apply_one(connection, migration)
     return [migration.name for migration in pending]
+
+
+async def _apply_one(connection: Connection, migration: Migration) -> None:
+    """Apply a migration. Raise DatabaseRefused if it cannot be, also if others never let go of a table."""
+    for _ in range(ROLLING_ATTEMPTS):
+        try:
+            async with connection.transaction():
+                if migration.is_rolling:
+                    await connection.execute(BRIEF_WAIT)
+                await connection.execute(migration.sql)
+                applied = migration.version, migration.name, migration.checksum, VERSION
+                await connection.execute(INSERT_APPLIED, *applied)
+                return
+        except asyncpg.DuplicateTableError as error:
+            raise DatabaseRefused(
+                f"{migration.name} cannot be applied: {error}; give the service a database of its own"
+            ) from error
+        except asyncpg.LockNotAvailableError as error:
+            _log.info("migration waits for a lock", migration=migration.name, reason=str(error))
+            await connection.execute(REST)
+    raise DatabaseRefused(
+        f"{migration.name} cannot be applied: transactions of other sessions hold locks that it needs; "
+        "end those that pg_stat_activity shows to be old, and start again"
+    )
+
+
+# The name that a migrating connection has in pg_stat_activity, where others find it.
+MIGRATOR = "hostsvc "
+SET_NAME = "SELECT set_config('application_name', $1, false)"
+FIND_MIGRATOR = """
+    SELECT concat_ws(' from ', application_name, host(client_addr))
+    FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid = $2 AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND application_name LIKE $3 || '%.sql%'
+"""
+
+
+async def find_migrator(connection: Connection) -> str:
+    """Return who is migrating the database to what; blank if nobody is."""
+    return await connection.fetchval(FIND_MIGRATOR, *MIGRATION, MIGRATOR, timeout=ANSWER_SECONDS) or ""
 
 
 LEDGER_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"

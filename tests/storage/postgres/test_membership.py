@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import aiopg
 import pytest
+from structlog.testing import capture_logs
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded, NodesRemain, SchemaMismatch
@@ -28,7 +29,7 @@ from storage.postgres.membership import (
     join,
     wait_until_one_left,
 )
-from storage.postgres.migrations import ROLLING, Migration, migrate, read_migrations
+from storage.postgres.migrations import ROLLING, VERSION, Migration, migrate, read_migrations
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
 
@@ -54,6 +55,10 @@ COUNT_ORGANIZATIONS = "SELECT count(*) FROM organization"
 INSERT_ORGANIZATION = (
     "INSERT INTO organization (id, name, created_at) VALUES (gen_random_uuid(), 'late', now())"
 )
+COUNT_SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)'"
+END_MIGRATION = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)'
+"""
 CONDEMN = "UPDATE node SET state = 'condemned' WHERE id = {node} RETURNING id"
 
 
@@ -96,6 +101,11 @@ async def node_process(url: str) -> AsyncIterator[tuple[int, asyncio.subprocess.
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+async def enter(joining: AbstractAsyncContextManager[Membership]) -> None:
+    async with joining:
+        pass
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -428,10 +438,10 @@ async def test_node_does_not_join_beside_a_distant_protocol(
         assert newer.is_confirmed
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, mark: str) -> str:
+def plant(monkeypatch: pytest.MonkeyPatch, mark: str, sql: str = "CREATE TABLE planted ()") -> str:
     """Ship one migration more, and return its name."""
     shipped = read_migrations()
-    planted = Migration(len(shipped) + 1, "9999_planted.sql", f"{mark}CREATE TABLE planted ()")
+    planted = Migration(len(shipped) + 1, "9999_planted.sql", f"{mark}{sql}")
     monkeypatch.setattr(migrations, "read_migrations", lambda: [*shipped, planted])
     return planted.name
 
@@ -469,10 +479,45 @@ async def test_killed_last_node_is_found_dead_by_a_process_that_waits(
     async with node_process(database_url) as (number, process):
         process.kill()
         await asyncio.wait_for(
-            wait_until_one_left(database_url, [number], Pace().sleep, Pace().monotonic), PATIENCE_SECONDS
+            wait_until_one_left(database_url, [number], Pace().sleep, monotonic=Pace().monotonic),
+            PATIENCE_SECONDS,
         )
     plant(monkeypatch, "")
     assert await migrate(database_url)
+
+
+async def test_process_that_waits_for_nodes_goes_on_after_a_lost_connection(database_url: str) -> None:
+    reports: list[str] = []
+    async with node(database_url) as living:
+        leaving = wait_until_one_left(database_url, [living.node_id], Pace().sleep, reports.append)
+        waiting = asyncio.create_task(leaving)
+        await until(lambda: reports == [""])
+        await ask(database_url, END_ALL)
+        await until(lambda: waiting.done() or (reports[-1:] == [""] and len(reports) > 2))
+        assert not waiting.done()
+    await asyncio.wait_for(waiting, PATIENCE_SECONDS)
+    assert "administrator ended the connection" in reports[1]
+
+
+async def test_join_behind_a_migration_says_who_migrates_to_what(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[str] = []
+    with monkeypatch.context() as newer:
+        name = plant(newer, ROLLING, "SELECT pg_sleep(600)")
+        migrating = asyncio.create_task(migrate(database_url))
+        while not await ask(database_url, COUNT_SLEEPING):
+            await SystemClock().sleep(0.01)
+    with capture_logs() as lines:
+        joining = asyncio.create_task(enter(node(database_url, report=reports.append)))
+        await until(lambda: bool(lines))
+    assert lines[0]["event"] == "waiting until a migration of the database has ended"
+    assert lines[0]["by"].startswith(f"hostsvc {VERSION}: {name}")
+    assert set(reports) <= {""}
+    await ask(database_url, END_MIGRATION)
+    await asyncio.wait_for(joining, PATIENCE_SECONDS)
+    with pytest.raises(DatabaseUnavailable):
+        await migrating
 
 
 async def test_node_that_started_before_a_migration_does_not_join_after_it(

@@ -11,7 +11,7 @@ import pytest
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres import migrations
-from storage.postgres.migrations import Migration, check, migrate, read_migrations, refuse_unsafe
+from storage.postgres.migrations import ROLLING, Migration, check, migrate, read_migrations, refuse_unsafe
 from tests.paths import ROOT
 from tests.postgres import TestServer, url_as
 from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
@@ -140,6 +140,42 @@ async def test_failed_migration_is_rolled_back(empty_database_url: str) -> None:
         await migrate(empty_database_url)
     assert await check(empty_database_url) == NAMES
     assert await count(empty_database_url, "SELECT count(*) FROM pg_tables WHERE tablename = 'agent'") == 0
+
+
+def plant(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Ship a rolling migration more that changes a table, and return its name."""
+    planted = Migration(
+        len(NAMES) + 1, "9999_planted.sql", f"{ROLLING}ALTER TABLE agent ADD COLUMN extra text"
+    )
+    shipped = [*read_migrations(), planted]
+    monkeypatch.setattr(migrations, "read_migrations", lambda: shipped)
+    return planted.name
+
+
+async def test_rolling_migration_lets_others_pass_while_it_waits(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = plant(monkeypatch)
+    async with aiopg.connect(database_url) as long, long.cursor() as cursor:
+        await cursor.execute("BEGIN; SELECT count(*) FROM agent")
+        migrating = asyncio.create_task(migrate(database_url))
+        await wait_until_one_waits_for_a_lock(database_url)
+        await asyncio.wait_for(count(database_url, "SELECT count(*) FROM agent"), 30)
+        assert not migrating.done()
+        await cursor.execute("COMMIT")
+        assert await asyncio.wait_for(migrating, 60) == [name]
+
+
+async def test_rolling_migration_gives_up_and_says_what_to_do(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = plant(monkeypatch)
+    monkeypatch.setattr(migrations, "ROLLING_ATTEMPTS", 1)
+    async with aiopg.connect(database_url) as long, long.cursor() as cursor:
+        await cursor.execute("BEGIN; SELECT count(*) FROM agent")
+        with pytest.raises(DatabaseRefused, match=f"{name} cannot be applied: .* end those that pg_stat_act"):
+            await migrate(database_url)
+    assert await check(database_url) == [name]
 
 
 @pytest.mark.parametrize("foreign_object", ["TABLE agent (id integer)", "VIEW agent AS SELECT 1 AS id"])
