@@ -46,7 +46,8 @@ Opened = TypeVar("Opened")
 # survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
 # memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table. A
 # float that is written as text must be the one that is stored, hence its digits. A statement whose connection
-# was dropped must end soon, hence the check.
+# was dropped must end soon, hence the check. A node that is frozen in a transaction must not hold its locks
+# until it is found dead: no transaction waits for anything but its own statements.
 #
 # With the last four, which have no effect on a Unix socket, the server notices within 5 s that a node's host
 # has vanished. By then that host has lost its connection, too: a beat waits 3 s for its answer.
@@ -58,6 +59,7 @@ SERVER_SETTINGS = {
     "random_page_cost": "1.1",
     "extra_float_digits": "1",
     "client_connection_check_interval": "500ms",
+    "idle_in_transaction_session_timeout": "5s",
     "tcp_keepalives_idle": "1",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
@@ -77,6 +79,7 @@ HOST_TIMEOUT_SECONDS = 2.0  # for each of several hosts: a request waits while t
 _LOST = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InternalClientError,
     asyncpg.ReadOnlySQLTransactionError,
 )

@@ -38,6 +38,7 @@ _UNAVAILABLE = (
     asyncpg.OperatorInterventionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still in a transaction
     asyncpg.InternalClientError,  # the server closed the connection while it was idle
     asyncpg.PostgresSystemError,  # the server cannot read or write its files
 )

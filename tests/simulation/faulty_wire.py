@@ -17,6 +17,7 @@ Result = TypeVar("Result")
 
 QUANTUM_SECONDS = 0.25  # all delays are multiples of it, so that events coincide
 MOST_DELAY = 4
+IDLE_IN_TRANSACTION_SECONDS = 5.0  # as in SERVER_SETTINGS of storage.postgres.connections
 
 
 class Fault(StrEnum):
@@ -104,13 +105,26 @@ class FaultyWire:
     def cut(self) -> list[OwnedTask]:
         """Kill the process: each write under way arrives or does not. Return them."""
         self.is_cut = True
-        for transaction in self._open:
-            transaction.roll_back()
+        self._end_transactions()
         under_way = self.in_flight()
         for task in under_way:
             if self._random.random() < 0.5:
                 task.cancel()
         return under_way
+
+    def freeze(self) -> None:
+        """Send nothing and take no answer from now on. The server ends transactions that stand still."""
+        self.is_frozen = True
+        self._idle_timer = self._loop.call_later(IDLE_IN_TRANSACTION_SECONDS, self._end_transactions)
+
+    def thaw(self) -> None:
+        """Go on."""
+        self.is_frozen = False
+        self._idle_timer.cancel()
+
+    def _end_transactions(self) -> None:
+        for transaction in self._open:
+            transaction.roll_back()
 
     async def _until_thawed(self) -> None:
         """Take no answer while the process is frozen."""

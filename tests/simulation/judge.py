@@ -30,7 +30,7 @@ from tests.simulation.due import (
     quarantine,
     window_of,
 )
-from tests.simulation.faulty_wire import QUANTUM_SECONDS
+from tests.simulation.faulty_wire import IDLE_IN_TRANSACTION_SECONDS, QUANTUM_SECONDS
 from tests.simulation.history import History
 from tests.simulation.judge_texts import OWNED, change_text, moment
 from tests.simulation.process import SUPERVISORS, SWEEP_SECONDS, Process
@@ -153,7 +153,8 @@ class Judge(Nobody):
         for agent_id in just_touched | process.wire.agents_under_way():  # nobody may be told of their commits
             self._excuse(agent_id, UNSWEPT_SECONDS)
         if self._organization_limit and process.wire.is_in_transaction:
-            self._excuse(None, UNSWEPT_SECONDS)  # all starts of an organization may wait for that
+            # All starts of an organization may wait for that.
+            self._excuse(None, IDLE_IN_TRANSACTION_SECONDS + RETRIED_SECONDS)
 
     def node_is_made_up_for(self, process: Process, seconds: float) -> None:
         """Excuse the agents of the node for so long: it has recovered, or others know that it is gone."""

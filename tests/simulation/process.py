@@ -117,14 +117,14 @@ class Process:
 
     def freeze(self) -> None:
         """Do nothing from now on, as after a SIGSTOP."""
-        self.wire.is_frozen = True
+        self.wire.freeze()
         self._loop.freeze(self)
         self.clock.freeze()
         self.node.freeze()
 
     def thaw(self) -> None:
         """Go on."""
-        self.wire.is_frozen = False
+        self.wire.thaw()
         self._loop.thaw(self)
         self.clock.thaw()
         self.node.thaw()

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from storage.agent_facts import AgentState, StateUpdate
-from storage.errors import NodeEnded, RowLocked
+from storage.errors import DatabaseUnavailable, RowLocked
 from storage.events.model import Event, NewEvent
 from storage.model import Agent, Notification, Organization, Run, Template
 from tests.simulation.event_table import EventTable
@@ -132,7 +132,8 @@ class Transaction:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if error is None and not self.is_over:
+            if error is None:
+                self._require_open()
                 await self._commit()
         finally:
             self.roll_back()
@@ -160,10 +161,13 @@ class Transaction:
                     await lock.acquire()
             except TimeoutError:
                 raise RowLocked(f"a row of {table} is locked by somebody else") from None
-        if self.is_over:
-            lock.release()
-            raise NodeEnded("the connection was terminated")
         self._held.append(lock)
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self.is_over:
+            self.roll_back()
+            raise DatabaseUnavailable("the connection was terminated")
 
     def write(self, write: Callable[[], None]) -> None:
         """Defer a write to the commit."""

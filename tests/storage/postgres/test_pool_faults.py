@@ -8,6 +8,8 @@ import pytest
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer
 from storage.ids import new_id
+from storage.postgres.connections import SERVER_SETTINGS
+from storage.postgres.node import STUCK_SECONDS
 from storage.postgres.pool import Connection, DatabaseSettings, Pool, PoolSize, open_pool
 from tests.storage.factories import NOW
 from tests.storage.postgres.proxies.relay import relay
@@ -21,6 +23,8 @@ from tests.storage.postgres.test_pool import (
 COUNT_SLEEPING = (
     "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
 )
+IDLE_LIMIT = "idle_in_transaction_session_timeout"
+TAKE_LOCK = "SELECT pg_advisory_xact_lock(7, 7)"
 READ_ONLY_SESSION = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 
 
@@ -107,6 +111,24 @@ async def test_caller_does_not_wait_for_its_timed_out_statement(database_url: st
         async with asyncio.timeout(settings.acquire_timeout_seconds / 2):
             with pytest.raises(NoAnswer):
                 await pool.execute("SELECT pg_sleep(60)")
+
+
+async def test_locks_of_a_transaction_that_stands_still_are_released(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert SERVER_SETTINGS[IDLE_LIMIT] == "5s"
+    assert STUCK_SECONDS > 5
+    monkeypatch.setitem(SERVER_SETTINGS, IDLE_LIMIT, "200ms")
+    async with (
+        open_pool(DatabaseSettings(url=database_url), node=None) as frozen,
+        open_pool(DatabaseSettings(url=database_url), node=None) as other,
+    ):
+        with pytest.raises(DatabaseUnavailable):
+            async with frozen.transaction() as connection:
+                await connection.execute(TAKE_LOCK)
+                await other.execute(TAKE_LOCK)
+                await connection.execute("SELECT 1")
+        assert await frozen.fetchval("SELECT 1") == 1
 
 
 async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: str) -> None:
