@@ -360,6 +360,7 @@ class Registry:
         """Have the supervisor reconcile, unless that can wait; describe what came of it."""
         backoff_seconds = supervisor.backing_off_until - self._context.clock.monotonic()
         if backoff_seconds > BACKOFF_PRECISION_SECONDS:
+            self._context.slots.leave(supervisor.agent_id)  # the next one may have what was offered to it
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))
             return "waits: the last attempt crashed"
         run = supervisor.run

@@ -111,6 +111,20 @@ async def test_crashed_supervisor_waits_for_its_backoff(world: World) -> None:
     assert [second for second, _ in await world.wakes(agent)] == [1]
 
 
+async def test_free_slot_passes_by_an_agent_whose_supervisor_has_crashed(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        run, crashed, other = await world.start(await world.agent()), await world.agent(), await world.agent()
+        world.states.read_errors.append(RuntimeError("a defect"))
+        await world.notify(crashed)
+        for agent in (crashed, other):
+            await world.ask(agent, RunRequest())
+        await run.end()
+        assert await world.phase(other) is Phase.RUNNING
+        await world.go_to(2)
+        await world.puppets[other.id].end()
+        assert await world.phase(crashed) is Phase.RUNNING
+
+
 async def test_notification_during_crash_backoff_wakes_within_a_minute(world: World) -> None:
     agent = await world.agent()
     world.registry.tell(agent.id, Signal.RELOAD)
