@@ -60,6 +60,8 @@ class OutboundAnswer:
 class Outbound(Protocol):
     """Calls addresses that tenants name, but none inside the operator's network."""
 
+    max_seconds: float  # that a call may take, with the wait for its turn
+
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         """Send the call and return the complete answer. Raise OutboundError if there is none."""
         ...

@@ -55,6 +55,7 @@ class GuardedHttp:
     def __init__(self, session: aiohttp.ClientSession, settings: OutboundSettings, clock: Clock) -> None:
         self._session = session
         self._settings = settings
+        self.max_seconds = 2 * settings.timeout_seconds  # one for the slot, one for the call
         self._clock = clock
         self._slots = FairSlots[UUID](MAX_CALLS)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -154,9 +154,6 @@ RETURNING id
 """
 
 IS_BEING_SENT = "SELECT sending_until > $2 FROM message WHERE id = $1"
-
-
-MAX_SENDING = timedelta(minutes=1)  # then its process may have ended; longer than a call takes by default
 
 
 class Channel(StrEnum):
@@ -365,13 +362,12 @@ class Messages:
         stored = await self._pool.change(UPDATE_QUEUED, message_id, status, now, actor, error)
         return MessageStatus(stored[0]["status"]) if stored else status
 
-    async def requeue(self, message_id: UUID, now: datetime) -> bool:
+    async def requeue(self, message_id: UUID, now: datetime, until: datetime) -> bool:
         """Set a message that failed back to queued, because it is sent again; return False for others.
 
-        Return False, too, while another request sends it, for a minute at most. It needs a person until it is
-        sent: the process may end before.
+        Return False, too, while another request sends it. `until`: when the process that sends it must have
+        ended if it has not told the result. It needs a person until it is sent: the process may end before.
         """
-        until = now + MAX_SENDING
         return await self._pool.fetchval(REQUEUE, message_id, now, until) is not None
 
     async def is_being_sent(self, message_id: UUID, now: datetime) -> bool:

@@ -63,6 +63,8 @@ class AdapterTools:
     def __init__(self, store: AgentTools, outbound: Outbound, checker: SchemaChecker, clock: Clock) -> None:
         self._store = store
         self._outbound = outbound
+        retried = sum(MAX_RETRIED_SECONDS + pause for pause in RETRY_DELAYS_SECONDS)
+        self.max_call_seconds = retried + outbound.max_seconds
         self._checker = checker
         self._clock = clock
 

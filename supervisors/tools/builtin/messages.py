@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -66,6 +67,7 @@ SEND_SMS = ToolDefinition(
 )
 
 
+STORE_SECONDS = 10.0  # from the end of a call until its result is stored
 MAX_ERROR = 500  # characters of the reason that a message keeps
 MAX_LISTED_CHARACTERS = 2000  # of a body in a list
 
@@ -129,7 +131,7 @@ class Messaging:
         tool = await self._adapters.channel(call.agent, message.channel)
         if tool is None:
             raise _no_channel(message)
-        await call.stores.messages.requeue(message.id, self._clock.now())
+        await self._requeue(call, message)
         return await self._post(call, tool, message, contact)
 
     async def send_again(self, call: ToolInvocation, message: Message) -> None:
@@ -145,10 +147,15 @@ class Messaging:
         tool = await self._adapters.channel(call.agent, message.channel)
         if tool is None:
             raise _no_channel(message)
-        if await call.stores.messages.requeue(message.id, self._clock.now()):
+        if await self._requeue(call, message):
             await self._post(call, tool, message, contact)
         elif await call.stores.messages.is_being_sent(message.id, self._clock.now()):
             raise ToolError("being_sent", "The message is being sent at this moment.")
+
+    async def _requeue(self, call: ToolInvocation, message: Message) -> bool:
+        """Set the message back to queued. No other request sends it while the call of its tool may go on."""
+        now, longest = self._clock.now(), self._adapters.max_call_seconds + STORE_SECONDS
+        return await call.stores.messages.requeue(message.id, now, now + timedelta(seconds=longest))
 
     async def _post(
         self, call: ToolInvocation, tool: CallableTool, message: Message, contact: Contact

@@ -225,13 +225,13 @@ async def test_message_needs_a_person_until_it_is_sent(
 ) -> None:
     first, _ = failed
     needs = "SELECT needs_person FROM message WHERE id = $1"
-    assert await messages.requeue(first, NOW)
+    assert await messages.requeue(first, NOW, NOW)
     assert (await messages.get(first)).status is MessageStatus.QUEUED  # type: ignore[union-attr]
     assert await pool.fetchval(needs, first)
 
     await messages.update_queued(first, MessageStatus.SENT, NOW)
     assert not await pool.fetchval(needs, first)
-    assert not await messages.requeue(first, NOW)
+    assert not await messages.requeue(first, NOW, NOW)
     assert not await messages.is_being_sent(first, NOW)
 
 
@@ -239,11 +239,12 @@ async def test_message_is_sent_again_by_one_request_at_a_time(
     messages: Messages, failed: tuple[UUID, UUID]
 ) -> None:
     first, _ = failed
-    assert await messages.requeue(first, NOW)
-    assert not await messages.requeue(first, NOW + timedelta(seconds=59))
-    assert await messages.is_being_sent(first, NOW + timedelta(seconds=59))
-    assert await messages.requeue(first, NOW + timedelta(minutes=1))  # the process that sent it has ended
+    shortly_before, until = NOW + timedelta(seconds=59), NOW + timedelta(minutes=1)
+    assert await messages.requeue(first, NOW, until)
+    assert not await messages.requeue(first, shortly_before, until)
+    assert await messages.is_being_sent(first, shortly_before)
+    assert await messages.requeue(first, until, until)  # the process that sent it has ended
 
     await messages.update_queued(first, MessageStatus.FAILED, NOW)
     assert not await messages.is_being_sent(first, NOW)
-    assert await messages.requeue(first, NOW)
+    assert await messages.requeue(first, NOW, until)

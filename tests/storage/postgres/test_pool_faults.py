@@ -124,11 +124,16 @@ async def test_locks_of_a_transaction_that_stands_still_are_released(
         open_pool(DatabaseSettings(url=database_url), node=None) as other,
     ):
         with pytest.raises(DatabaseUnavailable):
-            async with frozen.transaction() as connection:
-                await connection.execute(TAKE_LOCK)
-                await other.execute(TAKE_LOCK)
-                await connection.execute("SELECT 1")
+            await _stand_still(frozen, other)
         assert await frozen.fetchval("SELECT 1") == 1
+
+
+async def _stand_still(frozen: Pool, other: Pool) -> None:
+    """Take a lock in a transaction, and go on when the other one has got it."""
+    async with frozen.transaction() as connection:
+        await connection.execute(TAKE_LOCK)
+        await other.execute(TAKE_LOCK)
+        await connection.execute("SELECT 1")
 
 
 async def test_cancelled_caller_does_not_wait_for_a_silent_server(database_url: str) -> None:

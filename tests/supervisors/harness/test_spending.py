@@ -156,6 +156,8 @@ class CancellingStore(Usage):
 class NoOutbound:
     """An outbound port for runs that make no outbound calls."""
 
+    max_seconds = 60.0
+
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         raise AssertionError(f"{call} was sent")
 

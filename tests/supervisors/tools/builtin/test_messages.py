@@ -1,17 +1,22 @@
 """Message tools: what is sent to whom, and what was written before."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
+from aiohttp import web
 
 from storage.channels.contacts import Contact
-from storage.channels.messages import Attachment, Direction, MessageStatus
+from storage.channels.messages import Attachment, Channel, Direction, MessageStatus
 from storage.ids import new_id
+from storage.postgres.pool import Pool
+from supervisors.tools.arguments import ToolError
 from supervisors.tools.builtin.listing import MAX_LIST_BYTES
 from supervisors.tools.tool import PartialResult
-from tests.storage.factories import NOW, SECOND
+from tests.receiver import receiving
+from tests.storage.factories import NOW, SECOND, adapter, tool
 from tests.supervisors.tools.builtin.resources import refusal, stored_contact, stored_message
-from tests.supervisors.world import World
+from tests.supervisors.world import World, open_world
 
 
 async def new_contact(
@@ -31,6 +36,41 @@ async def test_message_without_a_text_is_refused(world: World, tool: str) -> Non
     error = await refusal(run, tool, contact_id=str(contact.id), body=" \n")
 
     assert (error["code"], error["message"]) == ("invalid", "body takes a text that is not blank.")
+
+
+async def test_failed_message_is_sent_once_however_long_the_call_takes(pool: Pool) -> None:
+    may_answer = asyncio.Event()
+
+    async def answer(_: web.Request) -> web.Response:
+        await may_answer.wait()
+        return web.Response()
+
+    async def send_again() -> None:
+        await world.toolset.send_again(message.id, world.registry.ask, caller="somebody")
+
+    async with receiving() as gateway, open_world(pool, outbound={"timeout_seconds": 300}) as world:
+        phone = adapter(await world.organization())
+        await world.storage.adapters.insert(phone)
+        await world.storage.tools.insert(tool(phone.id, handler="channel:sms", url=gateway.url))
+        agent = await world.agent(phone.organization_id, adapters=(phone.id,))
+        contact = await new_contact(world, agent.organization_id)
+        message = await stored_message(
+            world,
+            agent,
+            contact_id=contact.id,
+            direction=Direction.OUTBOUND,
+            channel=Channel.SMS,
+            status=MessageStatus.FAILED,
+        )
+        gateway.answer = answer
+        sending = asyncio.create_task(send_again())
+        await gateway.wait_for(1)
+        await world.advance(600)
+        with pytest.raises(ToolError, match="being sent"):
+            await send_again()
+        may_answer.set()
+        await sending
+        assert len(gateway.requests) == 1
 
 
 async def test_only_own_contacts_and_related_agents_can_be_written_to(world: World) -> None:
@@ -213,7 +253,7 @@ async def test_messages_of_another_agent_stay_hidden(world: World) -> None:
     run = await world.start(agent)
 
     assert await run.call("list_messages", contact_id=str(shared.id)) == []
-    for tool, argument in (("get_message", "message_id"), ("list_messages", "before")):
+    for name, argument in (("get_message", "message_id"), ("list_messages", "before")):
         for message_id in (hidden.id, new_id()):
-            error = await refusal(run, tool, **{argument: str(message_id)})
+            error = await refusal(run, name, **{argument: str(message_id)})
             assert error == {"code": "not_found", "message": f"You have no message {message_id}."}
