@@ -11,6 +11,7 @@ from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Counts
 from storage.model import Outcome
+from supervisors.engine.context import SupervisorContext
 from supervisors.engine.messages import read_messages
 from supervisors.engine.run import ActiveRun
 from supervisors.engine.snapshot import (
@@ -36,7 +37,7 @@ from supervisors.engine.snapshot import (
     SupervisorsResponse,
     TimersResponse,
 )
-from supervisors.engine.supervisor import MAX_BLOCKERS, Supervisor, SupervisorContext
+from supervisors.engine.supervisor import MAX_BLOCKERS, Supervisor
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, active_count, decide, reached_budget
 from supervisors.policy.phases import Phase, ShownPhase
@@ -141,10 +142,7 @@ class StatusReader:
 
     def _limits_of(self, facts: AgentFacts) -> explanations.StartLimits:
         context, agent_id = self._context, facts.state.agent_id
-        may_start = context.may_start or context.nodes.responsible_for(agent_id) not in {
-            None,
-            context.nodes.node_id,
-        }
+        may_start = context.may_start or context.responsible_elsewhere(agent_id) is not None
         return replace(context.limits_of(facts.organization_id), may_start=may_start)
 
     async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:

@@ -28,6 +28,7 @@ import structlog
 from storage.agent_facts import RowVersion
 from storage.errors import AnsweredBefore, DatabaseUnavailable, NodeEnded
 from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.context import RECOVERY_SECONDS, Ring, SupervisorContext
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.messages import (
     DeferredReply,
@@ -39,10 +40,9 @@ from supervisors.engine.messages import (
 )
 from supervisors.engine.run import CANCEL_SECONDS, ActiveRun, DrainResult, Harness, drain_runs
 from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.supervisor import RECOVERY_SECONDS, Ring, Supervisor, SupervisorContext
+from supervisors.engine.supervisor import Supervisor
 from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, MailboxFull, SupervisorError
-from supervisors.policy.attendance import View
 from supervisors.policy.decisions import policy_of
 from supervisors.policy.phases import Phase
 from supervisors.ports import KnownModels, Nodes, StateStore
@@ -85,9 +85,7 @@ class Registry:
     ) -> None:
         self._harness = harness
         self._scheduler = aiojobs.Scheduler(
-            limit=run_settings.max_concurrent,
-            close_timeout=CANCEL_SECONDS,
-            exception_handler=_log_failed_job,
+            limit=run_settings.max_concurrent, close_timeout=CANCEL_SECONDS, exception_handler=_log_failed_job
         )
         self._settings = supervisor_settings
         self._max_run_seconds = run_settings.max_seconds
@@ -103,20 +101,12 @@ class Registry:
             count_quarantine=self._count_quarantine,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
-            runs={},
             nodes=nodes,
-            view=View(nodes.node_id, nodes.is_living, nodes.is_leaving),
             ring=ring,
         )
         self.statistics = Statistics()
-        self.status = StatusReader(
-            self._supervisors,
-            self._context,
-            self.statistics,
-            supervisor_settings.mailbox_limit,
-            models,
-            node_name,
-        )
+        status_of = self._supervisors, self._context, self.statistics
+        self.status = StatusReader(*status_of, supervisor_settings.mailbox_limit, models, node_name)
 
     async def __aenter__(self) -> Self:
         return self

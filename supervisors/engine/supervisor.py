@@ -7,11 +7,9 @@ each reply before it is given.
 Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
-from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +18,7 @@ from storage.errors import RunLimitReached
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.context import SupervisorContext
 from supervisors.engine.effects import after_fields, after_status, answer_without_run
 from supervisors.engine.messages import (
     DeferredReply,
@@ -42,8 +41,6 @@ from supervisors.engine.messages import (
     Unset,
 )
 from supervisors.engine.run import ActiveRun, RunResult, end_of, unknown_end
-from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.timer_queue import TimerQueue
 from supervisors.engine.updates import (
     BY_RULE,
     Cause,
@@ -58,20 +55,17 @@ from supervisors.engine.updates import (
 )
 from supervisors.errors import AgentGone, NoStarts, RunIsOver
 from supervisors.policy import transitions
-from supervisors.policy.attendance import View, may_take_over
+from supervisors.policy.attendance import may_take_over
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
-    Policy,
     WakeReason,
     active_count,
     calls_that_refuse_sleep,
     decide,
     phase_after_failure,
 )
-from supervisors.policy.explanations import StartLimits
 from supervisors.policy.phases import Phase
-from supervisors.ports import Nodes, StateStore
 
 PHASES = frozenset(Phase)
 CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
@@ -79,51 +73,7 @@ MAX_BLOCKERS = 100
 STOP_REPLY_SECONDS = 1.0
 STOP_POLL_SECONDS = 0.1  # while a run of another node is being stopped
 ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
-RECOVERY_SECONDS = 1.0
-FULL_SECONDS = 0.5  # until an organization with all its runs in other nodes tries again
-HAND_OVER = timedelta(seconds=60)  # two scans of any length fit into it
-LOOK_AGAIN = timedelta(seconds=1)  # at a start that waits until this node is confirmed
 ELSEWHERE = "left to another node"
-
-Ring = Callable[[int, Signal, UUID], None]
-
-
-@dataclass(slots=True)
-class SupervisorContext:
-    """The state that all supervisors of this process share. Only the registry changes its fields."""
-
-    store: StateStore
-    clock: Clock
-    policy: Policy
-    timer_queue: TimerQueue
-    slots: RunSlots
-    launch: Callable[[ActiveRun], Awaitable[None]]  # begins to execute a run
-    count_quarantine: Callable[[], None]  # called whenever one begins
-    stop_grace_seconds: float
-    random: Random
-    runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over
-    nodes: Nodes
-    view: View  # of these nodes
-    ring: Ring  # tells the supervisor of an agent in another node
-    recovery_seconds: float = RECOVERY_SECONDS  # agents whose runs died restart within this time
-    is_draining: bool = False
-
-    @property
-    def may_start(self) -> bool:
-        """Return whether runs may start: not while draining, nor while others may take this node for dead.
-
-        A node without the role `runs` starts none.
-        """
-        return not self.is_draining and self.nodes.is_confirmed and self.nodes.starts_runs
-
-    def has_room(self, organization_id: UUID) -> bool:
-        """Return whether an agent of this organization can start here at once."""
-        return self.may_start and self.slots.has_room(organization_id)
-
-    def limits_of(self, organization_id: UUID) -> StartLimits:
-        """Return what a start of an agent of this organization may wait for, apart from leave to start."""
-        is_at_limit = self.slots.is_at_limit(organization_id)
-        return StartLimits(self.slots.limit, self.slots.organization_limit if is_at_limit else None)
 
 
 class Supervisor:
@@ -210,7 +160,7 @@ class Supervisor:
             if wake is None or self.run is not None or may_not_begin:  # then it stays due for the scan
                 outcome = await self._rest(facts, decision, now)
             elif not self.context.may_start:
-                self._look_again(now)
+                self.context.look_again(self.agent_id, now)
                 outcome = "waits until runs may start"
             elif await self.start(facts, wake.reason) is not None:
                 outcome = f"started: {wake.reason}"
@@ -247,8 +197,7 @@ class Supervisor:
         is_run_going_on = self.run is not None and self.run.result is None
         if context.nodes.starts_runs or is_run_going_on or is_run_of_row:
             return None
-        other = context.nodes.responsible_for(self.agent_id)
-        return None if other == context.nodes.node_id else other
+        return context.responsible_elsewhere(self.agent_id)
 
     def _leave(self, state: AgentState, node_id: int) -> str:
         """Leave the agent to another node, and let its supervisor there look.
@@ -286,9 +235,9 @@ class Supervisor:
             limits = context.limits_of(facts.organization_id)
             step = Step(now, limits, context.view, actor=cause.caller, receipt=stored_receipt)
             claim = plan_start(facts, run_id, reason, context.policy, step)
-            is_claimed = await self._claim(claim, facts.organization_id)
+            is_claimed = await context.claim(claim, facts.organization_id)
         except RunLimitReached as error:
-            self._give_way(facts.organization_id, error.next_ids)
+            context.give_way(facts.organization_id, error.next_ids)
             return None
         except BaseException:
             context.slots.release(facts.organization_id)
@@ -302,30 +251,6 @@ class Supervisor:
         self.phase = Phase.RUNNING
         await context.launch(run)
         return run
-
-    async def _claim(self, claim: StateUpdate, organization_id: UUID) -> bool:
-        """Store a start. The limit of an organization holds over all nodes, so its runs are counted there.
-
-        A node that knows no other counts, too: one may have joined just now.
-        """
-        context, max_runs = self.context, self.context.slots.organization_limit
-        if not max_runs:
-            return await context.store.update(claim)
-        return await context.store.start(claim, organization_id, max_runs)
-
-    def _give_way(self, organization_id: UUID, next_ids: Sequence[UUID]) -> None:
-        """Give back the slot for a while, or let the organization's agent have it whose turn it is.
-
-        Each of several that give way at once lets another one have it.
-        """
-        slots, clock = self.context.slots, self.context.clock
-        slots.hold_back(organization_id)
-        clock.call_at(clock.monotonic() + FULL_SECONDS, partial(slots.admit, organization_id))
-        next_id = next((each for each in next_ids if not slots.is_reserved(each)), None)
-        if next_id is None:
-            slots.release(organization_id)
-        else:
-            slots.pass_on(next_id, organization_id)
 
     async def queue(
         self,
@@ -451,38 +376,14 @@ class Supervisor:
         after = await self.change(facts, lambda seen: replace(seen.state, queued_at=None), now=now)
         if after is None or (after.version, after.wake_seq) != (facts.state.version, facts.state.wake_seq):
             return None
-        self.phase = decision.phase
-        if self.run is None and not context.may_start and decision.due_wake(now):
-            self._look_again(now)
-        elif (
-            decision.next_at is None or decision.due_wake(now) or self._leaves_timer(after, decision.next_at)
-        ):
+        self.phase, is_due, next_at = decision.phase, decision.due_wake(now) is not None, decision.next_at
+        if is_due and self.run is None and not context.may_start:
+            context.look_again(self.agent_id, now)
+        elif is_due or next_at is None or context.leaves_timer(after, next_at):
             context.timer_queue.cancel(self.agent_id)
         else:
-            context.timer_queue.schedule(self.agent_id, decision.next_at)
+            context.timer_queue.schedule(self.agent_id, next_at)
         return decision.phase
-
-    def _look_again(self, now: datetime) -> None:
-        """Look again soon at an agent that is due and may not start here yet.
-
-        If it never may, tell the node that starts it, if there is one.
-        """
-        context = self.context
-        nodes = context.nodes
-        if nodes.starts_runs and (not context.is_draining or len(nodes.living_ids) > 1):
-            context.timer_queue.schedule(self.agent_id, now + LOOK_AGAIN)
-            return
-        context.timer_queue.cancel(self.agent_id)
-        other = nodes.responsible_for(self.agent_id)
-        if other not in {None, nodes.node_id}:
-            context.ring(other, Signal.RELOAD, self.agent_id)
-
-    def _leaves_timer(self, state: AgentState, next_at: datetime) -> bool:
-        """Return whether a sleeping agent's timer is left to the scans of the node responsible for it."""
-        context = self.context
-        if state.node_id is not None or context.nodes.responsible_for(self.agent_id) == context.nodes.node_id:
-            return False
-        return next_at > context.clock.now() + HAND_OVER
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
         """Store how the run ended; a run that this process does not know was interrupted."""
@@ -551,10 +452,10 @@ class Supervisor:
             refusal = answer_without_run(facts, now, wakeup=request.wakeup, run_is_stopping=is_stopping)
             if refusal is not None:
                 return RunReply(refusal, facts.state.run_id if refusal is RunAnswer.ALREADY_RUNNING else None)
-            other = context.nodes.responsible_for(self.agent_id)
-            if not context.may_start and other in {None, context.nodes.node_id}:
-                raise NoStarts("No run may start now.")
-            if not context.may_start and other is not None:
+            if not context.may_start:
+                other = context.responsible_elsewhere(self.agent_id)
+                if other is None:
+                    raise NoStarts("No run may start now.")
                 await self.change(facts, requested, receipt=request.receipt(queued), cause=cause)
                 context.ring(other, Signal.RELOAD, self.agent_id)
                 return queued

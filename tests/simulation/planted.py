@@ -14,6 +14,7 @@ from typing import Any
 
 from storage.events import reader
 from supervisors.engine import updates
+from supervisors.engine.context import SupervisorContext
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
@@ -330,14 +331,14 @@ PLANTED = (
     ),
     PlantedBug(
         "nodes: each node counts only its own runs of an organization",
-        Supervisor._claim,
-        "if not max_runs:",
+        SupervisorContext.claim,
+        "if not self.slots.organization_limit:",
         "if True:",
         4,
     ),
     PlantedBug(
         "nodes: a start that was refused for runs of other nodes is never tried again",
-        Supervisor._give_way,
+        SupervisorContext.give_way,
         "partial(slots.admit, organization_id)",
         "lambda: None",
         61,

@@ -22,11 +22,11 @@ from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
+from supervisors.engine.context import Ring
 from supervisors.engine.messages import Reply, Request, RunRequest, Signal
 from supervisors.engine.registry import Registry, tell_agents_of, tell_agents_of_template
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
-from supervisors.engine.supervisor import Ring
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
