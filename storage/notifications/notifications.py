@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 from uuid import UUID
 
 from asyncpg import Record
@@ -30,6 +30,7 @@ from storage.notifications.changes import (
 )
 from storage.notifications.queues import Queues
 from storage.organization_limits import OrganizationLimits
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.membership import Sleep
 from storage.postgres.paging import (
     Chunk,
@@ -69,6 +70,8 @@ class NewNotification:
     cleared_at: ClassVar[datetime | None] = None
 
 
+Insert: TypeAlias = "Callable[[list[InsertItem]], Awaitable[list[StorageError | None]]]"
+Inserts: TypeAlias = "GroupCommit[InsertItem, StorageError | None]"
 OnCommit = Callable[[Mapping[UUID, int | None]], None]
 
 
@@ -303,11 +306,11 @@ class Notifications:
         self._on_commit = on_commit
         self._on_clear = on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
-        self._awaited: Collection[UUID] = ()  # agents for whose states a transaction waits briefly
-        self._held: Collection[UUID] = ()  # agents for whose states one waits for longer
         self._inserts = pool.group_commit("notifications", self._insert_many)
         self._busy_inserts = pool.group_commit("notifications of busy agents", self._insert_busy)
         self._held_inserts = pool.group_commit("notifications of agents that are held", self._insert_held)
+        # Agents for whose states a group waits at the moment; by the one before, which would try in vain.
+        self._passing: dict[Inserts, Collection[UUID]] = {}
         self._clears = pool.group_commit("clears", partial(clear_together, pool, self._on_clear))
         self.list_for_agent = Queues(pool).list_for_agent
         self.get = SharedReads(
@@ -336,13 +339,7 @@ class Notifications:
         if self.limit.limit and len(allowed) > 1:  # only a caller with several organizations costs a read
             owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)
         async with self.limit.reserved(owner):
-            refusal = await self._insert_at_once(item)
-            if isinstance(refusal, RowLocked) and notification.agent_id not in self._held:
-                refusal = await self._busy_inserts.add(item)
-            if isinstance(refusal, RowLocked):
-                refusal = await self._held_inserts.add(item)
-        if refusal is not None:
-            raise refusal
+            await self._insert(item)
 
     async def insert_in_transaction(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID], actor: str
@@ -482,16 +479,22 @@ class Notifications:
         )
         return deleted is not None
 
+    async def _insert(self, item: InsertItem) -> None:
+        """Insert the notification with others. If the state of its agent is locked, wait for that longer."""
+        refusal: StorageError | None = None
+        for group in (self._inserts, self._busy_inserts, self._held_inserts):
+            if item.new.priority is Priority.HIGH and item.new.agent_id in self._passing.get(group, ()):
+                continue
+            refusal = await group.add(item)
+            if not isinstance(refusal, RowLocked):
+                break
+        if refusal is not None:
+            raise refusal
+
     async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
         refusals = await insert_together(self._pool.change, items)
         self.report_committed(item for item, refusal in zip(items, refusals, strict=True) if not refusal)
         return refusals
-
-    async def _insert_at_once(self, item: InsertItem) -> StorageError | None:
-        """Insert the notification with others. Return RowLocked at once if others wait for its agent."""
-        if item.new.priority is Priority.HIGH and item.new.agent_id in self._awaited:
-            return RowLocked(f"others wait for the state of agent {item.new.agent_id}")
-        return await self._inserts.add(item)
 
     async def _insert_busy(self, items: list[InsertItem]) -> list[StorageError | None]:
         """Wait briefly for the states of all agents together, and meanwhile gather what comes for them.
@@ -499,27 +502,26 @@ class Notifications:
         Statements of the service hold a state for milliseconds. If one is held for longer, insert for the
         other agents without waiting, and return RowLocked for that one.
         """
-        self._awaited = {item.new.agent_id for item in items}
-        try:
-            refusals = await self._insert_in_parts([items], self._wait_briefly)
-        finally:
-            self._awaited = ()
-        return [refusals[item.new.id] for item in items]
+        return await self._insert_waiting(items, [items], self._wait_briefly, self._inserts)
 
     async def _insert_held(self, items: list[InsertItem]) -> list[StorageError | None]:
         """Wait for the states one agent at a time."""
         groups = group_by_agent(items)
-        self._held = {group[0].new.agent_id for group in groups}
+        return await self._insert_waiting(items, groups, self._wait_for_state, self._busy_inserts)
+
+    async def _insert_waiting(
+        self, items: list[InsertItem], groups: list[list[InsertItem]], insert: Insert, passed: Inserts
+    ) -> list[StorageError | None]:
+        """Insert the items in these groups. Meanwhile others for their agents pass by the group `passed`."""
+        self._passing[passed] = {item.new.agent_id for item in items}
         try:
-            refusals = await self._insert_in_parts(groups, self._wait_for_state)
+            refusals = await self._insert_in_parts(groups, insert)
         finally:
-            self._held = ()
+            self._passing.pop(passed, None)
         return [refusals[item.new.id] for item in items]
 
     async def _insert_in_parts(
-        self,
-        groups: list[list[InsertItem]],
-        insert: Callable[[list[InsertItem]], Awaitable[list[StorageError | None]]],
+        self, groups: list[list[InsertItem]], insert: Insert
     ) -> dict[UUID, StorageError | None]:
         """Insert the groups, and the parts of one that fails by a lock or a constraint.
 
@@ -554,7 +556,7 @@ class Notifications:
                 await connection.execute(BRIEF_WAIT)
                 results = await insert_after_locks(connection, items)
         except RowLocked:
-            self._awaited = ()
+            self._passing.pop(self._inserts, None)
             return await insert_together(self._pool.change, items)
         self._pool.on_write()
         return results
