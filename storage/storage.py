@@ -68,16 +68,31 @@ class Storage:
         limits: OrganizationLimits | None = None,
         node_count: Callable[[], int] = lambda: 1,
     ) -> None:
+        self.pool = pool
+        self.limits = limits or OrganizationLimits(pool)
+        self.instance = Instance(pool, cipher)
+        self.events = Events(pool)
+        pool.on_write = self.events.written.set
+        self.event_resources = EventResources(pool)
+        self.receipts = Receipts(pool)
+        self.retention = Retention(pool)
+        self.service_facts = ServiceFacts(pool)
+        self.node_counters = NodeCounters(pool)
+        self.outbox = Outbox(pool, cipher)
+        self.webhooks = Webhooks(pool, cipher)
+        self.webhook_matching = WebhookMatching(
+            pool, stored=self.outbox.stored, changed=self.webhooks.changed
+        )
+        self._open_identity(pool, sleep, node_count)
+        self._open_agents(pool, cipher)
+        self._open_queues(pool, on_commit, on_clear, sleep)
+        self._open_history(pool, spans_per_trace)
+
+    def _open_identity(self, pool: Pool, sleep: Sleep, node_count: Callable[[], int]) -> None:
         async def others_forget() -> None:
             if node_count() > 1:
                 await sleep(FORGOTTEN_SECONDS)
 
-        self.pool = pool
-        self.limits = limits or OrganizationLimits(pool)
-        self.events = Events(pool)
-        pool.on_write = self.events.written.set
-        self.event_resources = EventResources(pool)
-        self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool, others_forget)
         self.accounts = Accounts(pool, self.token_holders)
         self.organizations = Organizations(pool)
@@ -86,17 +101,9 @@ class Storage:
         self.login_networks = LoginNetworks(pool)
         self.throttle = ThrottleBuckets(pool)
         self.api_keys = ApiKeys(pool, others_forget)
-        self.templates = Templates(pool, cipher, self.limits)
-        self.secrets = Secrets(pool, cipher)
-        self.adapters = Adapters(pool)
-        self.tools = Tools(pool)
-        self.adapter_configs = AdapterConfigs(pool, cipher)
-        self.agent_tools = AgentTools(pool, cipher)
-        self.outbox = Outbox(pool, cipher)
-        self.webhooks = Webhooks(pool, cipher)
-        self.webhook_matching = WebhookMatching(
-            pool, stored=self.outbox.stored, changed=self.webhooks.changed
-        )
+
+    def _open_agents(self, pool: Pool, cipher: SecretCipher) -> None:
+        """Open agents, what they are made of and what they may use."""
         self.agents = Agents(pool, self.limits, self.outbox.stored.set)
         self.sorted_agents = SortedAgents(pool)
         self.agent_selections = AgentSelections(pool)
@@ -104,6 +111,21 @@ class Storage:
         self.overviews = Overviews(pool)
         self.attention = AttentionItems(pool)
         self.wakes = Wakes(pool, cipher)
+        self.templates = Templates(pool, cipher, self.limits)
+        self.secrets = Secrets(pool, cipher)
+        self.adapters = Adapters(pool)
+        self.tools = Tools(pool)
+        self.adapter_configs = AdapterConfigs(pool, cipher)
+        self.agent_tools = AgentTools(pool, cipher)
+
+    def _open_queues(
+        self,
+        pool: Pool,
+        on_commit: OnCommit,
+        on_clear: Callable[[Sequence[UUID]], None] | None,
+        sleep: Sleep,
+    ) -> None:
+        """Open what reaches agents, and what they write."""
         self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
         self.recent_notifications = RecentNotifications(pool)
         self.contacts = Contacts(pool)
@@ -113,7 +135,8 @@ class Storage:
         self.versions = Versions(pool)
         self.memories = Memories(pool)
         self.projects = Projects(pool)
-        self.receipts = Receipts(pool)
+
+    def _open_history(self, pool: Pool, spans_per_trace: int) -> None:
         self.runs = Runs(pool)
         self.journals = Journals(pool)
         self.transcripts = Transcripts(pool)
@@ -124,6 +147,3 @@ class Storage:
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)
         self.mark_events = MarkEvents(pool)
-        self.service_facts = ServiceFacts(pool)
-        self.node_counters = NodeCounters(pool)
-        self.retention = Retention(pool)

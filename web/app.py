@@ -115,26 +115,38 @@ def build_app(
     app[app_keys.SETTINGS] = settings
     app[app_keys.HEALTH] = health
     app[app_keys.HARNESS] = harness_status
-    app[app_keys.STARTED_AT] = clock.now()
-    app[app_keys.REQUEST_COUNTS] = RequestCounts()
-    app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)
-    app[REPORT_REFUSAL] = health.report_refusal
-    app[LOGIN_GUARD] = LoginGuard(storage.throttle)
     app[app_keys.NODES] = nodes
-    signups = max(1, settings.limits.signups_per_hour)
-    app[app_keys.SIGNUPS] = TokenBuckets(signups, HOUR_SECONDS, node_count=lambda: nodes.count)
-    app[app_keys.LINES] = LineLimit(clock.monotonic)
-    app[app_keys.ROOM] = RequestRoom()
-    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits, lambda: nodes.count)
-    app[app_keys.IN_FLIGHT] = set()
+    app[REPORT_REFUSAL] = health.report_refusal
+    _add_own_parts(app, storage, feed, clock, settings, nodes)
+    _add_routes(app)
+    return app
+
+
+def _add_own_parts(
+    app: web.Application,
+    storage: Storage,
+    feed: EventFeed,
+    clock: Clock,
+    settings: WebSettings,
+    nodes: Nodes,
+) -> None:
+    """Add what only the interface uses: credentials, bounds, counts and event streams."""
+    app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
     app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
+    app[LOGIN_GUARD] = LoginGuard(storage.throttle)
+    signups = max(1, settings.limits.signups_per_hour)
+    app[app_keys.SIGNUPS] = TokenBuckets(signups, HOUR_SECONDS, node_count=lambda: nodes.count)
+    app[app_keys.RATE_LIMITS] = RateLimits(settings.limits, lambda: nodes.count)
+    app[app_keys.ROOM] = RequestRoom()
+    app[app_keys.IN_FLIGHT] = set()
+    app[app_keys.LINES] = LineLimit(clock.monotonic)
+    app[app_keys.REQUEST_COUNTS] = RequestCounts()
+    app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)
     app[FRAMES] = EventFrames(storage, clock, app[app_keys.ROOM])
     app[OPEN_STREAMS] = OpenStreams(app, feed, settings.limits.event_streams_per_caller)
     app.cleanup_ctx.extend((_passwords, look_after_streams, metrics.publish_counters))
-    _add_routes(app)
-    return app
 
 
 def _add_routes(app: web.Application) -> None:

@@ -290,18 +290,7 @@ class Supervisor:
         If the row has changed since `facts` were read, the change is planned again under lock, so that
         constant traffic cannot outrun the agent.
         """
-        context, run = self.context, self.run
-        step = Step(
-            now or context.clock.now(),
-            context.limits_of(facts.organization_id),
-            context.view,
-            end=end,
-            actor=cause.caller,
-            receipt=receipt,
-            stopping_run=run.id if run is not None and run.is_stopping else None,
-            lingers=run is not None and run.may_linger and run.result is None,
-            has_room=context.view.is_elsewhere(facts.state) and context.has_room(facts.organization_id),
-        )
+        step = self._step(facts, now or self.context.clock.now(), cause, end, receipt)
         update = plan_update(facts, transition, self.context.policy, step)
         if update is None:
             return None
@@ -316,6 +305,22 @@ class Supervisor:
                     return None
         self._on_stored(facts, update, cause)
         return update.after
+
+    def _step(
+        self, facts: AgentFacts, now: datetime, cause: Cause, end: RunEnd | None, receipt: Receipt | None
+    ) -> Step:
+        context, run = self.context, self.run
+        return Step(
+            now,
+            context.limits_of(facts.organization_id),
+            context.view,
+            end=end,
+            actor=cause.caller,
+            receipt=receipt,
+            stopping_run=run.id if run is not None and run.is_stopping else None,
+            lingers=run is not None and run.may_linger and run.result is None,
+            has_room=context.view.is_elsewhere(facts.state) and context.has_room(facts.organization_id),
+        )
 
     def _on_stored(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
         """Log a stored update, and count it if it begins a quarantine."""

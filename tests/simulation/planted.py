@@ -296,7 +296,7 @@ PLANTED = (
     ),
     PlantedBug(
         "nodes: a lingering run is not stored",
-        Supervisor.change,
+        Supervisor._step,
         "run is not None and run.may_linger and run.result is None",
         "False",
         14,
