@@ -165,9 +165,14 @@ class Supervisor:
             elif await self.start(facts, wake.reason) is not None:
                 outcome = f"started: {wake.reason}"
             elif not self.context.slots.has_room(facts.organization_id):
-                await self.queue(facts, lambda seen: seen.state)
-                outcome = f"queued: {wake.reason}"
+                is_queued = await self.queue(facts, partial(self._still_due, now=now))
+                outcome = f"queued: {wake.reason}" if is_queued else None
         return outcome
+
+    def _still_due(self, seen: AgentFacts, *, now: datetime) -> AgentState | None:
+        """Return the state as it is, or None if another node has started the agent meanwhile."""
+        is_due = decide(seen, now, self.context.policy).due_wake(now) is not None
+        return seen.state if is_due and seen.state.run_id is None else None
 
     def _follow(self, facts: AgentFacts, run: ActiveRun, now: datetime) -> None:
         """Have the run do what the row says, whoever has written that: it sleeps, or is to stop."""
@@ -258,20 +263,22 @@ class Supervisor:
         transition: Transition,
         receipt: Receipt | None = None,
         cause: Cause = BY_RULE,
-    ) -> None:
-        """Store that a start waits for a slot, and wait for one."""
+    ) -> bool:
+        """Store that a start waits for a slot, and wait for one; return whether `transition` allowed it."""
         now = self.context.clock.now()
 
         def queued(seen: AgentFacts) -> AgentState | None:
             after = transition(seen)
-            return after and transitions.queued(after, now)
+            return transitions.queued(after, now) if after and after.run_id is None else after
 
         after = await self.change(facts, queued, receipt=receipt, now=now, cause=cause)
+        if after is None:
+            return False
         self.phase = Phase.QUEUED
-        if after is not None and self.context.view.is_elsewhere(after):
-            return  # it waits in the queue of its attendant
-        self.context.timer_queue.cancel(self.agent_id)
-        self.context.slots.wait(self.agent_id, facts.organization_id)
+        if not self.context.view.is_elsewhere(after):  # else it waits in the queue of its attendant
+            self.context.timer_queue.cancel(self.agent_id)
+            self.context.slots.wait(self.agent_id, facts.organization_id)
+        return True
 
     async def change(
         self,

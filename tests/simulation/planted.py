@@ -316,6 +316,13 @@ PLANTED = (
         0,
     ),
     PlantedBug(
+        "nodes: an agent that another node has started meanwhile is queued",
+        Supervisor.reconcile,
+        "partial(self._still_due, now=now)",
+        "lambda seen: seen.state",
+        1001574,
+    ),
+    PlantedBug(
         "nodes: a free slot takes no queued agent of another node",
         Sweep.run_once,
         "if untaken := self._registry.untaken_slots:",
