@@ -59,6 +59,11 @@ def value_of_webhook_secret(secret_id: UUID) -> str:
     return f"webhook_secret.value of {secret_id}"
 
 
+def secret_of_hook(hook_id: UUID) -> str:
+    """Return the place of the secrets of an inbound hook, the current one and the one before."""
+    return f"hook.secret of {hook_id}"
+
+
 def parse_key(text: str) -> bytes:
     """Return the key that the text encodes in base64, URL-safe or plain, padded or not.
 

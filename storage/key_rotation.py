@@ -17,6 +17,7 @@ from storage.encryption import (
     TOKEN_SECRET,
     SecretCipher,
     config_of,
+    secret_of_hook,
     tool_call_secret_of,
     value_of_secret,
     value_of_webhook_secret,
@@ -25,7 +26,7 @@ from storage.errors import SecretUnreadable
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
 
-BATCH_ROWS = 500  # of templates and event webhooks
+BATCH_ROWS = 500  # of templates, event webhooks and hooks
 BATCH_SECRETS = 100  # each up to 64 KiB
 BATCH_CONFIGS = 16  # each up to a megabyte
 FIRST = UUID(int=0)  # comes before all ids
@@ -35,6 +36,8 @@ TEMPLATES = "secrets of templates"
 CONFIGS = "adapter configs"
 SECRETS = "secrets for code and tools"
 WEBHOOKS = "secrets of event webhooks"
+HOOKS = "secrets of inbound hooks"
+OLD_HOOKS = "old secrets of inbound hooks"
 
 GET_INSTANCE = "SELECT token_secret, operator_token FROM instance"
 
@@ -81,6 +84,8 @@ COLUMNS = (
     SecretColumn(CONFIGS, "adapter_config", "config", config_of, BATCH_CONFIGS, type="json"),
     SecretColumn(SECRETS, "secret", "value", value_of_secret, BATCH_SECRETS),
     SecretColumn(WEBHOOKS, "webhook_secret", "value", value_of_webhook_secret, BATCH_ROWS),
+    SecretColumn(HOOKS, "hook", "secret", secret_of_hook, BATCH_ROWS),
+    SecretColumn(OLD_HOOKS, "hook", "old_secret", secret_of_hook, BATCH_ROWS),
 )
 
 

@@ -51,12 +51,18 @@ SELECT coalesce(sum(bytes), 0)::bigint FROM (
     SELECT 1024 + octet_length(v.text)
     FROM template t JOIN prompt_version v ON v.owner_id = t.id WHERE t.organization_id = $1
     UNION ALL
-    SELECT 1024 + size FROM attachment WHERE organization_id = $1) AS stored
+    SELECT 1024 + size FROM attachment WHERE organization_id = $1
+    UNION ALL
+    SELECT 1024 + octet_length(content) FROM notification_payload WHERE organization_id = $1) AS stored
 """
 
 COUNT_SECRETS = "SELECT count(*) FROM (SELECT FROM secret WHERE organization_id = $1 LIMIT $2) s"
 
-COUNT_WEBHOOKS = "SELECT count(*) FROM (SELECT FROM webhook WHERE organization_id = $1 LIMIT $2) w"
+COUNT_WEBHOOKS = """
+SELECT count(*) FROM (
+    SELECT FROM webhook WHERE organization_id = $1
+    UNION ALL SELECT FROM hook WHERE organization_id = $1 LIMIT $2) w
+"""
 
 BYTES_OF_DOCUMENT = 1024
 MIN_COUNTED_ROWS = 1_000_000  # how far they are counted, at least: a use beyond it and the limit is not exact

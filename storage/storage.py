@@ -17,6 +17,7 @@ from storage.channels.documents import Documents
 from storage.channels.memories import Memories
 from storage.channels.messages import Attachments, Messages
 from storage.channels.projects import Projects
+from storage.delivery.hooks import Hooks
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.delivery.webhooks import WebhookMatching, Webhooks
@@ -83,12 +84,16 @@ class Storage:
         self.webhook_matching = WebhookMatching(
             pool, stored=self.outbox.stored, changed=self.webhooks.changed
         )
-        self._open_identity(pool, sleep, node_count)
+        self._open_identity(pool, cipher, sleep, node_count)
         self._open_agents(pool, cipher)
         self._open_queues(pool, on_commit, on_clear, sleep)
         self._open_history(pool, spans_per_trace)
 
-    def _open_identity(self, pool: Pool, sleep: Sleep, node_count: Callable[[], int]) -> None:
+    def _open_identity(
+        self, pool: Pool, cipher: SecretCipher, sleep: Sleep, node_count: Callable[[], int]
+    ) -> None:
+        """Open what callers are known by, senders of hooks too; nodes remember it for a moment."""
+
         async def others_forget() -> None:
             if node_count() > 1:
                 await sleep(FORGOTTEN_SECONDS)
@@ -101,6 +106,7 @@ class Storage:
         self.login_networks = LoginNetworks(pool)
         self.throttle = ThrottleBuckets(pool)
         self.api_keys = ApiKeys(pool, others_forget)
+        self.hooks = Hooks(pool, cipher, others_forget)
 
     def _open_agents(self, pool: Pool, cipher: SecretCipher) -> None:
         """Open agents, what they are made of and what they may use."""

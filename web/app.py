@@ -23,6 +23,7 @@ from web.api.channels import contacts, documents, messages, notifications, proje
 from web.api.events import events
 from web.api.events.frames import FRAMES, EventFrames
 from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
+from web.api.hooks import hooks, receiving
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
 from web.api.service import metrics, pages, status
 from web.api.supervision import attention, preview, supervisors, timeline
@@ -50,6 +51,7 @@ HANDLERS = (
     members,
     api_keys,
     webhooks,
+    hooks,
     secrets,
     templates,
     adapters,
@@ -141,6 +143,7 @@ def _add_own_parts(
     app[app_keys.RATE_LIMITS] = RateLimits(settings.limits, lambda: nodes.count)
     app[app_keys.ROOM] = RequestRoom()
     app[app_keys.IN_FLIGHT] = set()
+    app[app_keys.HOOK_REFUSALS] = TokenBuckets(1)
     app[app_keys.LINES] = LineLimit(clock.monotonic)
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
     app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)
@@ -165,6 +168,8 @@ def _add_routes(app: web.Application) -> None:
                 resource.add_route("HEAD", endpoint, expect_handler=check_expectation)
         # Without it `PATCH /notifications/clear/` would go to `/notifications/{id}/`.
         resource.add_route("*", _refuse_method(routes), expect_handler=check_expectation)
+    for path in receiving.PATHS:
+        app.router.add_resource(path).add_route("POST", receiving.receive, expect_handler=check_expectation)
     pages.add_documentation_files(app)
     pages.add_console_files(app)
 

@@ -44,6 +44,7 @@ SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 COUNTER_SUMS: web.AppKey[CounterSums] = web.AppKey("counter_sums")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
 SIGNUPS: web.AppKey[TokenBuckets] = web.AppKey("signups")  # by client network
+HOOK_REFUSALS: web.AppKey[TokenBuckets] = web.AppKey("hook_refusals")  # by hook, that are recorded
 LINES: web.AppKey[LineLimit] = web.AppKey("lines")  # of the log
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")

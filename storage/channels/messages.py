@@ -24,16 +24,24 @@ from storage.postgres.statement import delete_row, fetch_one, fields_of, from_ro
 
 INSERT_CHUNK = "INSERT INTO attachment_chunk (attachment_id, position, content) VALUES ($1, $2, $3)"
 
+# The payload of a notification is an attachment with the notification's id.
 GET_ATTACHMENT = """
-SELECT t.* FROM attachment t
+SELECT t.* FROM (
+    SELECT * FROM attachment
+    UNION ALL
+    SELECT id, organization_id, agent_id, NULL, 'payload.json', 'application/json', octet_length(content)
+    FROM notification_payload
+) t
 WHERE t.id = ANY((SELECT $1::uuid[])::uuid[])
   AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = t.agent_id) /* and */
 """
 
-GET_CHUNK = "SELECT content FROM attachment_chunk WHERE attachment_id = $1 AND position = $2"
-
-GET_START = """
-SELECT substr(content, 1, $2) FROM attachment_chunk WHERE attachment_id = $1 AND position = 0
+# Return $4 bytes from the byte $3 of a piece on.
+GET_PART = """
+SELECT substr(content, $3 + 1, $4) FROM attachment_chunk WHERE attachment_id = $1 AND position = $2
+UNION ALL
+SELECT nullif(substr(convert_to(content, 'UTF8'), $2 * 262144 + $3 + 1, $4), '')
+FROM notification_payload WHERE id = $1
 """
 
 CHUNK_BYTES = 262_144
@@ -51,12 +59,12 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class StoredAttachment:
-    """A stored file without its content; it belongs to the agent of its message."""
+    """A stored file without its content; it belongs to a message, or to the notification with its id."""
 
     id: UUID
     organization_id: UUID
     agent_id: UUID
-    message_id: UUID
+    message_id: UUID | None
     name: str
     content_type: str
     size: int
@@ -71,13 +79,14 @@ class Attachments:
 
     async def get_chunk(self, attachment_id: UUID, position: int) -> bytes | None:
         """Return a piece of the file, counted from 0; None after the last one."""
-        chunk: bytes | None = await self._pool.fetchval(GET_CHUNK, attachment_id, position)
+        chunk: bytes | None = await self._pool.fetchval(GET_PART, attachment_id, position, 0, CHUNK_BYTES)
         return chunk
 
-    async def get_start(self, attachment_id: UUID, max_bytes: int) -> bytes:
-        """Return up to `max_bytes` from the beginning of the file, at most one piece."""
-        start: bytes | None = await self._pool.fetchval(GET_START, attachment_id, max_bytes)
-        return start or b""
+    async def get_part(self, attachment_id: UUID, start: int, max_bytes: int) -> bytes:
+        """Return up to `max_bytes` of the file from the byte `start` on, at most one piece."""
+        position, offset = divmod(start, CHUNK_BYTES)
+        count = min(max_bytes, CHUNK_BYTES - offset)
+        return await self._pool.fetchval(GET_PART, attachment_id, position, offset, count) or b""
 
 
 async def insert_uploads(

@@ -14,7 +14,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.delivery.receipts import RECEIPT
-from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked, StorageError
+from storage.errors import ConstraintError, Forbidden, NotUnique, ReferenceMissing, RowLocked, StorageError
 from storage.events.model import BY_SERVICE
 from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.changes import (
@@ -83,6 +83,7 @@ class InsertItem:
     allowed: Collection[UUID]
     receipt: Receipt | None = None
     actor: str = BY_SERVICE
+    payload: str | None = None  # JSON that is kept with the notification as its attachment
     node_id: int | None = None  # once it is stored: the node that attends the agent, if it is awake
 
 
@@ -92,6 +93,9 @@ class InsertItem:
 # passes over rows that another transaction holds, so that such a row delays no other agent's notification.
 # OFFSET 0 makes PostgreSQL find each agent by its id, also without statistics. Receipts are inserted in the
 # order of their keys: each waits for an equal one of another node, so two statements could deadlock.
+#
+# What a hook was sent may come again. The comparison with a scalar subquery keeps PostgreSQL from hashing the
+# whole table, as it might for EXISTS.
 #
 # A notification that becomes active now is stored as later than all that the agent went through before, even
 # if the clock was set back since. Only the run's own notifications keep their time: the run must clear them.
@@ -103,10 +107,10 @@ WITH item AS MATERIALIZED (
         json_to_recordset(:items::json) AS (
             id uuid, agent_id uuid, source text, source_id text, title text, body text, priority text,
             created_at timestamptz, scheduled_for timestamptz, activated_at timestamptz,
-            allowed uuid[], actor text, receipt json)
+            allowed uuid[], actor text, receipt json, payload text)
     ) WITH ORDINALITY AS i (
         id, agent_id, source, source_id, title, body, priority,
-        created_at, scheduled_for, activated_at, allowed, actor, receipt, ordinal)
+        created_at, scheduled_for, activated_at, allowed, actor, receipt, payload, ordinal)
     LEFT JOIN LATERAL (
         SELECT organization_id FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0
     ) a ON true
@@ -118,7 +122,7 @@ WITH item AS MATERIALIZED (
     ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
 ), judged AS MATERIALIZED (
     SELECT item.id, agent_id, item.organization_id, source, source_id, title, body, priority,
-           created_at, scheduled_for, actor, receipt, ordinal,
+           created_at, scheduled_for, actor, receipt, payload, ordinal,
            locked.node_id, (activated_at = scheduled_for) IS TRUE AS is_reminder,
            CASE WHEN activated_at = scheduled_for OR (is_running AND source = 'agent') THEN activated_at
                 WHEN activated_at IS NOT NULL
@@ -126,6 +130,8 @@ WITH item AS MATERIALIZED (
            END AS activated_at,
            CASE WHEN organization_id IS NULL THEN 'missing'
                 WHEN NOT permitted THEN 'forbidden'
+                WHEN payload <> '' AND item.id = (SELECT n.id FROM notification n WHERE n.id = item.id)
+                THEN 'known'
                 WHEN activated_at IS NOT NULL AND locked.agent_id IS NULL THEN 'locked'
                 ELSE 'inserted' END AS verdict
     FROM item LEFT JOIN locked USING (agent_id)
@@ -164,6 +170,9 @@ WITH item AS MATERIALIZED (
         status smallint, answer bytea, created_at timestamptz)
     WHERE judged.verdict = 'inserted' AND judged.receipt IS NOT NULL
     ORDER BY r.credential, r.method, r.path, r.key
+), inserted_payload AS (
+    INSERT INTO notification_payload (id, organization_id, agent_id, content)
+    SELECT id, organization_id, agent_id, payload FROM judged WHERE verdict = 'inserted' AND payload <> ''
 )
 SELECT verdict, node_id FROM judged ORDER BY ordinal
     """,
@@ -202,6 +211,7 @@ def _row(item: InsertItem) -> dict[str, object]:
         "allowed": list(item.allowed),
         "actor": item.actor,
         "receipt": item.receipt and values_of(RECEIPT, item.receipt),
+        "payload": item.payload,
     }
 
 
@@ -246,6 +256,8 @@ def _refusal(item: InsertItem, verdict: str) -> StorageError:
             return ReferenceMissing("agent")
         case "forbidden":
             return Forbidden(f"agent {agent_id} belongs to another organization")
+        case "known":
+            return NotUnique("id")
         case _:
             return RowLocked(f"the state of agent {agent_id} is locked by another transaction")
 
@@ -328,13 +340,15 @@ class Notifications:
         receipt: Receipt | None = None,
         *,
         actor: str = BY_SERVICE,
+        payload: str | None = None,
     ) -> None:
-        """Store the notification. Concurrent inserts share a commit.
+        """Store the notification and its payload. Concurrent inserts share a commit.
 
         Raise ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not
         `allowed`, AnsweredBefore if the receipt exists already, LimitReached if too many are uncleared.
+        One with a payload may exist already: raise NotUnique.
         """
-        item = InsertItem(notification, allowed, receipt, actor)
+        item = InsertItem(notification, allowed, receipt, actor, payload)
         owner: UUID | None = next(iter(allowed), None)
         if self.limit.limit and len(allowed) > 1:  # only a caller with several organizations costs a read
             owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)

@@ -49,6 +49,8 @@ STATE = re.compile(
     r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
     r"|(model|password|tags|notifications): This field is required\."
     r"|(config|config_schema): \$.*"
+    r"|agent: Name either an agent or a template\."
+    r"|only_if: \$.*"
     r"|config_schema: A \$ref may not leave the document\."
     r"|.*Invalid pk .* - object does not exist\."
     r"|.* already exists\."

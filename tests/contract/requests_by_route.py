@@ -116,6 +116,7 @@ SECRET = Ref("secret")
 TEMPLATE_SECRET = Ref("template_secret")
 DELIVERY = Ref("webhook_delivery")
 WEBHOOK = Ref("webhook")
+HOOK = Ref("hook")
 
 # How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
 # runs, webhook deliveries, attachments and reset codes are created otherwise, by `tests.contract.tenants`.
@@ -132,6 +133,10 @@ RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "invite": ("/api/organizations/invites/", {"email": "MARK-UNIQUE@example.org"}),
     "api_key": ("/api/organizations/api-keys/", {"name": "Key of MARK"}),
     "webhook": ("/api/organizations/webhooks/", {"url": "https://MARK.example/", "types": ["run.*"]}),
+    "hook": (
+        "/api/organizations/hooks/",
+        {"name": "MARK", "agent": AGENT, "verify": "token", "title": "MARK", "only_if": {"title": "MARK"}},
+    ),
     "secret": ("/api/organizations/secrets/", {"name": "MARK_UNIQUE", "value": "secret of MARK"}),
     "template": (
         "/api/templates/",
@@ -272,6 +277,17 @@ ROWS: dict[str, Row] = {
     "DELETE /api/organizations/webhooks/{id}/": Row({"id": WEBHOOK}, for_admins=True),
     "POST /api/organizations/webhooks/{id}/test/": Row({"id": WEBHOOK}, for_admins=True),
     "POST /api/organizations/webhooks/{id}/rotate/": Row({"id": WEBHOOK}, for_admins=True),
+    "GET /api/organizations/hooks/": Row(for_admins=True),
+    "POST /api/organizations/hooks/": Row(body=new("hook", body="MARK"), for_admins=True),
+    "GET /api/organizations/hooks/{id}/": Row({"id": HOOK}, for_admins=True),
+    "PATCH /api/organizations/hooks/{id}/": Row(
+        {"id": HOOK}, {"title": "of MARK", "agent": AGENT, "secret": "secret of MARK"}, for_admins=True
+    ),
+    "DELETE /api/organizations/hooks/{id}/": Row({"id": HOOK}, for_admins=True),
+    "POST /api/organizations/hooks/{id}/test/": Row(
+        {"id": HOOK}, {"payload": {"a": "MARK"}}, for_admins=True
+    ),
+    "GET /api/organizations/hooks/{id}/deliveries/": Row({"id": HOOK}, for_admins=True),
     "GET /api/organizations/webhook-deliveries/": Row(),
     "GET /api/organizations/webhook-deliveries/{id}/": Row({"id": DELIVERY}),
     "POST /api/organizations/webhook-deliveries/{id}/redeliver/": Row({"id": DELIVERY}),

@@ -44,6 +44,7 @@ LONGEST: dict[str, dict[str, Any]] = {
     "adapter": {"config_schema": {"type": "object", "examples": VALUES}},
     "tool": {"parameters": {"examples": VALUES}},
     "adapter_config": {"config": {"values": VALUES}},
+    "hook": {"title": "x" * 1000, "only_if": {"title": "\x01" * 2700}},
     "agent": {"system_prompt": TEXT},
     "notification": {"body": TEXT, "priority": "high"},
     "contact": {"metadata": VALUES},
@@ -57,6 +58,7 @@ MORE: dict[str, tuple[str, str, dict[str, Any]]] = {
     "template": ("PATCH", "", {"description": SIDE, "name": LINE}),
     "adapter": ("PATCH", "", {"description": SIDE}),
     "tool": ("PATCH", "", {"description": SIDE}),
+    "hook": ("PATCH", "", {"body": "\x01" * 8192, "name": LINE}),
     "agent": ("PATCH", "", {"tags": TAGS, "name": LINE}),
     "notification": ("PATCH", "", {"title": SIDE}),
     "message": ("PATCH", "", {"attachments": ATTACHMENTS, "subject": LINE}),
@@ -99,7 +101,7 @@ FROM agent_state s, agent a
 WHERE s.agent_id = $1 AND NOT EXISTS (SELECT FROM agent_state WHERE agent_id = a.id)
 """
 WITHOUT_SECRET = "|| jsonb_build_object('tool_call_secret', '')"  # it is bound to the row
-COPIED = ("template", "adapter", "notification", "contact", "message", "project", "trace")
+COPIED = ("template", "hook", "adapter", "notification", "contact", "message", "project", "trace")
 COPY = """
 INSERT INTO {0} SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()){1})).*
 FROM {0} t, generate_series(1, 2) WHERE id = $1

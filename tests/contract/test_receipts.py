@@ -18,6 +18,7 @@ SECRETS = {  # by path: the field of the answer
     "/api/templates/": "tool_call_secret",
     "/api/organizations/api-keys/": "key",
     "/api/organizations/webhooks/": "secret",
+    "/api/organizations/hooks/": "secret",
     "/api/organizations/invites/": "code",
     "/api/toolbox/adapter-configs/": "config",
     "/api/events/tickets/": "ticket",

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.delivery.hooks import Hook, Verification
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import NewSpan, Span, SpanContent
 from storage.history.usage import UsageRecord
@@ -107,6 +108,30 @@ def webhook(organization_id: UUID, **fields: Any) -> Webhook:
         is_active=True,
         created_at=NOW,
         updated_at=NOW,
+    )
+    return replace(defaults, **fields)
+
+
+def hook(organization_id: UUID, **fields: Any) -> Hook:
+    defaults = Hook(
+        id=new_id(),
+        organization_id=organization_id,
+        name="Tracker",
+        agent_id=new_id(),
+        template_id=None,
+        verify=Verification.GITHUB,
+        header="X-Signature",
+        algorithm="sha256",
+        encoding="hex",
+        prefix="",
+        title="{{ title }}",
+        body="",
+        source=Source.API,
+        priority=Priority.HIGH,
+        only_if=None,
+        created_at=NOW,
+        updated_at=NOW,
+        secret="secret",
     )
     return replace(defaults, **fields)
 

@@ -33,6 +33,7 @@ from tests.storage.factories import (
     NOW,
     adapter,
     api_key,
+    hook,
     new_notification,
     open_invite,
     stored_agent,
@@ -87,6 +88,9 @@ class Lists:
 
     async def webhooks(self, page: Page) -> Chunk[Any]:
         return await self.storage.webhooks.list_page(self.owners, page)
+
+    async def hooks(self, page: Page) -> Chunk[Any]:
+        return await self.storage.hooks.list_page(self.owners, page)
 
     async def secrets(self, page: Page) -> Chunk[Any]:
         return await self.storage.secrets.list_page(SecretFilters(self.owners), page)
@@ -151,6 +155,7 @@ class Lists:
         await storage.api_keys.insert(api_key(owner, name=text), b"hash")
         await storage.templates.insert(desk)
         await storage.webhooks.insert(webhook(owner, description=text), "x")
+        await storage.hooks.insert(hook(owner, body=text))
         await storage.secrets.insert(Secret(new_id(), owner, None, f"{text}{new_id()}", NOW, NOW), "x")
         await storage.adapters.insert(weather)
         await storage.tools.insert(tool(weather.id, parameters={"title": text}))

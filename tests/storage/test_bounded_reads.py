@@ -13,6 +13,7 @@ from storage.channels.contacts import Contact
 from storage.channels.documents import Document
 from storage.channels.messages import Message, StoredAttachment
 from storage.channels.projects import Project
+from storage.delivery.hooks import Hook
 from storage.delivery.outbox import WebhookDelivery
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import Span, SpanContent, Trace
@@ -61,7 +62,7 @@ FROM {0} t, generate_series(1, $1) WHERE t.id = (SELECT id FROM {0} LIMIT 1)
 """
 COPIED = (
     *("agent", "notification", "contact", "message", "attachment", "project", "run", "trace", "span"),
-    *("invite", "template", "adapter", "webhook", "webhook_delivery"),
+    *("invite", "template", "adapter", "webhook", "webhook_delivery", "hook"),
 )
 FILL_STATES = """
 INSERT INTO agent_state SELECT (jsonb_populate_record(s, jsonb_build_object('agent_id', a.id))).*
@@ -130,6 +131,7 @@ READS = {
     "adapter_configs.get": Read("adapter_config", AdapterConfig, ""),
     "outbox.get": Read("webhook_delivery", WebhookDelivery, "type url last_error"),
     "webhooks.get": Read("webhook", Webhook, "url description types tag disabled_reason"),
+    "hooks.get": Read("hook", Hook, "name header algorithm encoding prefix secret old_secret"),
     "agents.get": Read(
         "agent",
         Agent,

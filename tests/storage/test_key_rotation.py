@@ -12,7 +12,9 @@ from storage.encryption import KEY_BYTES, SecretCipher
 from storage.identity.instance import Instance
 from storage.key_rotation import (
     CONFIGS,
+    HOOKS,
     INSTALLATION,
+    OLD_HOOKS,
     SECRETS,
     TEMPLATES,
     WEBHOOKS,
@@ -25,7 +27,7 @@ from storage.storage import Storage
 from storage.toolbox import AdapterConfig, Adapters
 from supervisors.clock import SystemClock
 from tests.leaks import contents_by
-from tests.storage.factories import NOW, adapter, stored_organization, template, webhook
+from tests.storage.factories import NOW, adapter, hook, stored_organization, template, webhook
 from tests.storage.toolbox.test_adapter_configs import adapter_config
 
 OLD_KEY, NEW_KEY = b"o" * KEY_BYTES, b"n" * KEY_BYTES
@@ -47,6 +49,9 @@ async def stored_secrets(pool: Pool, cipher: SecretCipher, name: str) -> tuple[T
     await storage.adapter_configs.insert(config)
     await storage.secrets.insert(secret_of(desk), f"value of {name}")
     await storage.webhooks.insert(webhook(desk.organization_id), f"signing {name}")
+    await storage.hooks.insert(
+        hook(desk.organization_id, secret=f"hooked {name}", old_secret=f"hooked before {name}")
+    )
     return desk, config
 
 
@@ -84,8 +89,10 @@ async def test_rotation_encrypts_everything_with_first_key(
         RotationResult(CONFIGS, 4, 3),
         RotationResult(SECRETS, 4, 3),
         RotationResult(WEBHOOKS, 4, 3),
+        RotationResult(HOOKS, 4, 3),
+        RotationResult(OLD_HOOKS, 4, 3),
     ]
-    assert [result.encrypted for result in await rotate(pool, BOTH)] == [0, 0, 0, 0, 0]
+    assert [result.encrypted for result in await rotate(pool, BOTH)] == [0] * 7
 
     only_new = storage_with(pool, NEW)
     assert await only_new.instance.token_secret() == token_secret
@@ -96,21 +103,31 @@ async def test_rotation_encrypts_everything_with_first_key(
         assert await only_new.adapter_configs.get(config.id) == config
     rows = await contents_by(pool)
     assert "Concierge" in rows
-    for secret in (token_secret, operator_token, "secret of", "config of", "password", "value of", "signing"):
+    for secret in (
+        token_secret,
+        operator_token,
+        "secret of",
+        "config of",
+        "password",
+        "value of",
+        "signing",
+        "hooked",
+    ):
         assert secret not in rows
 
 
 async def test_unreadable_secret_is_reported_and_kept(pool: Pool) -> None:
     await stored_secrets(pool, OLD, "one")
     desk, config = await stored_secrets(pool, CLEAR, "two")
-    installation, templates, configs, secrets, webhooks = await rotate(pool, NEW)
+    installation, templates, configs, secrets, webhooks, *hooks = await rotate(pool, NEW)
     assert installation == RotationResult(INSTALLATION, 0, 0)
     assert (templates.total, templates.encrypted, len(templates.unreadable)) == (2, 1, 1)
     assert (configs.total, configs.encrypted, len(configs.unreadable)) == (2, 1, 1)
     assert (secrets.total, secrets.encrypted, len(secrets.unreadable)) == (2, 1, 1)
     assert (webhooks.total, webhooks.encrypted, len(webhooks.unreadable)) == (2, 1, 1)
+    assert [(each.total, each.encrypted, len(each.unreadable)) for each in hooks] == [(2, 1, 1)] * 2
     assert "is not in accounts.encryption_keys" in templates.unreadable[0]
-    assert [result.unreadable for result in await rotate(pool, BOTH)] == [(), (), (), (), ()]
+    assert [result.unreadable for result in await rotate(pool, BOTH)] == [()] * 7
     assert await storage_with(pool, NEW).templates.get(desk.id) == desk
     assert await storage_with(pool, NEW).adapter_configs.get(config.id) == config
 

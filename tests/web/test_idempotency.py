@@ -37,6 +37,7 @@ INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
 WEBHOOKS = "/api/organizations/webhooks/"
 TICKETS = "/api/events/tickets/"
+HOOKS = "/api/organizations/hooks/"
 ORGANIZATIONS = "/api/organizations/organizations/"
 JSON = "application/json"
 KEY = "Idempotency-Key"
@@ -65,6 +66,7 @@ CREATIONS: dict[str, tuple[str, dict[str, Any]]] = {  # by path: the table, and 
     INVITES: ("invite", {"email": "ann@example.org"}),
     API_KEYS: ("api_key", {"name": "server"}),
     WEBHOOKS: ("webhook", {"url": "https://hooks.example/", "types": ["*"]}),
+    HOOKS: ("hook", {"name": "Tracker", "agent": "{id}", "verify": "github", "title": "{{{{ title }}}}"}),
     ORGANIZATIONS: ("organization", {"name": "Acme"}),
     TICKETS: ("receipt", {}),
 }
@@ -75,6 +77,7 @@ SECRETS = {
     INVITES: "code",
     API_KEYS: "key",
     WEBHOOKS: "secret",
+    HOOKS: "secret",
     TICKETS: "ticket",
 }  # null in a repeated answer
 BAD_KEYS = ("", '""', "x" * 256, "a\tb", "a\u200bb", f'"{"x" * 256}"')

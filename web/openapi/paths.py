@@ -18,6 +18,7 @@ TAGS = {
     "api-keys": "API keys, with which programs act for an organization.",
     "secrets": "Secrets for the code and the tools of agents. Their values can be written, but not read.",
     "webhooks": "Event webhooks: addresses that get an organization's events as signed requests.",
+    "hooks": "Inbound hooks: addresses at which other services deliver events to agents.",
     "webhook-deliveries": "What was sent, or is to be sent, to event webhooks and the webhooks of templates.",
     "templates": "Settings that many agents share.",
     "adapters": "Adapters group the tools that an agent can be given.",

@@ -113,11 +113,7 @@ async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
 
 
 async def read_converted(request: web.Request, schema: Body, convert: Callable[[Any], Result]) -> Result:
-    """Return what `convert` makes of a body's values; it is called in a thread if the body is long.
-
-    Long bodies take turns, by organization, because many threads at once would hold up the event loop as
-    well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
-    """
+    """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
     expected = request[EXPECTED]
 
     def read(raw: bytes) -> Result:
@@ -126,6 +122,15 @@ async def read_converted(request: web.Request, schema: Body, convert: Callable[[
         note_unknown_fields(request, schema.known, values, expected.shown)
         return convert(values)
 
+    return await read_bytes(request, read)
+
+
+async def read_bytes(request: web.Request, read: Callable[[bytes], Result]) -> Result:
+    """Return what `read` makes of a body's bytes; it is called in a thread if the body is long.
+
+    Long bodies take turns, by organization, because many threads at once would hold up the event loop as
+    well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
+    """
     size = expected_bytes(request)
     if size <= OFF_LOOP_BYTES:  # the number of connections limits their memory
         return read(await read_raw(request))

@@ -22,7 +22,7 @@ Network = IPv4Network | IPv6Network
 
 
 class AccessLog(AbstractAccessLogger):
-    """Writes the lines. They hold neither query values nor credentials, which may be secret."""
+    """Writes the lines. They hold no query values, credentials and tokens of hooks, which may be secret."""
 
     __slots__ = ("_trusted_proxies",)
 
@@ -37,12 +37,13 @@ class AccessLog(AbstractAccessLogger):
         is_handled = HEADERS in request  # a malformed one is not, and has neither headers nor a route
         seconds = perf_counter() - cast(Connection, request.protocol).began if is_handled else time
         forwarded = request.headers.getall(FORWARDED, ()) if is_handled else ()
+        route = _route_of(request) if is_handled else ""
         log.info(
             "request answered",
             request_id=response.headers.get(HEADER, ""),
             method=request.method,
-            path=request.path[:MAX_PATH],
-            route=_route_of(request) if is_handled else "",
+            path=route if "{token}" in route else request.path[:MAX_PATH],
+            route=route,
             status=response.status,
             duration_ms=round(seconds * 1000, 3),
             bytes=response.body_length,

@@ -1,6 +1,7 @@
 """Message tools: an agent writes to contacts, reads what was written, and opens what was attached."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -394,30 +395,43 @@ def _serialize(timezone: str, message: Message) -> dict[str, Any]:
 
 
 @agent_tool(
-    "Opens what was attached to a message that came in: the name, type and size of each file, "
-    "the text of text files, and addresses to read files from.",
+    "Opens what was attached to a message that came in, or to a notification: the name, type and size of "
+    "each file, the text of text files, and addresses to read files from.",
     ("message_id",),
     message_id={"type": "string", "format": "uuid", "description": "As in the body of its notification."},
+    start={"type": "integer", "minimum": 0, "default": 0, "description": "The byte of texts to begin at."},
 )
 async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
-    """Return the attachments of a message that the agent received.
+    """Return the attachments of a message that the agent received, or of a notification.
 
-    The text of uploaded text files is included, the first MAX_TEXT_BYTES of all together.
+    The text of uploaded text files is included, MAX_TEXT_BYTES of all together.
     """
     message_id = call.arguments.id("message_id")
-    message = await call.stores.messages.get(message_id)
-    if message is None or message.agent_id != call.agent.id or message.direction is not Direction.INBOUND:
-        raise ToolError("not_found", f"You were sent no message {message_id}.")
+    start = call.arguments.integer("start", 0, minimum=0)
     opened, remaining = [], MAX_TEXT_BYTES
-    for attachment in message.attachments:
+    for attachment in await _received(call, message_id):
         shown = _shown(attachment)
         if remaining and attachment.id is not None and _is_text(attachment.content_type):
-            start = await call.stores.attachments.get_start(attachment.id, remaining)
-            remaining -= len(start)
-            shown["text"] = start.decode(errors="replace").replace("\x00", "\ufffd")
-            shown["is_cut"] = len(start) < (attachment.size or 0)
+            part = await call.stores.attachments.get_part(attachment.id, start, remaining)
+            remaining -= len(part)
+            shown["text"] = part.decode(errors="replace").replace("\x00", "\ufffd")
+            shown["is_cut"] = start + len(part) < (attachment.size or 0)
+            if shown["is_cut"]:
+                shown["next_start"] = start + len(part)
         opened.append(shown)
-    return {"message_id": str(message.id), "attachments": opened}
+    return {"message_id": str(message_id), "attachments": opened}
+
+
+async def _received(call: ToolInvocation, id_: UUID) -> Sequence[Attachment]:
+    """Return what came with a message for the agent, or with the notification with this id."""
+    message = await call.stores.messages.get(id_)
+    if message is not None and message.agent_id == call.agent.id and message.direction is Direction.INBOUND:
+        return message.attachments
+    payload = await call.stores.attachments.get(id_)
+    if payload is None or payload.agent_id != call.agent.id or payload.message_id is not None:
+        raise ToolError("not_found", f"You were sent no message {id_}.")
+    path = f"/api/defaults/attachments/{id_}/"
+    return (Attachment(payload.name, payload.content_type, path, id_, payload.size),)
 
 
 def _shown(attachment: Attachment) -> dict[str, Any]:

@@ -139,13 +139,15 @@ def test_rotate_keys_encrypts_all_and_retires_old_keys(tmp_path: Path, database_
         "adapter configs": 0,
         "secrets for code and tools": 0,
         "secrets of event webhooks": 0,
+        "secrets of inbound hooks": 0,
+        "old secrets of inbound hooks": 0,
     }
     counts = [f"{kind}: {count}" for kind, count in kinds.items()]
     old, new = key_id(parse_key(OLD_KEY)), key_id(parse_key(NEW_KEY))
     for keys, encrypted, end in (
-        (OLD_KEY, (1, 1, 0, 0, 0), f"{old}; it is the only one"),
-        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0, 0, 0), f"{new}; {old} may be removed"),
-        (NEW_KEY, (0, 0, 0, 0, 0), f"{new}; it is the only one"),
+        (OLD_KEY, (1, 1, 0, 0, 0, 0, 0), f"{old}; it is the only one"),
+        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0, 0, 0, 0, 0), f"{new}; {old} may be removed"),
+        (NEW_KEY, (0, 0, 0, 0, 0, 0, 0), f"{new}; it is the only one"),
     ):
         done = rotate(keys)
         assert (done.code, done.err) == (0, ""), done

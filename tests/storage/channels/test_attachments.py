@@ -41,8 +41,11 @@ async def test_file_is_read_in_pieces(messages: Messages, pool: Pool, scout: Age
     pieces = [await attachments.get_chunk(file.id, position) for position in range(4)]
     assert pieces[3] is None
     assert b"".join(filter(None, pieces)) == file.content
-    assert await attachments.get_start(file.id, 10) == file.content[:10]
-    assert await attachments.get_start(empty.id, 10) == b""
+    for start in (0, 10, CHUNK_BYTES - 5, CHUNK_BYTES + 1):
+        part = await attachments.get_part(file.id, start, 10)
+        assert part == file.content[start : start + 10][: CHUNK_BYTES - start % CHUNK_BYTES]
+    assert await attachments.get_part(file.id, len(file.content), 10) == b""
+    assert await attachments.get_part(empty.id, 0, 10) == b""
     assert await OrganizationLimits(pool).document_bytes.in_use(scout.organization_id) == (
         len(file.content) + 2 * 1024
     )

@@ -10,12 +10,12 @@ from uuid import UUID
 import pytest
 from asyncpg import Record
 
-from storage.errors import Forbidden, ReferenceMissing, RowLocked
+from storage.errors import Forbidden, NotUnique, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, Priority
 from storage.notifications import notifications as module
 from storage.notifications.changes import activation
-from storage.notifications.notifications import NewNotification, Notifications
+from storage.notifications.notifications import InsertItem, NewNotification, Notifications, insert_together
 from storage.postgres.pool import Connection, Pool
 from tests.storage.factories import (
     HOUR,
@@ -34,6 +34,10 @@ from tests.storage.notifications.queues import (
 )
 
 UPDATE_STATE = "UPDATE agent_state SET retries = retries + 1 WHERE agent_id = $1"
+
+COUNT_BLOCKED = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 LIST_DUE = "SELECT agent_id, next_due_at FROM agent_state WHERE next_due_at IS NOT NULL"
 
@@ -274,3 +278,19 @@ def test_low_or_cleared_notification_is_never_active(priority: Priority, is_clea
 
 def test_active_notification_keeps_its_activation() -> None:
     assert activation(Priority.HIGH, None, NOW, since=NOW - HOUR) == NOW - HOUR
+
+
+async def test_payload_that_two_nodes_insert_at_once_is_stored_once(
+    pool: Pool, queue: Notifications, scout: Agent
+) -> None:
+    new, owners = new_notification(scout.id, priority=Priority.LOW), {scout.organization_id}
+    async with pool.transaction() as connection:
+        await insert_together(connection.fetch, [InsertItem(new, owners, payload="1")])
+        second = asyncio.create_task(queue.insert(new, owners, payload="2"))
+        while not await pool.fetchval(COUNT_BLOCKED):  # noqa: ASYNC110 -- only PostgreSQL knows
+            await asyncio.sleep(0.01)
+    with pytest.raises(NotUnique):
+        await second
+    with pytest.raises(NotUnique):
+        await queue.insert(new, owners, payload="3")
+    assert await pool.fetchval("SELECT content FROM notification_payload") == "1"

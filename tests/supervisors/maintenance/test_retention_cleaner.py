@@ -9,6 +9,7 @@ import pytest
 
 from storage.agents.agents import Agents
 from storage.agents.templates import Templates
+from storage.delivery.hooks import Hooks
 from storage.delivery.receipts import Receipts
 from storage.history.spans import SharedContents
 from storage.history.trace_model import SpanContent
@@ -32,6 +33,7 @@ from tests.storage.factories import (
     HOUR,
     NOW,
     SECOND,
+    hook,
     new_notification,
     new_span,
     stored_agent,
@@ -141,6 +143,15 @@ async def test_cleared_notifications_expire_and_uncleared_ones_stay(database: Da
 
     assert deleted["cleared notifications"] == 1
     assert await database.count("notification") == [2]
+
+
+async def test_hooks_of_deleted_agents_are_deleted(database: Database) -> None:
+    gone, kept = await stored_agent(database.pool), await stored_agent(database.pool)
+    for agent in (gone, kept):
+        await Hooks(database.pool).insert(hook(agent.organization_id, agent_id=agent.id))
+    await Agents(database.pool).delete(gone.id, NOW)
+    assert (await database.clean())["rows left by deleted agents"] == 1
+    assert await database.pool.fetchval("SELECT agent_id FROM hook") == kept.id
 
 
 async def test_usage_is_kept_for_ever_unless_days_are_set(database: Database) -> None:

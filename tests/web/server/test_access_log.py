@@ -85,6 +85,15 @@ async def test_line_has_no_query_and_a_bounded_path(service: Service, logged: Li
     assert "hunter2" not in str(line)
 
 
+async def test_token_of_a_hook_is_not_logged(service: Service, logged: Lines) -> None:
+    for end in ("", "/"):
+        path = f"/hooks/01a1f890-0c1d-7e8e-9a40-1f2b7c6d5e4f/secret-token{end}"
+        answer, line = await line_of(service, logged, service.nobody, "POST", path)
+        assert answer.status == 401
+        assert line["path"] == line["route"] == f"/hooks/{{id}}/{{token}}{end}"
+        assert "secret-token" not in str(line)
+
+
 async def test_no_request_has_a_line_by_default(start_service: StartService) -> None:
     service = await start_service()
     with capture_logs() as logged:

@@ -5,6 +5,8 @@ like) belongs to its supervisor: once the settings are stored, they ask the supe
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -25,6 +27,7 @@ from storage.model import (
     ReasoningEffort,
     Unpriced,
 )
+from storage.postgres.paging import Page
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
 from supervisors.new_agents import (
     RUN_FIELD_DEFAULTS,
@@ -35,7 +38,7 @@ from supervisors.new_agents import (
 from web.access.auth import Caller, RunAccess
 from web.access.model_checks import require_usable, require_usable_change
 from web.access.path_access import agent_of_path, load, load_agent
-from web.access.references import read_agent_filters, refusal, resolve, single_organization
+from web.access.references import References, read_agent_filters, refusal, resolve, single_organization
 from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import (
@@ -274,12 +277,8 @@ async def create_agent(request: web.Request, caller: Caller) -> AgentResponse:
     _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
     supervisor_fields = _pop_supervisor_fields(body)
-    owner, template, parent = await resolve(storage, partial(single_organization, request, caller), body)
-    body.setdefault("model", template.default_model if template else "")
-    if not body["model"]:
-        raise Invalid({"model": [REQUIRED]})
-    await require_usable(request, owner, body, template)
-    agent = build_agent(body, owner, template, parent, app[CLOCK].now())
+    named = await resolve(storage, partial(single_organization, request, caller), body)
+    agent = await _build(request, body, named)
     answer = serialize_agent(agent)
     try:
         notice, receipt = parent_notification(agent), receipt_of(request, answer)
@@ -294,6 +293,38 @@ async def create_agent(request: web.Request, caller: Caller) -> AgentResponse:
     return await _answer_after_supervisor(
         request, agent, OwnedFieldsRequest(**changes, caller=caller.identity)
     )
+
+
+async def _build(request: web.Request, body: dict[str, Any], named: References) -> Agent:
+    """Return a new agent. Raise Invalid if it would have no model, or one that cannot be used."""
+    owner, template, parent = named
+    body.setdefault("model", template.default_model if template else "")
+    if not body["model"]:
+        raise Invalid({"model": [REQUIRED]})
+    await require_usable(request, owner, body, template)
+    return build_agent(body, owner, template, parent, request.app[CLOCK].now())
+
+
+async def create_of_template(
+    request: web.Request, template_id: UUID, agent_id: UUID, name: str, actor: str
+) -> None:
+    """Create an agent with this id and the adapters that the template configures, unless there is one.
+
+    Raise ReferenceMissing if the template is gone, and the errors of `_build`.
+    """
+    storage = request.app[STORAGE]
+    if await storage.agents.get_organization_id(agent_id) is not None:
+        return
+    template = await storage.templates.get(template_id)
+    if template is None:
+        raise ReferenceMissing("template")
+    owner = template.organization_id
+    configs = await storage.adapter_configs.list_page((owner,), template_id, None, Page())
+    adapters = [str(each.adapter_id) for each in configs]
+    body = AgentBody().checked({"name": name, "template": str(template_id), "adapters": adapters})
+    agent = await _build(request, body, References(owner, template, None))
+    with suppress(NotUnique):
+        await storage.agents.insert(replace(agent, id=agent_id), None, actor=actor)
 
 
 def _pop_supervisor_fields(body: dict[str, Any]) -> dict[str, Any]:

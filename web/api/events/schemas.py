@@ -91,6 +91,8 @@ class ActorType(StrEnum):
     """A user."""
     OPERATOR = "operator"
     """The operator of the service."""
+    HOOK = "hook"
+    """An inbound hook."""
     PROGRAM = "program"
     """Another program, which wrote to the database."""
     SERVICE = "service"
@@ -103,7 +105,7 @@ class ActorResponse(TypedDict):
     type: ActorType
     """The kind of actor."""
     id: UUID | None
-    """The id of the run, the key or the user; null for the others."""
+    """The id of the run, the key, the user or the hook; null for the others."""
 
 
 def actor_of(actor: str) -> ActorResponse:
@@ -213,6 +215,13 @@ class GivenUpData(WebhookData):
     """The type of the event that was not delivered, such as `run.ended`."""
 
 
+class HookData(TypedDict):
+    """The data of `hook.ignored` and `hook.refused`."""
+
+    error: str
+    """Why the delivery became no notification."""
+
+
 class ModelDeltaData(TypedDict):
     """The data of `model.delta`."""
 
@@ -234,6 +243,7 @@ Data = (
     | BudgetData
     | GivenUpData
     | WebhookData
+    | HookData
     | ModelDeltaData
     | NoData
 )
@@ -268,6 +278,8 @@ DATA: Mapping[str, type] = {
     EventType.BUDGET_REACHED: BudgetData,
     EventType.WEBHOOK_GIVEN_UP: GivenUpData,
     EventType.WEBHOOK_DISABLED: WebhookData,
+    EventType.HOOK_IGNORED: HookData,
+    EventType.HOOK_REFUSED: HookData,
     EventType.ORGANIZATION_PAUSED: NoData,
     EventType.ORGANIZATION_UNPAUSED: NoData,
     MODEL_DELTA: ModelDeltaData,

@@ -226,7 +226,7 @@ async def create_webhook(request: web.Request, caller: Caller) -> NewWebhookResp
     400.
     """
     body = await read_body_once(request, caller)
-    organization_id = single_organization(request, caller, await _owners(request, caller, body))
+    organization_id = single_organization(request, caller, await owners_of(request, caller, body))
     caller.require_admin(organization_id)
     storage, now = request.app[STORAGE], request.app[CLOCK].now()
     webhook = Webhook(
@@ -243,7 +243,7 @@ async def create_webhook(request: web.Request, caller: Caller) -> NewWebhookResp
     return answer
 
 
-async def _owners(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> set[UUID]:
+async def owners_of(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> set[UUID]:
     """Return the organizations of the agent and the template that the body names.
 
     Raise Invalid for an id that does not exist, PermissionDenied for one of another organization.
@@ -282,7 +282,7 @@ async def change_webhook(request: web.Request, caller: Caller) -> WebhookRespons
     """Change the fields that the body contains. Later events are compared with the new ones."""
     webhook = await _load(request, caller)
     changes = await read_body(request)
-    if await _owners(request, caller, changes) - {webhook.organization_id}:
+    if await owners_of(request, caller, changes) - {webhook.organization_id}:
         raise PermissionDenied
     now, webhooks = request.app[CLOCK].now(), request.app[STORAGE].webhooks
     changed = require_found(await webhooks.update(webhook.id, changes, now))

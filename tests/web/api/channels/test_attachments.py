@@ -231,6 +231,11 @@ async def test_tool_opens_the_text_of_uploaded_files(api: Api) -> None:
     assert photo == message["attachments"][1]
     assert (len(first["text"].encode()) + len(cut["text"]), cut["is_cut"]) == (16_384, True)
     assert "text" not in last
+    answer = await call(
+        api, agent, "open_sms_attachment", message_id=message["id"], start=cut["next_start"] + 16_384
+    )
+    rest = answer.body["result"]["attachments"][2]
+    assert (rest["text"], rest["is_cut"]) == (long[2][cut["next_start"] + 16_384 :].decode(), False)
 
 
 async def test_file_deleted_during_download_aborts_it(service: Service, api: Api) -> None:
