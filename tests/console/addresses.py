@@ -42,6 +42,8 @@ ADDRESSES = (
     Address("/tools/{adapter}", "/tools/:id?"),
     Address("/webhooks", "/webhooks/:id?"),
     Address("/webhooks/{webhook}", "/webhooks/:id?"),
+    Address("/hooks", "/hooks/:id?"),
+    Address("/hooks/{hook}", "/hooks/:id?"),
     Address("/people", "/people"),
     Address("/start?template={template}&agent={agent}", "/start"),
     Address("/agents/{agent}/runs/{run}", "/agents/:id/runs/:run"),

@@ -32,11 +32,13 @@ async def fill(person: Person) -> dict[str, str]:
     await add_situations(client, agents)
     await add_usage(client, agents)
     run = await client.ended_run(agents["Grace"])
-    hook = await client.post(
+    webhook = await client.post(
         "/api/organizations/webhooks/", url="https://parcels.example/events", types=["run.*"], is_active=False
     )
+    settings = {"name": "Depot", "verify": "hmac", "title": "Parcel {{ parcel.number }} has {{ state }}"}
+    hook = await client.post("/api/organizations/hooks/", **settings, agent=agents["Grace"])
     await client.post("/api/organizations/api-keys/", name="gateway of the phone company")
-    return {**ids, "run": run["id"], "trace": run["trace"], "webhook": hook["id"]}
+    return {**ids, "run": run["id"], "trace": run["trace"], "webhook": webhook["id"], "hook": hook["id"]}
 
 
 async def add_agent(client: Client, template: str, name: str) -> str:

@@ -75,6 +75,8 @@ def kinds(ids: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "api_key", "/api/organizations/api-keys/", {}
     hook = {"url": "https://example.org/'\"><script>", "types": ["run.*"], "is_active": False}
     yield "webhook", "/api/organizations/webhooks/", hook
+    hook = {"verify": "hmac", "title": f"{{{{ {STRINGS[0]} }}}}", "header": "X-Signature"}
+    yield "hook", "/api/organizations/hooks/", {**agent, **hook}
 
 
 async def store(client: Client, path: str, fixed: dict[str, Any], lines: list[str]) -> str:

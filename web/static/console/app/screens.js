@@ -12,6 +12,7 @@ const SCREENS = [
   { pattern: "/templates/:id?", name: "templates", label: "Templates", key: "t", load: () => import("./screens/templates/templates.js") },
   { pattern: "/tools/:id?", name: "tools", label: "Tools", key: "o", load: () => import("./screens/toolbox/toolbox.js") },
   { pattern: "/webhooks/:id?", name: "webhooks", label: "Webhooks", key: "w", load: () => import("./screens/webhooks/webhooks.js") },
+  { pattern: "/hooks/:id?", name: "hooks", label: "Hooks", key: "h", load: () => import("./screens/hooks/hooks.js") },
   { pattern: "/people", name: "people", label: "People and keys", key: "p", load: () => import("./screens/people/people.js") },
   { pattern: "/service/:id?", name: "service", label: "Service", key: "s", load: () => import("./screens/service/service.js") },
   { pattern: "/start", name: "start", load: () => import("./screens/start/start.js") },

@@ -215,6 +215,7 @@ const ACTORS = {
   key: "an API key",
   user: "a person",
   operator: "the operator",
+  hook: "a hook",
   program: "another program",
   service: "the service",
 };
