@@ -50,7 +50,8 @@ async def measure(bench: Bench) -> Result:
         ):
             for rate in rates:
                 measures = {nodes: partial(_at_rate, *side, priority, rate) for nodes, side in sides.items()}
-                figures += _cost_figures(f"{rate} {name}/s", await interleave(measures, bench.pace), idle, bars)
+                samples = await interleave(measures, bench.pace)
+                figures += _cost_figures(f"{rate} {name}/s", samples, idle, bars)
     return Result("nodes", "The same POSTs and cycles over 1, 4 and 8 nodes", figures)
 
 
