@@ -23,6 +23,7 @@ from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
+from supervisors.maintenance.schedules import ScheduleRunner
 from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
 from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 
@@ -40,6 +41,7 @@ WATCH_SECONDS = 0.5
 MATCH_RETRY_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
+SCHEDULES_SECONDS = 0.01  # after some have fired, which delays the next ones
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -117,6 +119,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
     matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
+    schedules = ScheduleRunner(storage.schedules, clock)
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
@@ -124,6 +127,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
 
     return (
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
+        MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),

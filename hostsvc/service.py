@@ -483,7 +483,12 @@ def build_application(
         feed=feed,
         status_reader=registry.status,
         timelines=Timelines(
-            storage.phase_events, storage.mark_events, registry.status, clock, config.retention.events
+            storage.phase_events,
+            storage.mark_events,
+            storage.schedules,
+            registry.status,
+            clock,
+            config.retention.events,
         ),
         toolset=execution.toolset,
         wakes=execution.wakes,

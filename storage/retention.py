@@ -182,7 +182,9 @@ DELETE FROM transcript_turn WHERE id IN (
 """
 
 # Attachments go before their messages, and messages before their contacts.
-LEFTOVERS = ("attachment", "notification", "run", "message", "contact", "document", "project", "hook")
+LEFTOVERS = (
+    *("attachment", "notification", "schedule", "run", "message", "contact", "document", "project", "hook"),
+)
 DELETE_LEFTOVERS = (
     *(DELETE_OF_DELETED.format(table=table) for table in LEFTOVERS),
     DELETE_TURNS_OF_DELETED,

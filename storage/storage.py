@@ -38,6 +38,7 @@ from storage.identity.throttle import ThrottleBuckets
 from storage.node_counters import NodeCounters
 from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
+from storage.notifications.schedules import Schedules
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.membership import Sleep
 from storage.postgres.pool import Pool
@@ -133,6 +134,7 @@ class Storage:
     ) -> None:
         """Open what reaches agents, and what they write."""
         self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
+        self.schedules = Schedules(pool, self.notifications)
         self.recent_notifications = RecentNotifications(pool)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)

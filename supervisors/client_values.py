@@ -4,6 +4,8 @@ import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from difflib import get_close_matches
+from importlib.resources import files
 from itertools import chain
 from typing import Any
 
@@ -12,6 +14,8 @@ MAX_VALUES = 50_000  # of JSON: checking this many takes about as long as other 
 OFF_LOOP_BYTES = 32_768  # longer JSON is read in a thread, so that other requests do not wait for it
 INTEGER_TEXT = re.compile(r"-?[0-9]{1,1000}")  # Python reads longer ones in quadratic time
 NUMBER_TEXT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
+MAX_GUESSED_CHARACTERS = 64  # for which a similar name is sought; none that we know is longer
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -94,3 +98,11 @@ def parse_text(value: Any) -> str | None:
     if type(value) is str:  # most values; the check below takes several times as long
         return value
     return None if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)
+
+
+def timezone_hint(text: str) -> str:
+    """Return a sentence with the IANA name that is most similar to the text, or to its city; or nothing."""
+    names = {name.rpartition("/")[2].casefold(): name for name in sorted(TIMEZONES)}
+    names |= {name.casefold(): name for name in TIMEZONES}
+    wanted = text[:MAX_GUESSED_CHARACTERS].strip().replace(" ", "_").casefold()
+    return "".join(f' Did you mean "{names[found]}"?' for found in get_close_matches(wanted, names, 1, 0.8))

@@ -36,6 +36,7 @@ from storage.agents.overviews import (
     WakingAgent,
 )
 from storage.channels.messages import Channel
+from storage.notifications.schedules import Schedule, Schedules
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
 from supervisors.engine.snapshot import AgentSummary
@@ -43,6 +44,7 @@ from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, WakeCause
 from supervisors.policy.explanations import when
 from supervisors.policy.phases import ShownPhase
+from supervisors.policy.schedules import because_of, why_stopped
 from supervisors.text import excerpt, quoted
 
 AGENDA_PERIOD = timedelta(hours=24)
@@ -87,6 +89,8 @@ class AgendaKind(StrEnum):
     """The sleep that the agent was given ends."""
     RETRY = "retry"
     """The agent tries again."""
+    SCHEDULE = "schedule"
+    """A schedule comes."""
 
 
 KINDS: Mapping[WakeCause, AgendaKind] = {
@@ -152,8 +156,16 @@ class OrganizationsOverview:
 class OverviewReader:
     """Reads overviews."""
 
-    def __init__(self, store: Overviews, failed: AttentionItems, status: StatusReader, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Overviews,
+        failed: AttentionItems,
+        schedules: Schedules,
+        status: StatusReader,
+        clock: Clock,
+    ) -> None:
         self._store = store
+        self._schedules = schedules
         self._failed = failed
         self._status = status
         self._clock = clock
@@ -178,6 +190,8 @@ class OverviewReader:
         attention.add(AttentionKind.FAILED_MESSAGE, messages, why_unsent)
         runs = await self._failed.list(RUNS, organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILED_RUN, runs, why_unsolved)
+        stopped = await self._store.list_schedules_without_zone(organization_ids, MAX_COUNTED)
+        attention.add(AttentionKind.STOPPED_SCHEDULE, stopped, why_stopped)
         deliveries = await self._failed.list(DELIVERIES, administered_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILING_HOOK, deliveries, why_undelivered)
         webhooks = await self._store.list_failing_webhooks(administered_ids, MAX_COUNTED)
@@ -237,8 +251,9 @@ class OverviewReader:
         reminded = [agent.agent_id for agent, decision in outlooks if _is_reminder(decision)]
         reminders = await self._store.list_next_reminders(reminded, now)
         titles = {reminder.agent_id: reminder for reminder in reminders}
-        items = _agenda_items(outlooks, titles, now + AGENDA_PERIOD)
-        return sorted(items, key=lambda item: item.at)
+        coming = await self._schedules.list_coming(organization_ids, now + AGENDA_PERIOD, MAX_AGENDA)
+        items = [*_agenda_items(outlooks, titles, now + AGENDA_PERIOD), *map(_item_of_schedule, coming)]
+        return sorted(items, key=lambda item: item.at)[:MAX_AGENDA]
 
     async def _count_agenda(self, organization_ids: Sequence[UUID], now: datetime, shown: int) -> int:
         """Count the wakes. If all are shown, the number of the rows would count moments that are no wakes."""
@@ -279,6 +294,13 @@ def _agenda_items(
         if _is_reminder(decision) and reminder is not None and not wake.is_postponed:
             because = because_of_reminder(reminder.title)
         yield AgendaItem(wake.at, KINDS[wake.cause], because, agent)
+
+
+def _item_of_schedule(coming: Schedule) -> AgendaItem:
+    agent = WakingAgent(coming.agent_id, coming.agent_name, coming.agent_timezone)
+    return AgendaItem(
+        coming.next_at or coming.created_at, AgendaKind.SCHEDULE, because_of(coming.title), agent
+    )
 
 
 def shown_phases(counts: Iterable[tuple[bool, str, int]]) -> dict[ShownPhase, int]:

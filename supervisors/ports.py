@@ -1,7 +1,7 @@
 """Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -19,6 +19,7 @@ from storage.agent_facts import (
 )
 from storage.events.model import Event, Interest
 from storage.history.runs import JournalFacts
+from storage.notifications.schedules import DueSchedule, Occurrence, Step
 from storage.postgres.paging import Chunk
 
 
@@ -132,6 +133,16 @@ class EventStore(Protocol):
 
 class OrganizationStore(Protocol):
     async def list_paused(self) -> list[UUID]: ...
+
+
+class ScheduleStore(Protocol):
+    """Due schedules; `storage.notifications.schedules.Schedules` documents each operation."""
+
+    async def get_next_due(self) -> datetime | None: ...
+
+    async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]: ...
+
+    async def fire(self, steps: Sequence[Step], now: datetime) -> list[Occurrence]: ...
 
 
 class KnownModels(Protocol):

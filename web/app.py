@@ -26,7 +26,7 @@ from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_st
 from web.api.hooks import hooks, receiving
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
 from web.api.service import metrics, pages, status
-from web.api.supervision import attention, preview, supervisors, timeline
+from web.api.supervision import attention, preview, schedules, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, tools
 from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
@@ -68,6 +68,7 @@ HANDLERS = (
     transcripts,
     usage,
     notifications,
+    schedules,
     contacts,
     messages,
     documents,

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -22,11 +21,14 @@ from storage.channels.addresses import BAD_EMAIL, EMAIL_TEXT, REGIONS
 from storage.events.model import nearest_pattern, patterns_of
 from supervisors.client_values import (
     MAX_DEPTH,
+    MAX_GUESSED_CHARACTERS,
+    TIMEZONES,
     layers,
     parse_boolean,
     parse_integer,
     parse_number,
     parse_text,
+    timezone_hint,
 )
 
 Item = TypeVar("Item")
@@ -57,10 +59,8 @@ DATETIME_TEXT = re.compile(
     r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
 )
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
-TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 NOT_DIGITS = re.compile("[^0-9]")
-MAX_GUESSED_CHARACTERS = 64  # for which a similar name is sought; none that we know is longer
 REQUIRED = "This field is required."
 OUT_OF_RANGE = "Datetime value out of range."
 
@@ -202,9 +202,13 @@ class _Known(_Pattern):
 
 
 class Timezone(_Known):
-    """An IANA name."""
+    """An IANA name. The refusal of any other text names a similar one."""
 
+    default_error_messages = wording(pattern='"{input}" is not a valid choice.{hint}')
     choices = TIMEZONES
+
+    def make_error(self, key: str, **values: Any) -> ValidationError:
+        return super().make_error(key, hint=timezone_hint(values.get("input", "")), **values)
 
 
 class Region(_Known):

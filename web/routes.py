@@ -217,6 +217,9 @@ class Routes(list[Route]):
     def patch(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
         return self._route("PATCH", path, **options)
 
+    def put(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
+        return self._route("PUT", path, **options)
+
     def delete(self, path: str, **options: Any) -> Callable[[AnyHandler], AnyHandler]:
         return self._route("DELETE", path, status=204, **options)
 

@@ -119,6 +119,13 @@ WHERE organization_id = ANY($1::uuid[])
 ORDER BY since, id LIMIT $2
 """
 
+LIST_WITHOUT_ZONE = """
+SELECT s.id, s.agent_id, a.name, a.timezone, s.organization_id, s.title,
+       coalesce(s.last_at, s.created_at) AS since, coalesce(s.timezone, a.timezone) AS lost_timezone
+FROM schedule s JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
+WHERE s.organization_id = ANY($1::uuid[]) AND s.paused_reason = 'timezone' ORDER BY since, s.id LIMIT $2
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseCount:
@@ -145,6 +152,15 @@ class FailingAgent(TroubledAgent):
     """An agent whose last runs count toward a quarantine."""
 
     failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleWithoutZone(TroubledAgent):
+    """A schedule whose time zone is not known any more, with its agent."""
+
+    id: UUID
+    title: str
+    lost_timezone: str
 
 
 class WakingAgent(NamedTuple):
@@ -248,3 +264,9 @@ class Overviews:
     ) -> list[FailingWebhook]:
         """List the webhooks that fail, and those that the service has switched off, the longest first."""
         return await fetch_all(self._pool, FailingWebhook, LIST_FAILING_WEBHOOKS, organization_ids, limit)
+
+    async def list_schedules_without_zone(
+        self, organization_ids: Sequence[UUID], limit: int
+    ) -> list[ScheduleWithoutZone]:
+        """List the schedules that have stopped because their time zone is not known any more."""
+        return await fetch_all(self._pool, ScheduleWithoutZone, LIST_WITHOUT_ZONE, organization_ids, limit)

@@ -369,9 +369,12 @@ class Notifications:
             raise refusal
         return item
 
-    def report_committed(self, committed: Iterable[InsertItem]) -> None:
-        """Count committed notifications and call `on_commit` for the agents that got a high one."""
-        attendants: dict[UUID, int | None] = {}
+    def report_committed(self, committed: Iterable[InsertItem], renewed: Iterable[UUID] = ()) -> None:
+        """Count committed notifications and call `on_commit` for the agents that got a high one.
+
+        The agents `renewed` have one that became active like a new one.
+        """
+        attendants: dict[UUID, int | None] = dict.fromkeys(renewed)
         for item in committed:
             self.created[item.new.source] += 1
             if item.new.priority is Priority.HIGH:

@@ -100,14 +100,15 @@ def failure_reason(error: BaseException, address: str = "the server") -> str:
 # Tables in which an id may be taken already.
 _WITH_ID = """
     user_account invite api_key template secret agent webhook webhook_secret adapter tool adapter_config
-    hook notification notification_payload contact message attachment document project run trace span
-    span_metadata
+    hook notification notification_payload schedule contact message attachment document project run trace
+    span span_metadata
 """
 _UNIQUE = {f"{table}_pkey": ("id",) for table in _WITH_ID.split()} | {
     "user_account_email_unique": ("email",),
     "membership_unique": ("user", "organization"),
     "api_key_prefix_unique": ("prefix",),
     "secret_name_unique": ("name",),
+    "schedule_name_unique": ("agent", "name"),
     "agent_email_alias_unique": ("email_alias",),
     "agent_adapter_pkey": ("agent", "adapter"),
     "tool_name_unique": ("adapter", "name"),

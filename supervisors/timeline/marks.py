@@ -92,6 +92,8 @@ class AheadKind(StrEnum):
     """The agent tries again after a failure or an interruption."""
     REMINDER = "reminder"
     """A reminder falls due."""
+    SCHEDULE = "schedule"
+    """A schedule comes."""
     CAP = "cap"
     """The longest sleep that the agent may take ends."""
     BUDGET_RENEWAL = "budget_renewal"
@@ -100,7 +102,7 @@ class AheadKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A moment that lies ahead, and the reason for it. `resource_id`: the reminder, if it is one."""
+    """A moment that lies ahead, and the reason for it. `resource_id`: the reminder or the schedule."""
 
     at: datetime
     kind: AheadKind

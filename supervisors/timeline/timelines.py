@@ -1,15 +1,19 @@
 """Timelines: what happened to an agent in a period, and how it was at a moment, read from the event log."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from uuid import UUID
 
 from storage.events.timeline import MarkEvents, NotificationTimes, Origin, PhaseChange, PhaseEvents
+from storage.notifications.schedules import Schedule, Schedules
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
 from supervisors.policy.explanations import WHY_ASLEEP, when
 from supervisors.policy.phases import Phase
+from supervisors.policy.schedules import because_of, upcoming
 from supervisors.timeline.bands import (
     MOMENT,
     Band,
@@ -20,12 +24,13 @@ from supervisors.timeline.bands import (
     pause_changes,
     tile,
 )
-from supervisors.timeline.marks import Ahead, Mark, ahead, marks, notification_ids
+from supervisors.timeline.marks import Ahead, AheadKind, Mark, ahead, marks, notification_ids
 
 MAX_CHANGES = 4_000  # of the phase
 MAX_MARK_EVENTS = 4_000
 MAX_PAUSES = 1_000  # and ends of pauses
 MAX_REMINDERS = 100
+MAX_COMING = 10  # moments of one schedule
 MAX_WAITING = 500
 FIRST_ID = 1
 
@@ -68,12 +73,14 @@ class Timelines:
         self,
         phases: PhaseEvents,
         mark_events: MarkEvents,
+        schedules: Schedules,
         status: StatusReader,
         clock: Clock,
         kept_days: int,
     ) -> None:
         self._phases = phases
         self._mark_events = mark_events
+        self._schedules = schedules
         self._status = status
         self._clock = clock
         self._kept_days = kept_days
@@ -162,7 +169,9 @@ class Timelines:
         if outlook is None:
             return []
         reminders = await self._mark_events.list_reminders(agent_id, now, end, MAX_REMINDERS)
-        return ahead(*outlook, reminders, now, end)
+        schedules = await self._schedules.list_of_agent(agent_id)
+        coming = await asyncio.to_thread(_coming, schedules, now, end)
+        return sorted([*ahead(*outlook, reminders, now, end), *coming], key=lambda one: one.at)
 
     def _kept_from(self, origin: Origin) -> datetime:
         """Return the moment from which the log is complete."""
@@ -170,6 +179,15 @@ class Timelines:
         oldest_at = origin.oldest_at or now
         is_cleaned = self._kept_days and origin.oldest_id != FIRST_ID
         return min(oldest_at, now - timedelta(days=self._kept_days)) if is_cleaned else oldest_at
+
+
+def _coming(schedules: Sequence[Schedule], now: datetime, end: datetime) -> list[Ahead]:
+    """Return the next moments of the schedules before `end`, at most MAX_COMING of each."""
+    return [
+        Ahead(moment, AheadKind.SCHEDULE, because_of(schedule.title), schedule.id)
+        for schedule in schedules
+        for moment in takewhile(lambda found: found < end, upcoming(schedule, now, MAX_COMING))
+    ]
 
 
 def _require_few(moments: Iterable[datetime], most: int) -> None:

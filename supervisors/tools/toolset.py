@@ -19,7 +19,16 @@ from supervisors.policy.replies import WaitingContact
 from supervisors.ports import KnownModels
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import UNKNOWN_TOOL, Arguments, ToolError
-from supervisors.tools.builtin import children, contacts, documents, memory, messages, notifications, runs
+from supervisors.tools.builtin import (
+    children,
+    contacts,
+    documents,
+    memory,
+    messages,
+    notifications,
+    runs,
+    schedules,
+)
 from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation, denied_tools
 
 ADAPTER = "adapter"
@@ -141,6 +150,9 @@ def _builtin(messaging: messages.Messaging, models: KnownModels | None) -> dict[
         notifications.list_notifications,
         notifications.clear_notification,
         notifications.create_notification,
+        schedules.set_schedule,
+        schedules.list_schedules,
+        schedules.delete_schedule,
         AgentTool(messages.SEND_MESSAGE, messaging.send_message),
         AgentTool(messages.SEND_SMS, messaging.send_sms),
         messages.open_sms_attachment,

@@ -24,7 +24,7 @@ class Address:
         return self.path.format(**ids)
 
 
-AGENT_TABS = ("queue", "runs", "conversation", "documents", "usage", "settings", "what-if")
+AGENT_TABS = ("queue", "schedules", "runs", "conversation", "documents", "usage", "settings", "what-if")
 ADDRESSES = (
     Address("/", "/"),
     Address("/agents", "/agents"),

@@ -63,6 +63,8 @@ STATE = re.compile(
     r"|.*The fields .* must make a unique set\."
     r"|.*Only one of offset and after may be given\."
     r"|after: This is no position in a list of this order: .*"
+    r"|cron: (Give exactly one of|Write five fields|This is no cron expression|It never comes).*"
+    r"|ends_at: It does not come before that\."
     r"|.*The code is wrong, used or expired\."
     r"|.*Ensure this is not before started_at\."
     r"|.*This is not a trace of the agent\."

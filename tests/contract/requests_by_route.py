@@ -105,6 +105,7 @@ CONFIG = Ref("adapter_config")
 AGENT = Ref("agent")
 RUN = Ref("run")
 NOTIFICATION = Ref("notification")
+SCHEDULE = Ref("schedule")
 CONTACT = Ref("contact")
 MESSAGE = Ref("message")
 ATTACHMENT = Ref("attachment")
@@ -183,6 +184,10 @@ RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "notification": ("/api/defaults/notifications/", {"agent": AGENT, "title": "MARK", "body": "MARK"}),
+    "schedule": (
+        "/api/defaults/schedules/",
+        {"agent": AGENT, "name": "MARK_UNIQUE", "title": "MARK", "body": "MARK", "cron": "0 9 * * *"},
+    ),
     "contact": (
         "/api/defaults/contacts/",
         {"name": "Contact of MARK", "email": "MARK-UNIQUE@example.org", "metadata": {"a": ["MARK"]}},
@@ -405,6 +410,17 @@ ROWS: dict[str, Row] = {
         {"id": NOTIFICATION}, {"cleared": True, "title": "Changed by MARK"}
     ),
     "DELETE /api/defaults/notifications/{id}/": Row({"id": NOTIFICATION}),
+    "GET /api/defaults/schedules/": Row(),
+    "POST /api/defaults/schedules/": Row(body=new("schedule", timezone="Europe/Vienna", late_seconds=60)),
+    "POST /api/defaults/schedules/preview/": Row(body={"cron": "0 9 * * 1-5", "timezone": "Europe/Vienna"}),
+    "GET /api/defaults/schedules/{id}/": Row({"id": SCHEDULE}),
+    "PATCH /api/defaults/schedules/{id}/": Row({"id": SCHEDULE}, {"title": "Changed by MARK"}),
+    "DELETE /api/defaults/schedules/{id}/": Row({"id": SCHEDULE}),
+    "POST /api/defaults/schedules/{id}/run/": Row({"id": SCHEDULE}),
+    "GET /api/defaults/schedules/{id}/occurrences/": Row({"id": SCHEDULE}),
+    "PUT /api/cloud/agents/{id}/schedules/{name}/": Row(
+        {"id": AGENT, "name": "morning"}, {"title": "MARK", "cron": "0 9 * * *"}
+    ),
     "GET /api/defaults/contacts/": Row(),
     "POST /api/defaults/contacts/": Row(body=new("contact", agent=AGENT)),
     "GET /api/defaults/contacts/{id}/": Row({"id": CONTACT}),

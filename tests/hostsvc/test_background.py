@@ -29,6 +29,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "agent counter": 7,
         "service measurement": 7,
         "outbox measurement": 7,
+        "schedules": 0.01,
         "webhook sender": 0,
         "webhook matcher": 0.5,
         "event feed": 0,

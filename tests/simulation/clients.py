@@ -12,6 +12,7 @@ from uuid import UUID
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.notifications import NewNotification
+from storage.notifications.schedules import Schedule
 from supervisors.engine.messages import (
     OwnedFieldsRequest,
     Reply,
@@ -129,6 +130,15 @@ class Clients:
         """Change the agent as another program does: the service is not told."""
         self._judge.changed_by_another_program(agent.id)
         await self._storage.agents.update(agent.id, changes, self._process.clock.now())
+
+    async def pause_schedule(self, schedule: Schedule) -> None:
+        await self._storage.schedules.pause(schedule.id)
+
+    async def set_interval(self, schedule: Schedule, every_seconds: int) -> None:
+        await self._storage.schedules.set_interval(schedule.id, every_seconds, self._process.clock.now())
+
+    async def follow_zone(self, schedule: Schedule) -> None:
+        await self._storage.schedules.follow_zone(schedule.id)
 
     async def delete_agent(self, agent: Agent) -> None:
         if await self._storage.agents.delete(agent.id, self._process.clock.now()):

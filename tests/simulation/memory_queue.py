@@ -77,7 +77,7 @@ class MemoryNotifications:
                 raise ReferenceMissing("agent")
             if agent.organization_id not in allowed:
                 raise Forbidden(f"agent {agent.id} belongs to another organization")
-            stored, node_id = _new_row(new, agent.organization_id), None
+            stored, node_id = new_row(new, agent.organization_id), None
             async with Transaction(self._tables) as transaction:
                 if stored.activated_at is not None:
                     await transaction.lock("agent_state", agent.id, LOCK_TIMEOUT_SECONDS)
@@ -86,7 +86,7 @@ class MemoryNotifications:
                     node_id = self._tables.states[agent.id].node_id
                 due_at = stored.activated_at if stored.activated_at != stored.created_at else None
                 transaction.insert_events(agent.organization_id, [row_events.created(stored, actor)])
-                transaction.write(lambda: self._write(None, stored, due_at))  # noqa: B023 -- not again
+                transaction.write(lambda: self.write_row(None, stored, due_at))  # noqa: B023 -- not again
             await asyncio.sleep(0)
             return node_id
 
@@ -134,7 +134,7 @@ class MemoryNotifications:
                 await transaction.lock("agent_state", after.agent_id)
             due_at = after.activated_at if after.activated_at and after.activated_at > now else None
             transaction.insert_events(after.organization_id, row_events.changes_of(before, after, now, actor))
-            transaction.write(lambda: self._write(before, after, due_at))
+            transaction.write(lambda: self.write_row(before, after, due_at))
         stored = self._tables.notifications[after.id]
         await asyncio.sleep(0)
         return before, stored
@@ -156,7 +156,7 @@ class MemoryNotifications:
             after = changed(before, {"cleared": True}, now)
             events = row_events.changes_of(before, after, now, actor)
             transaction.insert_events(after.organization_id, events)
-            transaction.write(lambda: self._write(before, after, None))
+            transaction.write(lambda: self.write_row(before, after, None))
         await asyncio.sleep(0)
         return before.priority
 
@@ -184,7 +184,7 @@ class MemoryNotifications:
         await transaction.lock("notification", notification_id)
         return self._tables.notifications.get(notification_id)
 
-    def _write(self, before: Notification | None, after: Notification, due_at: datetime | None) -> None:
+    def write_row(self, before: Notification | None, after: Notification, due_at: datetime | None) -> None:
         tables, at = self._tables, after.activated_at
         state = tables.states.get(after.agent_id)
         was_at = before.activated_at if before is not None else None
@@ -224,7 +224,7 @@ def changed(before: Notification, changes: Mapping[str, Any], now: datetime) -> 
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
 
 
-def _new_row(new: NewNotification, organization_id: UUID) -> Notification:
+def new_row(new: NewNotification, organization_id: UUID) -> Notification:
     return Notification(
         id=new.id,
         organization_id=organization_id,

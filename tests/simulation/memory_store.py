@@ -22,6 +22,7 @@ from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.memory_events import MemoryEvents
 from tests.simulation.memory_facts import budgets
 from tests.simulation.memory_queue import MemoryNotifications
+from tests.simulation.memory_schedules import MemorySchedules
 from tests.simulation.memory_states import MemoryStates
 from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
 from tests.storage.factories import NOW
@@ -272,6 +273,7 @@ class MemoryStorage:
     runs: MemoryRuns
     usage: MemoryUsage
     spending: MemorySpending
+    schedules: MemorySchedules
     events: MemoryEvents
 
 
@@ -282,16 +284,18 @@ def build_memory_storage(
     on_clear: Callable[[Sequence[UUID]], None] | None = None,
 ) -> MemoryStorage:
     wire = wire or ShortWire()
+    notifications = MemoryNotifications(
+        tables, wire, on_commit, on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
+    )
     return MemoryStorage(
         agent_states=MemoryStates(tables, wire),
-        notifications=MemoryNotifications(
-            tables, wire, on_commit, on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
-        ),
+        notifications=notifications,
         agents=MemoryAgents(tables, wire),
         templates=MemoryTemplates(tables, wire),
         organizations=MemoryOrganizations(tables, wire),
         runs=MemoryRuns(tables),
         usage=MemoryUsage(tables, wire),
         spending=MemorySpending(tables, wire),
+        schedules=MemorySchedules(tables, wire, notifications, on_commit),
         events=MemoryEvents(tables, wire),
     )

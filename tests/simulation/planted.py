@@ -20,11 +20,12 @@ from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
-from supervisors.policy import attendance, decisions, transitions
+from supervisors.policy import attendance, decisions, schedules, transitions
 from supervisors.policy.attendance import View
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.cluster import SimulatedNode
 from tests.simulation.memory_queue import MemoryNotifications
+from tests.simulation.memory_schedules import MemorySchedules
 from tests.simulation.memory_states import MemoryStates
 
 
@@ -144,7 +145,7 @@ PLANTED = (
         RunSlots.leave,
         "self.release(organization_id)",
         "decrement(self._in_use, organization_id)",
-        570,
+        127,
     ),
     PlantedBug(
         "a start that waits is stored, and nobody calls it",
@@ -158,7 +159,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        1281,
+        61,
     ),
     PlantedBug(
         "a start ignores the budget",
@@ -370,5 +371,33 @@ PLANTED = (
         "max(self.staying_ids,",
         "max(self._cluster.nodes,",
         1,
+    ),
+    PlantedBug(
+        "a schedule fires twice",
+        MemorySchedules._fire_row,
+        "row.version != schedule.version",
+        "False",
+        6,
+    ),
+    PlantedBug(
+        "a schedule misses moments in silence",
+        schedules.fall_due,
+        "count_missed(schedule, first, latest)",
+        "0",
+        16,
+    ),
+    PlantedBug(
+        "a merge loses the count",
+        schedules._merged_text,
+        "{schedule.merged_count + 1}",
+        "2",
+        6,
+    ),
+    PlantedBug(
+        "a schedule with late_seconds never fires in time",
+        schedules._outcome,
+        "timedelta(seconds=schedule.late_seconds) + LATE_GRACE",
+        "timedelta(seconds=-1)",
+        6,
     ),
 )

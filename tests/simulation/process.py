@@ -15,6 +15,7 @@ from supervisors.engine.run import Harness
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
+from supervisors.maintenance.schedules import ScheduleRunner
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.cluster import SimulatedNode
@@ -58,6 +59,7 @@ class Process:
         self.wire = wire
         self._runs = replace(RUNS, max_concurrent=slots)
         self._organization_limit = organization_limit
+        self._has_schedules = bool(tables.schedules)
         self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
         self.feed = EventFeed(self.storage.events, self.clock)
         self._loop = loop
@@ -93,6 +95,7 @@ class Process:
             ("budgets", budgets.run_once, SUPERVISORS.scan_interval_seconds),
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
             ("event feed", self.feed.run_once, 0),
+            *self._services_of_schedules(),
             *self._services_of_many(),
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
@@ -131,6 +134,13 @@ class Process:
 
     def _tasks(self) -> list[OwnedTask]:
         return [task for task in self._loop.unfinished_tasks() if task.owner is self]
+
+    def _services_of_schedules(self) -> tuple[Service, ...]:
+        """Return what fires schedules, at every node, in a world that has any."""
+        if not self._has_schedules:
+            return ()
+        runner = ScheduleRunner(self.storage.schedules, self.clock)
+        return (("schedules", runner.run_once, QUANTUM_SECONDS),)
 
     def _services_of_many(self) -> tuple[Service, ...]:
         """Return what a node does that is not alone."""

@@ -11,9 +11,11 @@ from typing import Any
 import structlog
 
 from storage.agent_facts import AgentState
-from storage.model import Organization
+from storage.model import Agent, Organization
+from storage.notifications.schedules import IfUncleared
 from supervisors.engine import supervisor, updates
-from tests.simulation import log_judge, why_judge
+from supervisors.policy.schedules import changed
+from tests.simulation import log_judge, schedule_judge, why_judge
 from tests.simulation.clock import Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.followers import Followers
@@ -27,8 +29,9 @@ from tests.simulation.service import ORGANIZATION_LIMITS, SHARE_WITH_CAPS, SLOTS
 from tests.simulation.tables import Tables, Witnesses
 from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
 from tests.simulation.why_judge import WhyJudge
-from tests.simulation.workload import Action, Workload
+from tests.simulation.workload import EVERY_SECONDS, Action, Workload
 from tests.storage.factories import NOW
+from tests.storage.factories import schedule as plain_schedule
 from tests.storage.factories import template as plain_template
 
 HOUR_SECONDS = 3600.0
@@ -36,6 +39,8 @@ TURNS_TO_END = 100
 READS_PER_TICK = (None, 1, 1, 4)
 NODES = (1, 1, 1, 1, 2, 2, 3, 4)
 SHARE_WITH_PAUSES = 0.25  # of single agents
+SHARE_WITH_SCHEDULES = 0.2
+LATE_SECONDS = (None, 10)
 ERROR_METHODS = frozenset({"error", "exception", "critical"})
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
 
@@ -88,6 +93,8 @@ class Simulation:
         self._tables.witness = Witnesses(
             self.judge, reads_along, self._followers, self._why_judge, self._node_judge
         )
+        lots = self._random("schedules")
+        self._schedule_lots = lots if lots.random() < SHARE_WITH_SCHEDULES else None
         self._workload = Workload(
             self._chance,
             self._tables,
@@ -95,6 +102,7 @@ class Simulation:
             self._wall.now,
             has_caps=has_caps,
             has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
+            has_schedules=self._schedule_lots is not None,
         )
         self.loop.before_time_passes = self._at_rest
 
@@ -114,6 +122,8 @@ class Simulation:
             self.judge.condemn(log_judge.INVARIANT, None, what)
         for agent_id, what in self._why_judge.differences():
             self.judge.condemn(why_judge.INVARIANT, agent_id, what)
+        for schedule, what in schedule_judge.differences(self._tables, self._wall.now()):
+            self.judge.condemn(schedule_judge.INVARIANT, schedule.agent_id, what)
         await self.service.die()
 
     def _at_rest(self) -> None:
@@ -171,6 +181,22 @@ class Simulation:
             self._tables.states[agent.id] = AgentState(agent.id)
             self.history.call(agent.id, f"agent {agent.id.int}")
         self._followers.populate(agent.organization_id, agent.id)
+        if self._schedule_lots is not None:
+            for each in list(self._tables.agents.values()):
+                self._add_schedule(each, self._schedule_lots)
+
+    def _add_schedule(self, agent: Agent, lots: Random) -> None:
+        new = plain_schedule(
+            agent,
+            id=self.ids.new(),
+            title=f"schedule of {self.history.name(agent.id)}",
+            cron=None,
+            every_seconds=lots.choice(EVERY_SECONDS),
+            late_seconds=lots.choice(LATE_SECONDS),
+            if_uncleared=lots.choice(list(IfUncleared)),
+            created_at=self._wall.now(),
+        )
+        self._tables.schedules[new.id] = changed(new, {}, self._wall.now())
 
     def _random(self, of: str) -> Random:
         return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets

@@ -22,6 +22,7 @@ from storage.agent_facts import AgentState, StateUpdate
 from storage.errors import DatabaseUnavailable, RowLocked
 from storage.events.model import Event, NewEvent
 from storage.model import Agent, Notification, Organization, Run, Template
+from storage.notifications.schedules import Schedule, Step
 from tests.simulation.event_table import EventTable
 
 Result = TypeVar("Result")
@@ -86,6 +87,15 @@ class Witnesses:
             witness.committed(events)
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A client has given the schedule another interval, at this time."""
+
+    before: Schedule
+    every_seconds: int
+    at: datetime
+
+
 @dataclass(slots=True)
 class Tables:
     """The committed rows. Each is an immutable value, replaced as a whole."""
@@ -100,6 +110,8 @@ class Tables:
     last_activated_at: dict[UUID, datetime] = field(default_factory=dict)  # by agent; a column of its state
     runs: dict[UUID, Run] = field(default_factory=dict)
     spending: dict[tuple[UUID, date], Decimal] = field(default_factory=dict)  # by agent or organization
+    schedules: dict[UUID, Schedule] = field(default_factory=dict)
+    occurrences: list[Step | Edit] = field(default_factory=list)  # in the order of their commits
     events: EventTable = field(default_factory=EventTable)
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)
 

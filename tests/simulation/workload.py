@@ -23,6 +23,7 @@ SLEEP_HOURS = (None, None, 0, 1)
 SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
 CONVERSATION_STEPS = (4, 6, 7)  # in quanta; shorter than either window
 MOST_AGENTS = 4
+EVERY_SECONDS = (3, 7, 20, 97)  # between moments of a schedule, so that many coincide with edits
 
 Act = Callable[[Clients], Awaitable[None]]
 
@@ -47,6 +48,7 @@ class Workload:
         *,
         has_caps: bool,
         has_pauses: bool,
+        has_schedules: bool,
     ) -> None:
         """`has_pauses`: single agents are paused, too, not only organizations."""
         self._random = random
@@ -71,6 +73,8 @@ class Workload:
         ]
         if has_caps:
             self._kinds.append((4, self._change_cap))
+        if has_schedules:
+            self._kinds.append((12, self._edit_schedule))
         if has_pauses:
             self._kinds.append((8, self._pause_agent))
 
@@ -198,6 +202,18 @@ class Workload:
         state = self._tables.states.get(agent.id)
         owned = OwnedFieldsRequest(paused=state is None or not state.paused)
         return Action("pause of an agent", lambda clients: clients.write_owned(agent, owned))
+
+    def _edit_schedule(self, agent: Agent) -> Action | None:
+        schedules = [each for each in self._tables.schedules.values() if each.agent_id == agent.id]
+        if not schedules:
+            return None
+        schedule, every = self._random.choice(schedules), self._random.choice(EVERY_SECONDS)
+        edits: tuple[Action, ...] = (
+            Action("pause of a schedule", lambda clients: clients.pause_schedule(schedule)),
+            Action(f"schedule every {every} s", lambda clients: clients.set_interval(schedule, every)),
+            Action("zone of a schedule", lambda clients: clients.follow_zone(schedule)),
+        )
+        return self._random.choice(edits)
 
     def _delete_agent(self, agent: Agent) -> Action | None:
         return Action("DELETE agent", lambda clients: clients.delete_agent(agent))

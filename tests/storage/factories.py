@@ -32,6 +32,7 @@ from storage.model import (
     Visibility,
 )
 from storage.notifications.notifications import NewNotification
+from storage.notifications.schedules import Schedule
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
 from storage.postgres.statement import fetch_all
@@ -210,6 +211,25 @@ def new_notification(agent_id: UUID, **fields: Any) -> NewNotification:
         priority=Priority.HIGH,
         created_at=NOW,
         scheduled_for=None,
+    )
+    return replace(defaults, **fields)
+
+
+def schedule(of: Agent, **fields: Any) -> Schedule:
+    """Make a schedule that comes at 9:00 in the zone of its agent, next a day after NOW."""
+    defaults = Schedule(
+        id=new_id(),
+        organization_id=of.organization_id,
+        agent_id=of.id,
+        name="Morning figures",
+        title="Morning figures",
+        body="Look at the figures.",
+        cron="0 9 * * *",
+        created_at=NOW,
+        created_by="",
+        agent_timezone=of.timezone,
+        next_at=NOW + 24 * HOUR,
+        due_at=NOW + 24 * HOUR,
     )
     return replace(defaults, **fields)
 

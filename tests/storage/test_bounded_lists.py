@@ -36,6 +36,7 @@ from tests.storage.factories import (
     hook,
     new_notification,
     open_invite,
+    schedule,
     stored_agent,
     stored_member,
     template,
@@ -122,6 +123,9 @@ class Lists:
         filters = NotificationFilters(self.owners)
         return await listed_page(self.storage.notifications, Notification, filters, page)
 
+    async def schedules(self, page: Page) -> Chunk[Any]:
+        return await self.storage.schedules.list_page(self.owners, page)
+
     async def contacts(self, page: Page) -> Chunk[Any]:
         return await self.storage.contacts.list_page(ContactFilters(self.owners), page)
 
@@ -162,6 +166,7 @@ class Lists:
         await storage.adapter_configs.insert(config)
         await stored_agent(self.pool, owner, system_prompt=text, tags=(text,))
         await storage.notifications.insert(new_notification(scout.id, body=text), {owner})
+        await storage.schedules.insert(schedule(scout, name=str(new_id()), body=text))
         await storage.contacts.insert(contact(scout, metadata={"title": text}))
         await storage.messages.insert(message(scout, body=text))
         await storage.documents.insert(document(scout, content=text))

@@ -336,7 +336,9 @@ async def serving(
                 nodes=nodes,
                 feed=feed,
                 status_reader=registry.status,
-                timelines=Timelines(storage.phase_events, storage.mark_events, registry.status, clock, 30),
+                timelines=Timelines(
+                    storage.phase_events, storage.mark_events, storage.schedules, registry.status, clock, 30
+                ),
                 toolset=Toolset(storage, clock, outbound, checker, models),
                 wakes=WakeContexts(storage, clock, RunSettings(), {"builtin": IMAGE_TYPES}),
                 clock=clock,

@@ -10,9 +10,11 @@ AGENT = "/api/cloud/agents/{agent}/"
 ACTIONS = "/api/cloud/agents/actions/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 MESSAGES = "/api/defaults/messages/"
+SCHEDULES = "/api/defaults/schedules/"
 MESSAGE: dict[str, Any] = {"agent": "{agent}", "channel": "sms", "direction": "inbound", "body": "Hi"}
 OUTBOUND = {**MESSAGE, "direction": "outbound"}
 SELF = {"agent": "{agent}"}
+DAILY = {"title": "Daily", "cron": "0 9 * * *"}
 
 
 Step = tuple[str, str, dict[str, Any], list[str]]
@@ -36,6 +38,14 @@ STEPS: tuple[Step, ...] = (
     ("PATCH", MESSAGES + "{message}/", {"body": "Hello"}, []),
     ("DELETE", MESSAGES + "{message}/", {}, []),
     ("POST", MESSAGES, MESSAGE, ["message.received", "notification.created"]),
+    ("PUT", AGENT + "schedules/daily/", DAILY, ["schedule.created"]),
+    ("PUT", AGENT + "schedules/daily/", DAILY, []),
+    ("POST", SCHEDULES, {**SELF, **DAILY}, ["schedule.created"]),
+    ("PATCH", SCHEDULES + "{schedule}/", {"paused": True}, ["schedule.changed"]),
+    ("PATCH", SCHEDULES + "{schedule}/", {"paused": True}, []),
+    ("POST", SCHEDULES + "{schedule}/run/", {}, ["schedule.occurred", "notification.created"]),
+    ("POST", SCHEDULES + "{schedule}/run/", {}, ["schedule.occurred", "notification.changed"]),
+    ("DELETE", SCHEDULES + "{schedule}/", {}, ["schedule.deleted"]),
     ("PATCH", AGENT, {"name": "Ranger"}, ["agent.changed"]),
     ("PATCH", AGENT, {"name": "Ranger"}, []),
     ("PATCH", AGENT, {"system_prompt": "Help."}, ["agent.changed"]),
@@ -49,15 +59,25 @@ STEPS: tuple[Step, ...] = (
     ("POST", AGENT + "stop/", {}, []),
     ("DELETE", AGENT, {}, ["agent.deleted"]),
 )
-RECORDED = ("notification.", "message.", "agent.created", "agent.changed", "agent.deleted", "organization.")
+RECORDED = (
+    "notification.",
+    "message.",
+    "agent.created",
+    "agent.changed",
+    "agent.deleted",
+    "schedule.",
+    "organization.",
+)
 # These change the state of an agent, or none of these rows.
 OTHERS = {
     ("POST", "/api/cloud/agents/{id}/preview/"),
     ("POST", "/api/cloud/agents/{id}/run/"),
+    ("POST", "/api/defaults/schedules/preview/"),
     ("POST", "/api/cloud/agents/{id}/usage/"),
     ("DELETE", "/api/cloud/agents/{id}/transcript/"),
 }
-FAMILIES = ("/api/cloud/agents/", NOTIFICATIONS, MESSAGES)
+FAMILIES = ("/api/cloud/agents/", NOTIFICATIONS, MESSAGES, SCHEDULES)
+KINDS = {NOTIFICATIONS: "notification", MESSAGES: "message", SCHEDULES: "schedule"}
 
 
 def filled(value: Any, ids: dict[str, str]) -> Any:
@@ -77,9 +97,11 @@ async def actors(service: Service) -> list[tuple[str, str]]:
 
 def pattern(path: str) -> str:
     """Return the path of a step as the routes name it."""
-    for name in ("agent", "notification", "message"):
+    for name in ("agent", *KINDS.values()):
         path = path.replace(f"{{{name}}}", "{id}")
-    path = path.replace("/prompts/1/", "/prompts/{number}/")
+    path = path.replace("/prompts/1/", "/prompts/{number}/").replace(
+        "/schedules/daily/", "/schedules/{name}/"
+    )
     return "/".join("{name}" if part.endswith("_notification") else part for part in path.split("/"))
 
 
@@ -90,8 +112,8 @@ async def test_each_change_leaves_its_events_with_the_caller(service: Service, a
         await forget_events(service.storage.pool)
         answer = await api.request(method, filled(path, ids), json=filled(body, ids))
         assert answer.status < 300, (method, path, answer.body)
-        if method == "POST" and path in {NOTIFICATIONS, MESSAGES}:
-            ids["notification" if path == NOTIFICATIONS else "message"] = answer.body["id"]
+        if method == "POST" and path in KINDS:
+            ids[KINDS[path]] = answer.body["id"]
         assert await actors(service) == [(type_, f"key:{key_id}") for type_ in expected], (method, path)
 
 

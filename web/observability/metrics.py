@@ -41,6 +41,8 @@ class Scrape(Collector):
     database: PoolSize
     requests: Mapping[Answered, Sequence[float]]
     notifications: Mapping[Source, int]
+    occurrences: Mapping[str, int]  # of schedules, by outcome
+    schedule_late_seconds: float
     refusals: Mapping[str, int]  # by limit
     usage: Mapping[Spender, StoredUsage]
     tool_failures: Mapping[str, int]
@@ -63,6 +65,10 @@ class Scrape(Collector):
         yield from _of_runs(self.numbers)
         text = "Notifications created by requests, inbound messages and tools."
         yield _filled(Counters, "hostsvc_notifications_created", text, "source", self.notifications)
+        text = "What became of the moments of schedules."
+        yield _filled(Counters, "hostsvc_schedule_occurrences", text, "outcome", self.occurrences)
+        text = "How late notifications of schedules were, in all."
+        yield Counters("hostsvc_schedule_late_seconds", text, self.schedule_late_seconds)
         text = "What a limit of the configuration refused."
         yield _filled(Counters, "hostsvc_limit_refusals", text, "limit", self.refusals)
         yield from _of_work(self)

@@ -31,6 +31,7 @@ TAGS = {
     "overview": "What the agents of your organizations do, what needs a person, and who wakes next.",
     "usage": "What the model calls of all agents together used and cost.",
     "notifications": "The queue of each agent. High-priority ones wake it and keep it awake until cleared.",
+    "schedules": "What puts a notification into the queue of an agent again and again, at set times.",
     "contacts": "The people that agents are in touch with.",
     "messages": "Messages between agents and contacts. An inbound one also notifies its agent.",
     "attachments": "Files that were uploaded with messages.",
@@ -56,6 +57,7 @@ IDS = {  # by the part of the path before the parameter, where there is more to 
 }
 NAMES = {  # of parameters that are no ids
     "name": "The name of the tool, as the list of the agent's tools shows it.",
+    "schedules": "The name of the schedule, which is unique for its agent.",
     "number": "The number of the version; 1 is the first version.",
 }
 
@@ -89,7 +91,7 @@ def _path_parameter(name: str, collection: str) -> Json:
         "name": name,
         "in": "path",
         "required": True,
-        "description": id_text if is_id else NAMES.get(name, ""),
+        "description": id_text if is_id else NAMES.get(collection) or NAMES.get(name, ""),
         "schema": {"type": "string", **({"format": "uuid"} if is_id else {"minLength": 1})},
     }
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from storage.events.model import EventType
 from storage.model import Outcome, Priority, Source
+from storage.notifications.schedules import OccurrenceOutcome
 from supervisors.events.subscription import MODEL_DELTA
 from web.api.agents.agents import AgentResponse
 from web.api.agents.runs import RunResponse
@@ -119,7 +120,7 @@ class NoData(TypedDict):
 
 
 class FieldsData(TypedDict):
-    """The data of `agent.changed`."""
+    """The data of `agent.changed` and `schedule.changed`."""
 
     fields: list[str]
     """The fields of the API that were changed."""
@@ -222,6 +223,19 @@ class HookData(TypedDict):
     """Why the delivery became no notification."""
 
 
+class OccurredData(TypedDict):
+    """The data of `schedule.occurred`."""
+
+    outcome: OccurrenceOutcome
+    """What became of the moment."""
+    occurs_at: datetime
+    """The moment that was planned, or that of the request."""
+    missed_count: int
+    """How many earlier moments it stands for."""
+    notification: UUID | None
+    """The notification that it has made or updated; null without one."""
+
+
 class ModelDeltaData(TypedDict):
     """The data of `model.delta`."""
 
@@ -244,6 +258,7 @@ Data = (
     | GivenUpData
     | WebhookData
     | HookData
+    | OccurredData
     | ModelDeltaData
     | NoData
 )
@@ -280,6 +295,10 @@ DATA: Mapping[str, type] = {
     EventType.WEBHOOK_DISABLED: WebhookData,
     EventType.HOOK_IGNORED: HookData,
     EventType.HOOK_REFUSED: HookData,
+    EventType.SCHEDULE_CREATED: NoData,
+    EventType.SCHEDULE_CHANGED: FieldsData,
+    EventType.SCHEDULE_DELETED: NoData,
+    EventType.SCHEDULE_OCCURRED: OccurredData,
     EventType.ORGANIZATION_PAUSED: NoData,
     EventType.ORGANIZATION_UNPAUSED: NoData,
     MODEL_DELTA: ModelDeltaData,
@@ -303,7 +322,8 @@ class EventResponse(TypedDict):
     run: UUID | None
     """The run that it belongs to; null if none does."""
     resource_id: UUID | None
-    """The notification, message or delivery that it is about; null if it is about the agent or the run."""
+    """The notification, message, schedule or delivery that it is about; null if it is about the agent or the
+    run."""
     by: ActorResponse
     """Who made the change."""
     data: Data

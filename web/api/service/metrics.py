@@ -117,6 +117,8 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         database=sum_up_connections(list(numbers_of.values())),
         requests=app[REQUEST_COUNTS].snapshot(),
         notifications=dict(app[STORAGE].notifications.created),
+        occurrences=dict(app[STORAGE].schedules.outcomes),
+        schedule_late_seconds=app[STORAGE].schedules.late_seconds,
         refusals={**app[RATE_LIMITS].refused(), **app[STORAGE].limits.refused()},
         usage=dict(app[STORAGE].usage.stored),
         tool_failures=dict(app[TOOLSET].failures),

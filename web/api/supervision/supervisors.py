@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TypedDict
@@ -15,7 +16,7 @@ from marshmallow.fields import Field
 
 from storage.agents.attention import AttentionKind, FailedDelivery, FailedMessage, FailedRun
 from storage.agents.filters import AgentFilters, AgentRow, AgentSort, Position, SortedPage, Value
-from storage.agents.overviews import FailingWebhook, TroubledAgent
+from storage.agents.overviews import FailingWebhook, ScheduleWithoutZone, TroubledAgent
 from storage.model import AgentStatus, Purpose
 from supervisors.engine.snapshot import AgentSummary, NextWake, Snapshot
 from supervisors.organization_overview import (
@@ -24,7 +25,8 @@ from supervisors.organization_overview import (
     AttentionItem,
     OverviewReader,
 )
-from supervisors.policy.phases import ShownPhase
+from supervisors.policy.phases import Phase, ShownPhase
+from supervisors.policy.schedules import soonest, why_wakes
 from web.access.auth import Caller
 from web.access.path_access import agent_of_path, require_organization
 from web.access.references import read_agent_filters
@@ -156,6 +158,8 @@ class AttentionResponse(TypedDict):
     """The run in which something failed, or that wrote the message; null if there is none."""
     delivery: UUID | None
     """The delivery that the webhook of a template did not take; null if it is about something else."""
+    schedule: UUID | None
+    """The schedule that has stopped; null if it is about something else."""
 
 
 class AgendaResponse(TypedDict):
@@ -215,6 +219,7 @@ _serialize_attention = Serializer(
     message=_of("id", FailedMessage),
     run=_of("run_id", FailedMessage, FailedRun),
     delivery=_of("id", FailedDelivery),
+    schedule=_of("id", ScheduleWithoutZone),
 )
 _serialize_agenda = Serializer(
     AgendaResponse, AgendaItem, agent="agent.agent_id", agent_name="agent.name", timezone="agent.timezone"
@@ -244,13 +249,29 @@ async def explain_agent(request: web.Request, agent_id: UUID) -> Snapshot | Past
     """
     query = read_query(request)
     if query["at"] is None:
-        return require_found(await request.app[STATUS].snapshot(agent_id))
+        return await _with_schedule(request, require_found(await request.app[STATUS].snapshot(agent_id)))
     agent = require_found(await request.app[STORAGE].agents.get(agent_id))
     localize(query, ("at",), ZoneInfo(agent.timezone))
     if query["at"] > request.app[CLOCK].now():
         raise Invalid({"at": [LIES_AHEAD]})
     past = require_found(await request.app[TIMELINES].state_at(agent_id, query["at"]))
     return serialize_past(agent, query["at"], past)
+
+
+async def _with_schedule(request: web.Request, snapshot: Snapshot) -> Snapshot:
+    """Add the schedule that wakes a sleeping agent before anything else does."""
+    app, wake = request.app, snapshot.next_wake
+    if snapshot.phase is not Phase.ASLEEP:
+        return snapshot
+    coming = soonest(await app[STORAGE].schedules.list_of_agent(snapshot.agent))
+    if coming is None or coming.next_at is None or (wake is not None and wake.at < coming.next_at):
+        return snapshot
+    outlook = await app[STATUS].outlook(snapshot.agent)
+    if outlook is None or outlook[1].over_budget is not None:
+        return snapshot
+    because = why_wakes(coming)
+    next_wake = NextWake(coming.next_at, because)
+    return replace(snapshot, why=f"{snapshot.why} {because}", next_wake=next_wake)
 
 
 @routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=SortedAgentQuery)
@@ -305,7 +326,8 @@ async def get_overview(request: web.Request, caller: Caller) -> OverviewResponse
     owners = [own_id for own_id in caller.organizations if organization_id in {None, own_id}]
     administered = [own_id for own_id in owners if caller.is_admin(own_id)]
     app = request.app
-    reader = OverviewReader(app[STORAGE].overviews, app[STORAGE].attention, app[STATUS], app[CLOCK])
+    storage = app[STORAGE]
+    reader = OverviewReader(storage.overviews, storage.attention, storage.schedules, app[STATUS], app[CLOCK])
     async with app[ROOM].reading(caller.accountable):
         overview = await reader.read(owners, administered, app[HEALTH].forgotten())
     attention = overview.attention

@@ -101,7 +101,7 @@ class AheadResponse(TypedDict):
     because: str
     """The reason, as a sentence."""
     resource: UUID | None
-    """The reminder; null for other kinds."""
+    """The reminder or the schedule; null for other kinds."""
 
 
 class WaitingResponse(TypedDict):
@@ -140,7 +140,8 @@ class TimelineResponse(TypedDict):
     """Notifications that waited during the whole period, the oldest first: of the last 500 from before it,
     and of the last 500 of those that nobody has cleared."""
     ahead: list[AheadResponse]
-    """What lies ahead until `end`, by time, with up to 100 reminders; empty if `end` is past."""
+    """What lies ahead until `end`, by time, with up to 100 reminders and ten moments of each schedule;
+    empty if `end` is past."""
 
 
 class PastSupervisorResponse(TypedDict):

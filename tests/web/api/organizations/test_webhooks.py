@@ -61,7 +61,7 @@ async def test_webhook_shows_its_secret_once(service: Service, api: Api) -> None
     [
         (["run.end"], {"0": ['Unknown event type "run.end". Did you mean "run.ended"?']}),
         (["*", "runs.*"], {"1": ['Unknown event type "runs.*". Did you mean "run.*"?']}),
-        (["model.delta"], {"0": ['Unknown event type "model.delta". Did you mean "agent.deleted"?']}),
+        (["model.delta"], {"0": ['Unknown event type "model.delta". Did you mean "schedule.deleted"?']}),
         ([], ["This list may not be empty."]),
     ],
 )

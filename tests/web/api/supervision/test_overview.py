@@ -64,6 +64,7 @@ async def test_quarantined_agent_needs_a_person(service: Service, api: Api) -> N
         "message": None,
         "run": None,
         "delivery": None,
+        "schedule": None,
     }
     assert item["sentence"].startswith("Quarantined until")
     assert body["agenda"][0]["because"] == "It tries again after a failure."

@@ -79,6 +79,7 @@ export const Head = ({ agent, state }) => {
 const TABS = [
   { id: "", label: "Day", load: () => import("./queue.js") },
   { id: "queue", label: "Queue", load: () => import("./queue.js") },
+  { id: "schedules", label: "Schedules", load: () => import("./schedules.js") },
   { id: "runs", label: "Runs", load: () => import("../runs/runs.js") },
   { id: "conversation", label: "Conversation", load: () => import("./conversation.js") },
   { id: "documents", label: "Documents", load: () => import("./documents.js") },
@@ -87,7 +88,7 @@ const TABS = [
   { id: "what-if", label: "What if", load: () => import("./what_if.js") },
 ];
 const OF_LANE = ["day", "days", "at", "item", "from", "to"];
-const STATE_EVENTS = ["agent.*", "run.*", "notification.*", "budget.*", "organization.*"];
+const STATE_EVENTS = ["agent.*", "run.*", "notification.*", "budget.*", "schedule.*", "organization.*"];
 
 const Above = ({ agent, state }) => html`<${Loaded} of=${state}>${(shown) => html`<${Head} agent=${agent} state=${shown} />`}<//>
   <${Lane} agent=${agent} key=${agent.id} />`;

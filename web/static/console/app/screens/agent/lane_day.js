@@ -207,6 +207,7 @@ const AHEAD = {
   wake: "next wake",
   retry: "retry",
   reminder: "reminder",
+  schedule: "schedule",
   cap: "longest sleep ends",
   budget_renewal: "budget renewed",
 };

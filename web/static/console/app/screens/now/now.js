@@ -73,6 +73,7 @@ const KINDS = {
   failed_message: { word: "not sent", tone: "bad", plural: "messages that were not sent", all: "/console/messages", canSend: true },
   failed_run: { word: "failed", tone: "bad", plural: "runs that failed", all: "/console/runs?show=person", canSend: false },
   failing_hook: { word: "webhook", tone: "bad", plural: "deliveries of templates", canSend: true },
+  stopped_schedule: { word: "schedule", tone: "bad", plural: "stopped schedules" },
   failing_webhook: { word: "webhook", tone: "bad", plural: "failing webhooks", all: "/console/webhooks" },
 };
 
@@ -92,6 +93,7 @@ const places = {
   over_budget: ({ agent }) => [`/console/agents/${agent}/settings`, "Raise the cap"],
   uncleared_high: ({ agent }) => [`/console/agents/${agent}/queue`, "Open the queue"],
   failing: ({ agent }) => [`/console/agents/${agent}/runs`, "Open its runs"],
+  stopped_schedule: ({ agent }) => [`/console/agents/${agent}/schedules`, "Open its schedules"],
   failing_webhook: ({ webhook }) => [`/console/webhooks/${webhook}`, "Open the webhook"],
 };
 

@@ -1,0 +1,85 @@
+"""The runner of schedules: it waits for the next moment, and one locked queue delays no other."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from uuid import UUID
+
+from storage.errors import RowLocked
+from storage.notifications.schedules import DueSchedule, Occurrence, Step
+from supervisors.maintenance.schedules import LOOK_SECONDS, PAGE, ScheduleRunner
+from tests.storage.factories import NOW, SECOND, agent, organization, schedule
+from tests.supervisors.held_clock import HeldClock
+
+SCOUT = agent(organization().id)
+
+
+def due(number: int, at: datetime = NOW) -> DueSchedule:
+    plain = schedule(SCOUT, id=UUID(int=number), next_at=at, due_at=at)
+    return DueSchedule(**{field.name: getattr(plain, field.name) for field in fields(plain)})
+
+
+class Store:
+    """Schedules of which some are locked; those that have fired are not due any more."""
+
+    def __init__(self, *armed: DueSchedule, locked: frozenset[UUID] = frozenset()) -> None:
+        self.armed = {each.id: each for each in armed}
+        self.locked = locked
+        self.fired: list[UUID] = []
+
+    async def get_next_due(self) -> datetime | None:
+        return min((each.due_at for each in self.armed.values() if each.due_at), default=None)
+
+    async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:
+        found = (each for each in self.armed.values() if each.due_at and each.due_at <= now)
+        return [each for each in found if each.id not in without][:limit]
+
+    async def fire(self, steps: Sequence[Step], now: datetime) -> list[Occurrence]:
+        if not self.locked.isdisjoint(step.before.id for step in steps):
+            raise RowLocked("held")
+        for step in steps:
+            self.fired.append(step.before.id)
+            self.armed[step.before.id] = replace(
+                self.armed[step.before.id], next_at=step.after.next_at, due_at=step.after.due_at
+            )
+        return [step.occurrence for step in steps if step.occurrence]
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_schedule_fires_at_its_moment() -> None:
+    clock, store = HeldClock(), Store(due(1, NOW + SECOND / 2))
+    running = asyncio.create_task(ScheduleRunner(store, clock).run_once())
+    await turns()
+    clock.advance(0.4)
+    await turns()
+    assert store.fired == []
+    clock.advance(0.1)
+    await running
+    assert store.fired == [UUID(int=1)]
+
+
+async def test_schedule_that_is_new_is_found_in_a_moment() -> None:
+    clock, store = HeldClock(), Store()
+    waiting = asyncio.create_task(ScheduleRunner(store, clock).run_once())
+    await turns()
+    store.armed[UUID(int=1)] = due(1)
+    clock.advance(LOOK_SECONDS)
+    await waiting
+    assert store.fired == [UUID(int=1)]
+
+
+async def test_all_pages_fire_although_one_queue_is_locked() -> None:
+    store = Store(*(due(number) for number in range(1, 2 * PAGE + 2)), locked=frozenset({UUID(int=3)}))
+    clock = HeldClock()
+    firing = asyncio.create_task(ScheduleRunner(store, clock).fire_due())
+    while not firing.done():
+        await turns()
+        clock.advance(0.001)
+    await firing
+    assert set(store.armed) - set(store.fired) == {UUID(int=3)}
+    assert len(store.fired) == 2 * PAGE
