@@ -1,4 +1,4 @@
-"""Bells: hints from one node to another, or to all, by NOTIFY.
+"""Bells: hints from one node to another by NOTIFY.
 
 A bell says of what kind it is, in one word, and whom it concerns. It carries nothing that is not in the
 tables, so a lost one only costs time, until the next scan. `storage.postgres.doorbell` hears them.
@@ -14,7 +14,6 @@ import structlog
 from storage.errors import StorageError
 from storage.postgres.pool import Pool
 
-CHANNEL_OF_ALL = "hostsvc_nodes"
 CHANNEL_OF_NODE = "hostsvc_node_{}"
 MAX_IDS = 200  # in one payload, which may have 8,000 bytes
 MAX_TEXT_BYTES = 7_900
@@ -40,18 +39,15 @@ class Bells:
 
     def __init__(self, pool: Pool, nodes: Nodes, sleep: Callable[[float], Awaitable[None]]) -> None:
         self._pool, self._nodes, self._sleep = pool, nodes, sleep
-        # By channel, kind, and whether it names anybody: a bell without ids concerns all.
-        self._pending: dict[tuple[str, str, bool], dict[UUID, None]] = {}
+        self._pending: dict[tuple[str, str], dict[UUID, None]] = {}  # by channel and kind
         self._texts: list[tuple[str, str]] = []  # by channel
         self._is_rung = asyncio.Event()
 
     def ring(self, node_id: int, kind: str, ids: Iterable[UUID]) -> None:
-        """Ring one node soon, unless this one is alone."""
-        self._ring(CHANNEL_OF_NODE.format(node_id), kind, ids)
-
-    def ring_all(self, kind: str, ids: Iterable[UUID] = ()) -> None:
-        """Ring all nodes soon, this one among them, unless it is alone."""
-        self._ring(CHANNEL_OF_ALL, kind, ids)
+        """Ring a node soon, unless this one is alone."""
+        if self._nodes.count > 1:
+            self._pending.setdefault((CHANNEL_OF_NODE.format(node_id), kind), {}).update(dict.fromkeys(ids))
+            self._is_rung.set()
 
     def send(self, node_id: int, text: str) -> None:
         """Send a node a text that it shows at once and nobody keeps; one that is too long is left out."""
@@ -66,21 +62,13 @@ class Bells:
         pending, self._pending = self._pending, {}
         texts, self._texts = self._texts, []
         bells = texts + [
-            (channel, payload)
-            for (channel, kind, _), ids in pending.items()
-            for payload in _payloads(kind, ids)
+            (channel, payload) for (channel, kind), ids in pending.items() for payload in _payloads(kind, ids)
         ]
         try:
             await self._pool.execute(NOTIFY, *map(list, zip(*bells, strict=True)))
         except StorageError as error:
             _log.debug("bells were lost", count=len(bells), reason=str(error))
         await self._sleep(max(PAUSE_SECONDS, PAUSE_PER_NODE_SECONDS * self._nodes.count))
-
-    def _ring(self, channel: str, kind: str, ids: Iterable[UUID]) -> None:
-        if self._nodes.count > 1:
-            named = dict.fromkeys(ids)
-            self._pending.setdefault((channel, kind, bool(named)), {}).update(named)
-            self._is_rung.set()
 
 
 def _payloads(kind: str, ids: Iterable[UUID]) -> Iterator[str]:

@@ -18,13 +18,13 @@ import structlog
 from psycopg2.extensions import parse_dsn
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, StorageError
-from storage.postgres.bells import CHANNEL_OF_ALL, CHANNEL_OF_NODE, LIVE, parse_bell
+from storage.postgres.bells import CHANNEL_OF_NODE, LIVE, parse_bell
 from storage.postgres.connections import WRITABLE, connect_to_first_host, host_of
 from storage.postgres.membership import Report, Sleep
 from storage.postgres.translation import failure_reason
 
 CHANNEL = "hostsvc_doorbell"
-LISTEN = f"LISTEN {CHANNEL}; LISTEN {CHANNEL_OF_ALL}; LISTEN {CHANNEL_OF_NODE}"
+LISTEN = f"LISTEN {CHANNEL}; LISTEN {CHANNEL_OF_NODE}"
 RING = f"SELECT pg_notify('{CHANNEL}', %s)"
 
 PROBE = "probe "

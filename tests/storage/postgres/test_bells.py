@@ -55,7 +55,8 @@ async def test_bell_reaches_the_node_that_it_is_for(pool: Pool, database_url: st
     bells, agents = bells_of(pool), [uuid4(), uuid4()]
     async with listener(database_url, 1) as first, listener(database_url, 2) as second:
         bells.ring(2, "notified", agents)
-        bells.ring_all("events")
+        bells.ring(2, "events", ())
+        bells.ring(1, "events", ())
         await bells.run_once()
         await until(lambda: first and len(second) == 2)
     assert first == [("events", [])]
@@ -69,17 +70,15 @@ async def test_bells_of_one_moment_go_together(pool: Pool, database_url: str) ->
             bells.ring(2, "notified", [agent])
             bells.ring(2, "notified", [agent])
         bells.ring(2, "cleared", agents[:1])
-        bells.ring_all("reload")
-        bells.ring_all("reload", agents[:1])
+        bells.ring(2, "events", ())
         await bells.run_once()
-        await until(lambda: len(heard) == 6)
+        await until(lambda: len(heard) == 5)
     assert [(kind, len(ids)) for kind, ids in heard] == [
         ("notified", 200),
         ("notified", 200),
         ("notified", 1),
         ("cleared", 1),
-        ("reload", 0),
-        ("reload", 1),
+        ("events", 0),
     ]
     assert [agent for kind, ids in heard if kind == "notified" for agent in ids] == agents
 
@@ -88,14 +87,13 @@ async def test_lone_node_rings_nobody(pool: Pool, database_url: str) -> None:
     alone, bells = bells_of(pool, 1), bells_of(pool)
     async with listener(database_url, 2) as heard:
         alone.ring(2, "notified", [uuid4()])
-        alone.ring_all("events")
         sending = asyncio.create_task(alone.run_once())
-        bells.ring_all("organization")
+        bells.ring(2, "events", ())
         await bells.run_once()
         await until(lambda: heard)
         assert not sending.done()
         sending.cancel()
-    assert heard == [("organization", [])]
+    assert heard == [("events", [])]
 
 
 async def test_bells_are_dropped_if_the_database_fails(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +102,7 @@ async def test_bells_are_dropped_if_the_database_fails(pool: Pool, monkeypatch: 
 
     bells = bells_of(pool)
     monkeypatch.setattr(pool, "execute", fail)
-    bells.ring_all("events")
+    bells.ring(2, "events", ())
     with capture_logs() as logged:
         await bells.run_once()
     assert [(line["event"], line["log_level"]) for line in logged] == [("bells were lost", "debug")]
@@ -114,7 +112,7 @@ async def test_payload_of_another_program_is_ignored(database_url: str) -> None:
     async with listener(database_url, 2) as heard, aiopg.connect(database_url) as connection:
         async with connection.cursor() as cursor:
             for payload in ("", "reload nonsense", "events"):
-                await cursor.execute("SELECT pg_notify('hostsvc_nodes', %s)", (payload,))
+                await cursor.execute("SELECT pg_notify('hostsvc_node_2', %s)", (payload,))
         await until(lambda: heard)
     assert heard == [("events", [])]
 
