@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from hostsvc.background import WATCH_SECONDS, MaintenanceService, Parts, maintenance_services, run_maintenance
-from hostsvc.config import Config, NodeSettings
+from hostsvc.config import Config
 from hostsvc.database import (
     encryption_notice,
     open_cipher_of_service,
@@ -39,10 +39,9 @@ from storage.agents.agents import Agents
 from storage.errors import NodeEnded, NodesRemain, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.bells import Bells
-from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership, join, wait_until_one_left
 from storage.postgres.migrations import migrate
-from storage.postgres.pool import Pool, open_pool
+from storage.postgres.pool import open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.registry import Registry
@@ -56,7 +55,7 @@ from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
 from web.node_numbers import NodeNumbers
-from web.ports import Health, Nodes, Readiness, ServiceState
+from web.ports import Health, Readiness, ServiceState
 from web.server.listener import serving
 from web.server.waiting import build_waiting_app
 from web.settings import VERSION, WebSettings
@@ -75,66 +74,58 @@ class Service:
 
     base_url: str
     operator_token: str
-    membership: Membership
-    doorbell: Doorbell
-    registry: Registry
-    stuck_agents: StuckAgentWatch
-    writes: WriteProbe
-    feed: EventFeed
-    database: Pool
     node_url: str  # at which this very node answers
+    parts: Parts
     notice: str = ""  # for the operator, logged at the start
     draining: bool = False
 
-    def may_start_runs(self) -> bool:
-        """Return whether runs may start in this process."""
-        return self.membership.is_confirmed and not self.draining
-
     def forgotten(self) -> Mapping[UUID, datetime]:
         """Return the agents that nothing will start although something is active, and since when."""
-        return self.stuck_agents.forgotten()
+        return self.parts.stuck_agents.forgotten()
 
     def report_refusal(self, error: StorageError) -> None:
         """Count a request that was refused because of the database."""
         if not self.draining:  # what is refused then is refused by us
-            self.writes.count_refusal(error)
+            self.parts.writes.count_refusal(error)
 
     async def readiness(self) -> Readiness:
         """Return the state that /readyz and /status/ show, after a write unless one has just been tried."""
         if self.draining:
             return Readiness(ServiceState.DRAINING, ("The service is shutting down.",), may_serve=False)
-        await self.writes.check()
+        await self.parts.writes.check()
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
-        can_write = self.writes.failing_since is None
-        return Readiness(state, reasons, self.membership.is_confirmed and can_write, can_write)
+        can_write = self.parts.writes.failing_since is None
+        return Readiness(state, reasons, self.parts.membership.is_confirmed and can_write, can_write)
 
     def numbers(self) -> NodeNumbers:
         """Return what this node tells the others of itself."""
-        registry = self.registry
-        free = registry.free_slots
-        return NodeNumbers.of(registry.status.numbers(), self.database.size(), free, self.node_url)
+        registry, database = self.parts.registry, self.parts.storage.pool.size()
+        return NodeNumbers.of(registry.status.numbers(), database, registry.free_slots, self.node_url)
 
     def facts(self) -> Mapping[str, Any]:
         """Return what a beat publishes. A node that is alone has nobody to tell its numbers."""
-        facts = {STREAMS: self.feed.size > 0, FOLLOWED: self.feed.followed(MAX_FOLLOWED)}
-        return facts | self.numbers().publish() if self.membership.count > 1 else facts
+        feed = self.parts.feed
+        facts = {STREAMS: feed.size > 0, FOLLOWED: feed.followed(MAX_FOLLOWED)}
+        return facts | self.numbers().publish() if self.parts.membership.count > 1 else facts
 
     def _reasons(self) -> Iterator[str]:
-        if self.writes.failing_since is not None:  # all else that needs the database fails with it
-            since = when(self.writes.failing_since)
-            yield f"The database has been unavailable since {since}: {self.writes.reason}."
+        writes = self.parts.writes
+        if writes.failing_since is not None:  # all else that needs the database fails with it
+            since = when(writes.failing_since)
+            yield f"The database has been unavailable since {since}: {writes.reason}."
         else:
             yield from self._lost_connections()
-        yield from self.stuck_agents.reasons()
+        yield from self.parts.stuck_agents.reasons()
 
     def _lost_connections(self) -> Iterator[str]:
-        if not self.membership.is_confirmed:
+        if not self.parts.membership.is_confirmed:
             yield "The database has not confirmed this node for a moment; no run starts until it does."
-        if self.doorbell.away_since is not None:
-            since = when(self.doorbell.away_since)
+        doorbell = self.parts.doorbell
+        if doorbell.away_since is not None:
+            since = when(doorbell.away_since)
             yield (
-                f"The doorbell has been away since {since} ({self.doorbell.reason}); "
+                f"The doorbell has been away since {since} ({doorbell.reason}); "
                 "until it is back, rows that other programs write wait for the next scan."
             )
 
@@ -181,10 +172,11 @@ async def _serve_until_end(
             ready_after = _seconds_since(began, SystemClock())
             log.info("service ready", address=service.base_url, duration_seconds=ready_after)
             on_ready(service)
-            await first_of(end.requested.wait(), service.membership.wait_until_ended())
+            membership = service.parts.membership
+            await first_of(end.requested.wait(), membership.wait_until_ended())
             if not end.requested.is_set():
-                reason = service.membership.end_reason
-                service.registry.abandon()
+                reason = membership.end_reason
+                service.parts.registry.abandon()
                 forced_end.callback(force_end_after(CLOSE_SECONDS, reason).cancel)
                 raise NodeEnded(reason)
 
@@ -216,11 +208,12 @@ async def open_service(
         watching = MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
         await stack.enter_async_context(run_maintenance([watching], clock))
         database = await stack.enter_async_context(open_database(config))
-        membership = await _migrate_and_join(stack, config, serve_app, database, end.requested, watch)
+        opening = Opening(stack, config, clock, listeners, serve_app, database, watch)
+        membership = await _migrate_and_join(opening, end.requested)
         if membership is None:
             yield None
             return
-        service = await _open_node(stack, config, listeners, serve_app, database, membership, watch)
+        service = await _open_node(opening, membership)
         tune_garbage_collection()
         try:
             yield service
@@ -228,32 +221,42 @@ async def open_service(
             service.draining = True
             if membership.count > 1:
                 await membership.leave()
-            await _drain(service.registry, config.server.drain_seconds, end)
-            await service.feed.close()  # ends the streams, for which the server would wait otherwise
+            await _drain(service.parts.registry, config.server.drain_seconds, end)
+            await service.parts.feed.close()  # ends the streams, for which the server would wait otherwise
 
 
-async def _migrate_and_join(
-    stack: AsyncExitStack,
-    config: Config,
-    serve_app: Serving,
-    database: str,
-    end_requested: asyncio.Event,
-    watch: DatabaseWatch,
-) -> Membership | None:
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the parts of a process are opened with, and the stack that closes them."""
+
+    stack: AsyncExitStack
+    config: Config
+    clock: SystemClock
+    listeners: Listeners
+    serve_app: Serving
+    database: str  # its URL
+    watch: DatabaseWatch
+
+    async def enter(self, part: AbstractAsyncContextManager[Result]) -> Result:
+        """Open a part that is closed in its turn."""
+        return await self.stack.enter_async_context(part)
+
+
+async def _migrate_and_join(opening: Opening, end_requested: asyncio.Event) -> Membership | None:
     """Wait until no living node forbids it, migrate and join. Return None if the end is requested first."""
+    database, clock, report = opening.database, opening.clock, partial(opening.watch.report, Part.DATABASE)
     reason = ""
     while not end_requested.is_set():
         try:
             await _migrate(database)
-            await require_keys(config.accounts.encryption_keys, database)
-            return await _wait_to_join(stack, config.node, database, end_requested, watch)
+            await require_keys(opening.config.accounts.encryption_keys, database)
+            return await _unless(end_requested, opening.enter(_joining(opening)))
         except NodesRemain as error:
             if str(error) != reason:
                 reason = str(error)
                 log.warning("waiting until nodes have left", reason=reason)
-            async with serve_app(build_waiting_app(reason)):
-                report = partial(watch.report, Part.DATABASE)
-                leaving = wait_until_one_left(database, error.node_ids, SystemClock().sleep, report)
+            async with opening.serve_app(build_waiting_app(reason)):
+                leaving = wait_until_one_left(database, error.node_ids, clock.sleep, report)
                 await _unless(end_requested, leaving)
     return None
 
@@ -286,80 +289,44 @@ async def _drain(registry: Registry, seconds: float, end: EndRequest) -> None:
     )
 
 
-async def _wait_to_join(
-    stack: AsyncExitStack,
-    node: NodeSettings,
-    database: str,
-    end_requested: asyncio.Event,
-    watch: DatabaseWatch,
-) -> Membership | None:
-    """Wait until this process is a node. Return None if its end is requested first."""
-    clock = SystemClock()
-    membership = join(
-        database,
+def _joining(opening: Opening) -> AbstractAsyncContextManager[Membership]:
+    node, clock = opening.config.node, SystemClock()  # not the node's, which is corrected by the server's
+    return join(
+        opening.database,
         clock.sleep,
-        partial(watch.report, Part.DATABASE),
+        partial(opening.watch.report, Part.DATABASE),
         name=node.name_or_host,
         version=VERSION,
         roles=node.roles,
         now=clock.now,
     )
-    return await _unless(end_requested, stack.enter_async_context(membership))
 
 
-async def _open_node(
-    stack: AsyncExitStack,
-    config: Config,
-    listeners: Listeners,
-    serve_app: Serving,
-    database: str,
-    membership: Membership,
-    watch: DatabaseWatch,
-) -> Service:
+async def _open_node(opening: Opening, membership: Membership) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a node."""
-    clock, signals = SystemClock(), Signals(membership)
+    config, clock, listeners, signals = opening.config, opening.clock, opening.listeners, Signals(membership)
     membership.correct = clock.correct
-    storage, notice = await _open_storage(stack, config, database, membership, signals, clock)
-    writes = WriteProbe(storage.instance, clock, watch)
+    storage, notice = await _open_storage(opening, membership, signals)
     settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    parts = await _open_parts(
-        stack, config, database, storage, membership, signals, writes, credentials, clock
-    )
-    service = Service(
-        config.server.base_url or listeners.url,
-        settings.operator_token,
-        membership,
-        parts.doorbell,
-        parts.registry,
-        parts.stuck_agents,
-        writes,
-        parts.feed,
-        storage.pool,
-        listeners.node_url,
-        notice,
-    )
-    await _begin_work(stack, parts, service)
-    app = build_application(
-        config, settings, storage, parts.registry, parts.execution, membership, parts.feed, clock, service
-    )
-    await stack.enter_async_context(serve_app(app))
+    parts = await _open_parts(opening, storage, membership, signals, credentials)
+    base_url = config.server.base_url or listeners.url
+    service = Service(base_url, settings.operator_token, listeners.node_url, parts, notice)
+    await _begin_work(opening, service)
+    await opening.enter(opening.serve_app(build_application(parts, settings, service)))
     return service
 
 
 async def _open_parts(
-    stack: AsyncExitStack,
-    config: Config,
-    database: str,
+    opening: Opening,
     storage: Storage,
     membership: Membership,
     signals: Signals,
-    writes: WriteProbe,
     credentials: RunCredentials,
-    clock: Clock,
 ) -> Parts:
     """Open execution and supervisors, and what signals them."""
-    enter = stack.enter_async_context
+    config, clock, enter = opening.config, opening.clock, opening.enter
+    writes = WriteProbe(storage.instance, clock, opening.watch)
     storage.pool.on_failure = writes.suspect
     membership.report = partial(writes.report_connection, Part.BEAT)
     random = Random()  # noqa: S311 -- spreads load, protects no secret
@@ -376,31 +343,25 @@ async def _open_parts(
     scan = DueScan(storage.agent_states, registry, membership, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = signals.doorbell(clock.now, partial(writes.report_connection, Part.DOORBELL))
-    await enter(doorbell.listening(database, clock.sleep))
+    await enter(doorbell.listening(opening.database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     opened = signals, scan, webhooks, stuck_agents, writes, feed, doorbell, clock
     return Parts(config, storage, execution, registry, membership, *opened)
 
 
-async def _begin_work(stack: AsyncExitStack, parts: Parts, service: Service) -> None:
+async def _begin_work(opening: Opening, service: Service) -> None:
     """Tell the other nodes of this one, recover what waits, and start the maintenance services."""
+    parts = service.parts
     parts.membership.facts = service.facts
     parts.membership.changed.clear()
     await parts.scan.recover()
-    await stack.enter_async_context(run_maintenance(maintenance_services(parts), parts.clock))
+    await opening.enter(run_maintenance(maintenance_services(parts), parts.clock))
 
 
-async def _open_storage(
-    stack: AsyncExitStack,
-    config: Config,
-    database: str,
-    membership: Membership,
-    signals: Signals,
-    clock: Clock,
-) -> tuple[Storage, str]:
+async def _open_storage(opening: Opening, membership: Membership, signals: Signals) -> tuple[Storage, str]:
     """Open the storage of a node; return it with a notice about its encryption, if any."""
-    settings = config.database.pool_settings(database)
-    pool = await stack.enter_async_context(open_pool(settings, node=membership))
+    config, clock = opening.config, opening.clock
+    pool = await opening.enter(open_pool(config.database.pool_settings(opening.database), node=membership))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
 
     def node_count() -> int:
@@ -464,23 +425,14 @@ async def web_settings(config: Config, storage: Storage) -> WebSettings:
     )
 
 
-def build_application(
-    config: Config,
-    settings: WebSettings,
-    storage: Storage,
-    registry: Registry,
-    execution: Execution,
-    nodes: Nodes,
-    feed: EventFeed,
-    clock: Clock,
-    health: Health,
-) -> web.Application:
+def build_application(parts: Parts, settings: WebSettings, health: Health) -> web.Application:
     """Build the API over the parts that are open."""
+    storage, registry, execution, clock = parts.storage, parts.registry, parts.execution, parts.clock
     return build_app(
         storage=storage,
         registry=registry,
-        nodes=nodes,
-        feed=feed,
+        nodes=parts.membership,
+        feed=parts.feed,
         status_reader=registry.status,
         timelines=Timelines(
             storage.phase_events,
@@ -488,7 +440,7 @@ def build_application(
             storage.schedules,
             registry.status,
             clock,
-            config.retention.events,
+            parts.config.retention.events,
         ),
         toolset=execution.toolset,
         wakes=execution.wakes,

@@ -3,6 +3,7 @@
 import gc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
@@ -37,21 +38,20 @@ class Parts:
 
 
 def service_of(parts: Parts, *, draining: bool = False) -> Service:
-    part = cast(Any, parts)
-    return Service("http://one", "token", part, part, part, part, part, part, part, "", draining=draining)
+    names = ("membership", "doorbell", "stuck_agents", "writes")
+    opened = cast(Any, SimpleNamespace(**dict.fromkeys(names, parts)))
+    return Service("http://one", "token", "http://one", opened, draining=draining)
 
 
 async def test_service_with_everything_in_order_is_ready() -> None:
     service = service_of(Parts())
     assert await service.readiness() == Readiness(ServiceState.READY, (), may_serve=True)
-    assert service.may_start_runs()
 
 
-async def test_draining_service_starts_no_runs() -> None:
+async def test_draining_service_does_not_serve() -> None:
     service = service_of(Parts(), draining=True)
     assert (await service.readiness()).state is ServiceState.DRAINING
     assert not (await service.readiness()).may_serve
-    assert not service.may_start_runs()
 
 
 async def test_node_that_is_not_confirmed_is_degraded_and_serves_nothing() -> None:
@@ -61,7 +61,6 @@ async def test_node_that_is_not_confirmed_is_degraded_and_serves_nothing() -> No
     assert readiness.reasons == (
         "The database has not confirmed this node for a moment; no run starts until it does.",
     )
-    assert not service.may_start_runs()
 
 
 async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
