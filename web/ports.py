@@ -10,6 +10,7 @@ from uuid import UUID
 
 from storage.errors import StorageError
 from storage.postgres.node import Node
+from supervisors import ports
 from supervisors.engine.messages import Reply, Request, Signal
 from web.node_numbers import NodeNumbers
 
@@ -46,12 +47,8 @@ class Registry(Protocol):
         """Wait until the end of the run is stored, but at most `seconds`."""
 
 
-class Nodes(Protocol):
+class Nodes(ports.Nodes, Protocol):
     """The nodes that serve the same database."""
-
-    @property
-    def node_id(self) -> int:
-        """Return the id of this node."""
 
     @property
     def life(self) -> UUID:
@@ -67,9 +64,6 @@ class Nodes(Protocol):
 
     def seconds_since_beat(self, node_id: int) -> float:
         """Return for how long no further beat of a living node was seen."""
-
-    def is_living(self, node_id: int) -> bool:
-        """Return whether the node is not dead."""
 
 
 class ServiceState(StrEnum):

@@ -223,13 +223,6 @@ SELECT_NODE = """
             AND pid = $4 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     ) AS is_beating
 """
-LOCK_EXISTS = """
-    SELECT EXISTS (
-        SELECT FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid = $2 AND objsubid = 2
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    )
-"""
 
 
 async def prepare(connection: Any, *, node: Fence | None) -> None:

@@ -28,7 +28,6 @@ from storage.errors import DatabaseUnavailable, NodeEnded
 from storage.ids import new_id
 from storage.postgres.connections import (
     LEADER,
-    LOCK_EXISTS,
     MEMBER,
     MIGRATION,
     NODE,
@@ -531,7 +530,8 @@ async def _is_kept(connection: Connection, node_id: int, life: UUID) -> bool:
 async def has_nodes(url: str) -> bool:
     """Return whether some node, or an instance of an older release, is connected."""
     async with connect(url) as connection:
-        return bool(await connection.fetchval(LOCK_EXISTS, *LEADER, timeout=ANSWER_SECONDS))
+        lock_class, lock = LEADER
+        return lock in await _read_backends(connection, lock_class)
 
 
 async def wait_until_one_left(
