@@ -90,6 +90,7 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
     counter = AgentCounter(states, registry.statistics, clock)
     probe = LoopLagProbe(registry.statistics, clock)
     node_watch = NodeWatch(membership, membership.changed, scan)
+    facts = storage.service_facts
     sweep = Sweep(states, registry, membership, config.limits.concurrent_runs)
     catch_up = partial(parts.doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
@@ -101,7 +102,7 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS),
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
-        MaintenanceService("service measurement", partial(_measure, storage, clock), interval, counts=True),
+        MaintenanceService("service measurement", lambda: facts.refresh(clock.now()), interval, counts=True),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval, counts=True),
         MaintenanceService("event feed", parts.feed.run_once, 0),
         MaintenanceService("write probe", parts.writes.run_once, PROBE_PAUSE_SECONDS),
@@ -123,7 +124,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
-    merge_counters = chore(partial(_merge_counters, storage, clock))
+    merge_counters = chore(lambda: storage.node_counters.merge_ended(clock.now()))
 
     return (
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
@@ -176,14 +177,6 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
 async def _check_all_agents(storage: Storage, scan: DueScan) -> None:
     storage.events.written.set()
     await scan.run_once()
-
-
-async def _measure(storage: Storage, clock: Clock) -> None:
-    await storage.service_facts.refresh(clock.now())
-
-
-async def _merge_counters(storage: Storage, clock: Clock) -> None:
-    await storage.node_counters.merge_ended(clock.now())
 
 
 async def _drop_idle(registry: Registry) -> None:

@@ -331,7 +331,7 @@ async def _open_parts(
     membership.report = partial(writes.report_connection, Part.BEAT)
     random = Random()  # noqa: S311 -- spreads load, protects no secret
     feed = EventFeed(storage.events, clock)
-    signals.connect(storage, Bells(storage.pool, membership, clock.sleep), feed)
+    signals.connect(storage, Bells(storage.pool, lambda: membership.count, clock.sleep), feed)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     until = membership.trusted_until

@@ -68,10 +68,9 @@ class Signals:
     def on_write(self) -> None:
         """Have the feeds of all nodes that show events read the log."""
         self.storage.events.written.set()
-        if self._membership.count > 1:
-            for node in self._membership.nodes.values():
-                if node.id != self._membership.node_id and node.facts.get(STREAMS):
-                    self.bells.ring(node.id, EVENTS, ())
+        for node in self._membership.others:
+            if node.facts.get(STREAMS):
+                self.bells.ring(node.id, EVENTS, ())
 
     def on_ring(self, agent_ids: Sequence[UUID]) -> None:
         """Tell the supervisors of agents whose rows another program has written. All nodes hear it."""
@@ -95,13 +94,14 @@ class Signals:
 
     def is_followed_elsewhere(self, organization_id: UUID, agent_id: UUID, run_id: UUID) -> bool:
         """Return whether another node shows live events of this run."""
-        return self._membership.count > 1 and any(self._followers(organization_id, agent_id, run_id))
+        return any(self._followers(organization_id, agent_id, run_id))
 
     def pass_on(self, live: LiveEvent) -> None:
         """Send a live event to the nodes that show it."""
-        text = to_json(asdict(live)).decode()
-        for node_id in self._followers(live.organization_id, live.agent_id, live.run_id):
-            self.bells.send(node_id, text)
+        if followers := list(self._followers(live.organization_id, live.agent_id, live.run_id)):
+            text = to_json(asdict(live)).decode()
+            for node_id in followers:
+                self.bells.send(node_id, text)
 
     def on_live(self, text: str) -> None:
         """Show a live event of another node."""
@@ -118,10 +118,9 @@ class Signals:
         )
 
     def _followers(self, *ids: UUID) -> Iterator[int]:
-        wanted = {ALL, *map(str, ids)}
-        for node in self._membership.nodes.values():
-            if node.id != self._membership.node_id and not wanted.isdisjoint(node.facts.get(FOLLOWED, ())):
-                yield node.id
+        others = self._membership.others
+        wanted = {ALL, *map(str, ids)} if others else frozenset()
+        return (node.id for node in others if not wanted.isdisjoint(node.facts.get(FOLLOWED, ())))
 
     def ring(self, node_id: int, signal: Signal, agent_id: UUID) -> None:
         """Tell the supervisor of an agent in another node."""

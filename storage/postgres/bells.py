@@ -6,7 +6,6 @@ tables, so a lost one only costs time, until the next scan. `storage.postgres.do
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Protocol
 from uuid import UUID
 
 import structlog
@@ -27,25 +26,20 @@ NOTIFY = "SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[])
 _log = structlog.get_logger(__name__)
 
 
-class Nodes(Protocol):
-    """The nodes, of which this one may be the only one."""
-
-    @property
-    def count(self) -> int: ...
-
-
 class Bells:
     """Sends the bells of one node, those of a moment together."""
 
-    def __init__(self, pool: Pool, nodes: Nodes, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self._pool, self._nodes, self._sleep = pool, nodes, sleep
+    def __init__(
+        self, pool: Pool, node_count: Callable[[], int], sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._pool, self._node_count, self._sleep = pool, node_count, sleep
         self._pending: dict[tuple[str, str], dict[UUID, None]] = {}  # by channel and kind
         self._texts: list[tuple[str, str]] = []  # by channel
         self._is_rung = asyncio.Event()
 
     def ring(self, node_id: int, kind: str, ids: Iterable[UUID]) -> None:
         """Ring a node soon, unless this one is alone."""
-        if self._nodes.count > 1:
+        if self._node_count() > 1:
             self._pending.setdefault((CHANNEL_OF_NODE.format(node_id), kind), {}).update(dict.fromkeys(ids))
             self._is_rung.set()
 
@@ -68,7 +62,7 @@ class Bells:
             await self._pool.execute(NOTIFY, *map(list, zip(*bells, strict=True)))
         except StorageError as error:
             _log.debug("bells were lost", count=len(bells), reason=str(error))
-        await self._sleep(max(PAUSE_SECONDS, PAUSE_PER_NODE_SECONDS * self._nodes.count))
+        await self._sleep(max(PAUSE_SECONDS, PAUSE_PER_NODE_SECONDS * self._node_count()))
 
 
 def _payloads(kind: str, ids: Iterable[UUID]) -> Iterator[str]:

@@ -96,9 +96,9 @@ async def join(
 class Membership:
     """This process as a node: its number, the other nodes, and whether it may act at the moment.
 
-    `nodes` are all that are not dead, this one included, as the last beat has read them. `facts` returns what
-    the next beat publishes. `changed` is set when a node came, went or changed its state, when this one's
-    confirmation was lost or is back, and at its end.
+    `nodes` are all that are not dead, as the last beat has read them, `others` those without this one.
+    `facts` returns what the next beat publishes. `changed` is set when a node came, went or changed its
+    state, when this one's confirmation was lost or is back, and at its end.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class Membership:
         self.node_id = 0  # until it has joined; the first number is 1
         self.life = new_id()
         self.nodes: Mapping[int, Node] = MappingProxyType({})
+        self.others: Sequence[Node] = ()
         self.changed = asyncio.Event()
         self.facts: Callable[[], Mapping[str, Any]] = dict
         # Called with the seconds to add to this machine's time; 0 if it agrees with the server's within 5 ms.
@@ -124,13 +125,11 @@ class Membership:
         self._now = now
         self._server_clock = ServerClock()
         self._state = "alive"
-        self._confirmed_until = float("-inf")
+        self._beaten_at, self._confirmed_until = monotonic(), float("-inf")
         self._lapse: asyncio.TimerHandle | None = None
         self._newest_id = 0
         self._owners: dict[int, int | None] = {}  # of buckets
-        self._beats: dict[
-            int, tuple[int, float]
-        ] = {}  # of each node, the last one and when it was first seen
+        self._witness = Witness(monotonic())
         self._connection: Connection | None = None
         self._ended = asyncio.Event()
         self._beaten = asyncio.Event()  # by the next beat, which leaves a new event
@@ -202,7 +201,10 @@ class Membership:
 
     def seconds_since_beat(self, node_id: int) -> float:
         """Return for how long no further beat of a living node was seen."""
-        return self._monotonic() - self._beats[node_id][1]
+        now = self._monotonic()
+        if node_id == self.node_id:
+            return now - self._beaten_at
+        return self._witness.silence_of(self.nodes[node_id], now)
 
     def responsible_for(self, agent_id: UUID) -> int | None:
         """Return the node that acts on an agent which no node attends; None if no node starts runs."""
@@ -310,12 +312,14 @@ class Membership:
         """Beat until the node ends. Raise when the connection is lost, at once if it is closed."""
         connection.add_termination_listener(lambda _: self._hurry.set())
         self._connection = connection
-        witness = Witness(self._monotonic())
+        self._witness = Witness(self._monotonic())
         while await self._beat(connection):
             if self._is_closing:
                 await self._bury_itself(connection, sleep)
                 return
-            is_burying = await self._judge_others(connection, witness)
+            is_burying = self.others and await _judge(
+                connection, self._witness, self._monotonic(), self.others
+            )
             await self._pause(BURIAL_SECONDS if is_burying else BEAT_SECONDS, sleep)
 
     async def _beat(self, connection: Connection) -> bool:
@@ -348,13 +352,8 @@ class Membership:
         states = {node.id: node.state for node in nodes.values()}
         is_changed = not self.is_confirmed or states != {node.id: node.state for node in self.nodes.values()}
         self.nodes = nodes
-        self._beats = {
-            node.id: seen
-            if (seen := self._beats.get(node.id)) and seen[0] == node.beat
-            else (node.beat, began_at)
-            for node in nodes.values()
-        }
-        self._confirmed_until = began_at + CONFIRMED_SECONDS
+        self.others = [node for node in nodes.values() if node.id != self.node_id]
+        self._beaten_at, self._confirmed_until = began_at, began_at + CONFIRMED_SECONDS
         if self._lapse is not None:
             self._lapse.cancel()
         left = self._confirmed_until - self._monotonic()
@@ -364,11 +363,6 @@ class Membership:
             self.changed.set()
         self._beaten.set()
         self._beaten = asyncio.Event()
-
-    async def _judge_others(self, connection: Connection, witness: Witness) -> bool:
-        """Condemn and bury other nodes that are dead. Return whether that still goes on."""
-        others = [node for node in self.nodes.values() if node.id != self.node_id]
-        return bool(others) and await _judge(connection, witness, self._monotonic(), others)
 
     async def _bury_itself(self, connection: Connection, sleep: Sleep) -> None:
         """Call this node dead once its pool's connections are gone."""

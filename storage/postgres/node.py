@@ -113,6 +113,10 @@ class Witness:
         self._sightings = sightings
         return verdicts
 
+    def silence_of(self, node: Node, now: float) -> float:
+        """Return for how many seconds the beat of another node has stood still."""
+        return now - self._sightings[node.life].since if node.life in self._sightings else 0.0
+
     def _reason(self, now: float, seen: _Sighting) -> str:
         if now < self._connected_at + SETTLE_SECONDS:
             return ""

@@ -503,16 +503,16 @@ class Supervisor:
         if state.run_id is not None and run is None and context.view.is_elsewhere(state):
             if request.force and state.node_id is not None:
                 context.ring(state.node_id, Signal.FORCED, self.agent_id)
-            if (is_stopping and not request.force) or not request.waits:
-                return StopReply.STOPPING
-            return DeferredReply(partial(self._wait_until_gone, state.run_id), StopReply.STOPPING)
-        if state.run_id is not None and run is not None and run.result is None:
+            wait = partial(self._wait_until_gone, state.run_id)
+        elif state.run_id is not None and run is not None and run.result is None:
             run.stop(0 if request.force else context.stop_grace_seconds)
-            if (is_stopping and not request.force) or not request.waits:
-                return StopReply.STOPPING
-            return DeferredReply(partial(_wait_until_stopped, run, context.clock), StopReply.STOPPING)
-        await self.reconcile()
-        return StopReply.STOPPED
+            wait = partial(_wait_until_stopped, run, context.clock)
+        else:
+            await self.reconcile()
+            return StopReply.STOPPED
+        if (is_stopping and not request.force) or not request.waits:
+            return StopReply.STOPPING
+        return DeferredReply(wait, StopReply.STOPPING)
 
     def _is_stopping(self, state: AgentState) -> bool:
         """Return whether the run was asked to stop; a restore or the end of a pause does not undo that."""

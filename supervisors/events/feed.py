@@ -62,7 +62,7 @@ class EventFeed:
         self._is_behind = False
         self._next_poll_at = 0.0
         self._end: FeedError | None = None
-        # Assigned where there are other nodes: whether one of them follows, and how a live event gets there.
+        # Assigned where there are other nodes: whether one of them follows, and what takes live events there.
         self.is_followed_elsewhere: Callable[[UUID, UUID, UUID], bool] = lambda *_: False
         self.pass_on: Callable[[LiveEvent], None] = lambda _: None
 
@@ -117,8 +117,7 @@ class EventFeed:
     def publish(self, live: LiveEvent) -> None:
         """Offer a live event to the subscriptions that it concerns, here and at other nodes."""
         self.show(live)
-        if self.is_followed_elsewhere(live.organization_id, live.agent_id, live.run_id):
-            self.pass_on(live)
+        self.pass_on(live)
 
     def show(self, live: LiveEvent) -> None:
         """Offer a live event to the subscriptions of this process."""

@@ -261,7 +261,7 @@ async def ringing(
 ) -> AsyncIterator[None]:
     """Let a node tell the others what it has committed, and hear what they tell."""
     storage, registry = signals.storage, signals.registry
-    signals.bells = Bells(storage.pool, membership, clock.sleep)
+    signals.bells = Bells(storage.pool, lambda: membership.count, clock.sleep)
     storage.pool.on_write = signals.on_write
     membership.facts = lambda: {STREAMS: feed.size > 0}
     doorbell = Doorbell(

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 import aiopg
@@ -18,11 +17,6 @@ from supervisors.clock import SystemClock
 
 PATIENCE_SECONDS = 60.0
 Heard = list[tuple[str, list[UUID]]]
-
-
-@dataclass
-class Nodes:
-    count: int = 2
 
 
 @asynccontextmanager
@@ -48,7 +42,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def bells_of(pool: Pool, count: int = 2) -> Bells:
-    return Bells(pool, Nodes(count), SystemClock().sleep)
+    return Bells(pool, lambda: count, SystemClock().sleep)
 
 
 async def test_bell_reaches_the_node_that_it_is_for(pool: Pool, database_url: str) -> None:
