@@ -2,17 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from dataclasses import asdict, astuple, dataclass, fields, is_dataclass, replace
+from typing import Any, Self, TypeVar
 
 from storage.postgres.pool import PoolSize
 from supervisors.engine.snapshot import (
-    AgentsResponse,
     MailboxesResponse,
     RunsResponse,
     ServiceNumbers,
     Spread,
+    SupervisorsResponse,
 )
+
+Numbers = TypeVar("Numbers", bound=Any)  # a dataclass
+
+NO_RUNS, NO_CONNECTIONS = RunsResponse(0, 0, 0), PoolSize(0, 0, 0)
+NO_SUPERVISORS = SupervisorsResponse(0, {}, MailboxesResponse(0, 0), 0, 0)
+NOT_MEASURED = Spread(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,49 +26,34 @@ class NodeNumbers:
     """What one node does at a moment. A node that has just joined has told nothing yet."""
 
     url: str = ""  # at which this very node answers
-    running: int = 0
-    queued: int = 0
-    limit: int = 0
     free_slots: int = 0
-    supervisors: int = 0
-    phases: Mapping[str, int] = field(default_factory=dict)
-    mailbox: int = 0
-    deepest: int = 0
-    restarts: int = 0
-    lag_ms: Sequence[float | None] = (None, None, None)
-    lateness_ms: Sequence[float | None] = (None, None, None)
-    connections: int = 0
-    idle: int = 0
-    waiting: int = 0
+    runs: RunsResponse = NO_RUNS
+    supervisors: SupervisorsResponse = NO_SUPERVISORS
+    lag_ms: Spread = NOT_MEASURED
+    lateness_ms: Spread = NOT_MEASURED
+    database: PoolSize = NO_CONNECTIONS
 
     @classmethod
     def of(cls, numbers: ServiceNumbers, database: PoolSize, free_slots: int, url: str) -> Self:
-        supervisors, runs = numbers.supervisors, numbers.runs
-        return cls(
-            url=url,
-            running=runs.running,
-            queued=runs.queued,
-            limit=runs.limit,
-            free_slots=free_slots,
-            supervisors=supervisors.active,
-            phases=supervisors.by_phase,
-            mailbox=supervisors.mailbox.depth,
-            deepest=supervisors.mailbox.deepest,
-            restarts=supervisors.restarts,
-            lag_ms=_quantiles(numbers.loop_lag_ms),
-            lateness_ms=_quantiles(numbers.timers.lateness_ms),
-            connections=database.connections,
-            idle=database.idle,
-            waiting=database.waiting,
-        )
+        lag, lateness = numbers.loop_lag_ms, numbers.timers.lateness_ms
+        return cls(url, free_slots, numbers.runs, numbers.supervisors, lag, lateness, database)
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Self:
         """Return the numbers among the facts of a node, which may lack some if it is of another version."""
-        return cls(**{each.name: facts[each.name] for each in fields(cls) if each.name in facts})
+        return _with(cls(), facts)
 
     def publish(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _with(numbers: Numbers, told: Mapping[str, Any]) -> Numbers:
+    """Return the numbers with those that were told."""
+    known = {each.name: told[each.name] for each in fields(numbers) if each.name in told}
+    for name, value in known.items():
+        if is_dataclass(default := getattr(numbers, name)):
+            known[name] = _with(default, value)
+    return replace(numbers, **known)
 
 
 def sum_up(own: ServiceNumbers, nodes: Sequence[NodeNumbers]) -> ServiceNumbers:
@@ -70,25 +61,25 @@ def sum_up(own: ServiceNumbers, nodes: Sequence[NodeNumbers]) -> ServiceNumbers:
 
     Of lateness the worst node's is shown: quantiles have no sum.
     """
-    running = sum(node.running for node in nodes)
-    phases: Counter[str] = Counter()
-    for node in nodes:
-        phases.update(node.phases)
+    runs, supervisors = _sum([node.runs for node in nodes]), [node.supervisors for node in nodes]
+    mailboxes, phases = [each.mailbox for each in supervisors], Counter[str]()
+    for each in supervisors:
+        phases.update(each.by_phase)
     return replace(
         own,
         supervisors=replace(
             own.supervisors,
-            active=sum(node.supervisors for node in nodes),
+            active=sum(each.active for each in supervisors),
             by_phase=dict(phases),
-            mailbox=MailboxesResponse(
-                sum(node.mailbox for node in nodes), max(node.deepest for node in nodes)
-            ),
-            restarts=sum(node.restarts for node in nodes),
+            mailbox=replace(_sum(mailboxes), deepest=max(each.deepest for each in mailboxes)),
+            restarts=sum(each.restarts for each in supervisors),
         ),
-        agents=AgentsResponse(
-            running, max(0, own.agents.running + own.agents.sleeping - running), own.agents.archived
+        agents=replace(
+            own.agents,
+            running=runs.running,
+            sleeping=max(0, own.agents.running + own.agents.sleeping - runs.running),
         ),
-        runs=RunsResponse(running, sum(node.queued for node in nodes), sum(node.limit for node in nodes)),
+        runs=runs,
         timers=replace(own.timers, lateness_ms=_worst([node.lateness_ms for node in nodes])),
         loop_lag_ms=_worst([node.lag_ms for node in nodes]),
     )
@@ -96,21 +87,15 @@ def sum_up(own: ServiceNumbers, nodes: Sequence[NodeNumbers]) -> ServiceNumbers:
 
 def sum_up_connections(nodes: Sequence[NodeNumbers]) -> PoolSize:
     """Return the connections of all nodes to the database."""
-    return PoolSize(
-        sum(node.connections for node in nodes),
-        sum(node.idle for node in nodes),
-        sum(node.waiting for node in nodes),
-    )
+    return _sum([node.database for node in nodes])
 
 
-def _quantiles(spread: Spread) -> tuple[float | None, ...]:
-    return spread.p50, spread.p99, spread.max
+def _sum(numbers: Sequence[Numbers]) -> Numbers:
+    sums: Numbers = type(numbers[0])(*map(sum, zip(*map(astuple, numbers), strict=True)))
+    return sums
 
 
-def _worst(spreads: Sequence[Sequence[float | None]]) -> Spread:
+def _worst(spreads: Sequence[Spread]) -> Spread:
     """Return the greatest of each quantile."""
-    p50, p99, longest = (
-        max((value for value in values if value is not None), default=None)
-        for values in zip(*spreads, strict=True)
-    )
-    return Spread(p50, p99, longest)
+    quantiles = zip(*map(astuple, spreads), strict=True)
+    return Spread(*(max((value for value in each if value is not None), default=None) for each in quantiles))

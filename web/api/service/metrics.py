@@ -125,7 +125,7 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         failed_messages=dict(app[TOOLSET].failed_messages),
         outbox=outbox.last_size,
         oldest_delivery_seconds=(app[CLOCK].now() - oldest).total_seconds() if oldest else 0,
-        restarts=own.restarts,
+        restarts=own.supervisors.restarts,
         nodes=Counter(node.state for node in nodes.nodes.values()),
         confirmed_seconds=max(map(nodes.seconds_since_beat, numbers_of)),
         tasks=len(asyncio.all_tasks()),

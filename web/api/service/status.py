@@ -291,10 +291,10 @@ def _node_responses(
             "roles": node.roles,
             "url": own.url,
             "agents": attended.get(node.id, 0),
-            "runs": own.running,
+            "runs": own.runs.running,
             "free_slots": own.free_slots,
-            "queued": own.queued,
-            "lag_ms": own.lag_ms[1],
+            "queued": own.runs.queued,
+            "lag_ms": own.lag_ms.p99,
             "joined_at": node.joined_at,
             "confirmed_seconds": round(nodes.seconds_since_beat(node.id), 3),
         }

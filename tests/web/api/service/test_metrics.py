@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as from_text
 
 from storage.node_counters import NodeCounters
 from storage.postgres.pool import Pool
+from supervisors.engine.snapshot import RunsResponse, Spread
 from tests.nodes import LoneNode, living_node
 from tests.web.conftest import Api, Service, StartService
 from web.app_keys import NODES
@@ -87,7 +88,9 @@ async def test_metrics_are_sums_over_nodes_and_tell_one_on_request(
     running = await api.create_agent(status="running")
     await api.create_notification(running)
     await _store_node(pool, 1)  # the row of the service itself
-    other = living_node(2, **NodeNumbers(running=2, limit=10, lag_ms=(1000, 2000, 3000)).publish())
+    other = living_node(
+        2, **NodeNumbers(runs=RunsResponse(2, 0, 10), lag_ms=Spread(1000, 2000, 3000)).publish()
+    )
     _nodes(service).nodes[2] = other
     await _store_node(pool, 2, _created("api", 4), _created("sms", 1))
 

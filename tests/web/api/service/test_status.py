@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from storage.postgres.node import Node
-from supervisors.engine.snapshot import RunsResponse
+from storage.postgres.pool import PoolSize
+from supervisors.engine.snapshot import MailboxesResponse, RunsResponse, Spread, SupervisorsResponse
 from tests.nodes import LoneNode, living_node
 from tests.web.conftest import Api, Service
 from web.api.service.status import sentence_of
@@ -114,18 +115,10 @@ async def test_status_of_a_single_node_describes_it(service: Service, api: Api) 
 async def test_status_sums_up_the_nodes_and_shows_the_worst_lag(service: Service, api: Api) -> None:
     await api.create_agent(status="running")
     other = NodeNumbers(
-        running=2,
-        queued=3,
-        limit=7,
-        supervisors=4,
-        phases={"running": 2},
-        mailbox=5,
-        deepest=4,
-        restarts=1,
-        lag_ms=(1, 2, 3),
-        connections=8,
-        idle=1,
-        waiting=6,
+        runs=RunsResponse(2, 3, 7),
+        supervisors=SupervisorsResponse(4, {"running": 2}, MailboxesResponse(5, 4), 1, 0),
+        lag_ms=Spread(1, 2, 3),
+        database=PoolSize(8, 1, 6),
     )
     _add_node(service, living_node(2, **other.publish()))
     body = (await service.operator.get(STATUS)).body
