@@ -78,14 +78,16 @@ class SupervisorContext:
             return await self.store.update(start)
         return await self.store.start(start, organization_id, self.slots.organization_limit)
 
-    def give_way(self, organization_id: UUID, next_ids: Sequence[UUID]) -> None:
+    def give_way(self, organization_id: UUID, next_ids: Sequence[UUID], admissions: int) -> None:
         """Give back the slot for a while, or let the organization's agent have it whose turn it is.
 
-        Each of several that give way at once lets another one have it.
+        Each of several that give way at once lets another one have it. `admissions`: those before the runs
+        were counted. If there were more since, a run may have ended, so the next start need not wait.
         """
         slots, clock = self.slots, self.clock
-        slots.hold_back(organization_id)
-        clock.call_at(clock.monotonic() + FULL_SECONDS, partial(slots.admit, organization_id))
+        if slots.admissions == admissions:
+            slots.hold_back(organization_id)
+            clock.call_at(clock.monotonic() + FULL_SECONDS, partial(slots.admit, organization_id))
         next_id = next((each for each in next_ids if not slots.is_reserved(each)), None)
         if next_id is None:
             slots.release(organization_id)

@@ -22,6 +22,7 @@ class RunSlots:
         self._free = limit
         self._reserved: dict[UUID, UUID] = {}  # agent -> its organization
         self._in_use: Counter[UUID] = Counter()  # slots taken or reserved, by organization
+        self.admissions = 0  # how often an organization was admitted
         self._full: set[UUID] = set()  # organizations that have all their slots in other nodes
         self._waiting: dict[UUID, UUID] = {}  # agent -> its organization
         # Organization -> its agents, the longest wait first. The organization whose turn is next comes first.
@@ -121,6 +122,7 @@ class RunSlots:
 
     def admit(self, organization_id: UUID) -> None:
         """Offer the organization slots again."""
+        self.admissions += 1
         self._full.discard(organization_id)
         self._offer_free_slots()
 

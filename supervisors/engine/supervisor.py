@@ -235,6 +235,7 @@ class Supervisor:
         context, run_id, now = self.context, new_id(), self.context.clock.now()
         if not context.slots.take(self.agent_id, facts.organization_id):
             return None
+        admissions = context.slots.admissions
         try:
             stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
             limits = context.limits_of(facts.organization_id)
@@ -242,7 +243,7 @@ class Supervisor:
             claim = plan_start(facts, run_id, reason, context.policy, step)
             is_claimed = await context.claim(claim, facts.organization_id)
         except RunLimitReached as error:
-            context.give_way(facts.organization_id, error.next_ids)
+            context.give_way(facts.organization_id, error.next_ids, admissions)
             return None
         except BaseException:
             context.slots.release(facts.organization_id)
