@@ -286,7 +286,7 @@ PLANTED = (
         Supervisor._request_run,
         "facts.state.lingers and context.view.is_elsewhere(facts.state)",
         "False",
-        31,
+        67,
     ),
     PlantedBug(
         "nodes: an update by another node takes the agent from its attendant",
