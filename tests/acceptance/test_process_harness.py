@@ -23,9 +23,6 @@ from tests.paths import ROOT
 from tests.processes import all_gone, content, has_sandbox, marked
 
 in_sandbox = pytest.mark.skipif(not has_sandbox(), reason="bubblewrap does not work here")
-contained = pytest.mark.parametrize(
-    "is_contained", [pytest.param(True, marks=in_sandbox, id="bubblewrap"), pytest.param(False, id="none")]
-)
 
 EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5
@@ -83,6 +80,12 @@ def sandbox(directory: Path, **changes: str) -> dict[str, Any]:
     user = {"user": "nobody"} if os.geteuid() == 0 else {}
     command = ["/usr/bin/env", "python3", "-S", "-B", "run.py"]
     return {"command": command, "containment": "bubblewrap", **user, **changes}
+
+
+@pytest.fixture(params=[pytest.param("bubblewrap", marks=in_sandbox), "none"])
+def harness(request: pytest.FixtureRequest, directory: Path) -> dict[str, Any]:
+    """The settings of a harness with a sandbox, and of one without."""
+    return sandbox(directory) if request.param == "bubblewrap" else {}
 
 
 async def report_of(reports: Path, agent: str) -> Any:
@@ -326,32 +329,26 @@ async def endless_run(client: Client, directory: Path) -> tuple[str, Json]:
     return agent, active
 
 
-@contained
 async def test_killed_service_leaves_no_process(
     services: Services,
     session: aiohttp.ClientSession,
     repository: GitRepository,
     directory: Path,
-    *,
-    is_contained: bool,
+    harness: dict[str, Any],
 ) -> None:
-    harness = sandbox(directory) if is_contained else {}
     service = await services.start(**settings(repository, harness=harness))
     _, active = await endless_run(await sign_up(session, service.url), directory)
     await service.kill()
     await all_gone(active["id"])
 
 
-@contained
 async def test_processes_of_a_frozen_node_end_before_the_next_run(
     services: Services,
     session: aiohttp.ClientSession,
     repository: GitRepository,
     directory: Path,
-    *,
-    is_contained: bool,
+    harness: dict[str, Any],
 ) -> None:
-    harness = sandbox(directory) if is_contained else {}
     frozen = await services.start(**settings(repository, harness=harness))
     harness["cache_dir"] = str(directory / "other")
     other = await services.start(**settings(repository, harness=harness))
