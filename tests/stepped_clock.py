@@ -1,13 +1,11 @@
 """A wall clock that a test may set forward and back under a running service, by libfaketime."""
 
 import os
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import files
 from pathlib import Path
-from typing import IO
 
-from tests.acceptance.process import Process, launch_fresh
+from tests.acceptance.process import MODULE, Launch, launched_by
 
 LIBRARY = "libfaketime.so.1"
 
@@ -34,17 +32,16 @@ class SteppedClock:
         """Return what the clock shows."""
         return datetime.now(UTC) + self.offset
 
-    async def launch(
-        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
-    ) -> Process:
-        """Start `hostsvc` in a new interpreter that sees this clock."""
+    @property
+    def launch(self) -> Launch:
+        """Return how to start `hostsvc` in a new interpreter that sees this clock."""
         variables = {
             "LD_PRELOAD": str(_library()),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
-        return await launch_fresh(arguments, directory, {**environment, **variables}, log)
+        return launched_by(*MODULE, **variables)
 
 
 def _library() -> Path:

@@ -99,18 +99,26 @@ class ServiceProcess:
                 raise
 
 
-async def launch_fresh(
-    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
-) -> Process:
-    """Start `hostsvc` in a new interpreter."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-m", "hostsvc", *arguments),
-        cwd=directory,
-        env=environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=log,
-    )
+def launched_by(*options: str, **variables: str) -> Launch:
+    """Return how to start `hostsvc` in a new interpreter with these options and environment variables."""
+
+    async def launch(
+        arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
+    ) -> Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, *options, *arguments),
+            cwd=directory,
+            env={**environment, **variables},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+
+    return launch
+
+
+MODULE = ("-W", "error", "-m", "hostsvc")
+launch_fresh = launched_by(*MODULE)
 
 
 async def spawn(

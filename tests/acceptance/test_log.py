@@ -1,19 +1,15 @@
 """The log of a real process in JSON: every line parses, and nothing else is printed."""
 
-import asyncio
 import os
 import signal
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import aiohttp
 import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.log_lines import line_of, lines_of
-from tests.acceptance.process import Launch, Process, Sections, ServiceProcess, spawn
+from tests.acceptance.process import Launch, Sections, ServiceProcess, launched_by, spawn
 from tests.paths import ROOT
 
 LOG = {"format": "json", "access": True}
@@ -36,19 +32,11 @@ def events_of(process: ServiceProcess) -> list[str]:
     return [line["event"] for line in lines_of(process) if line["logger"] != "access"]
 
 
-async def launch_careless(
-    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
-) -> Process:
-    """Start `hostsvc` with a careless library, whose warnings are no errors, and with a guide."""
+def launch_careless(directory: Path) -> Launch:
+    """Return how to start `hostsvc` with a careless library, whose warnings are no errors."""
     (directory / "sitecustomize.py").write_text(CARELESS)
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "default", "-m", "hostsvc", *arguments, "--guide"),
-        cwd=directory,
-        env={**environment, "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=log,
-    )
+    modules = f"{directory}{os.pathsep}{ROOT}"
+    return launched_by("-W", "default", "-m", "hostsvc", PYTHONPATH=modules)
 
 
 @pytest.mark.everyday
@@ -56,7 +44,7 @@ async def test_json_log_tells_all_and_nothing_else_is_printed(
     directory: Path, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}, "log": LOG}
-    process = await spawn(directory, "told", sections, launch_careless)
+    process = await spawn(directory, "told", sections, launch_careless(directory), ["--guide"])
     try:
         client = await sign_up(session, (await line_of(process, event="service ready"))["address"])
         agent = await client.create_agent()

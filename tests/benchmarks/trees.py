@@ -1,18 +1,14 @@
 """The code to measure: this tree, and that of another commit to compare it with."""
 
 import subprocess
-import sys
 import tarfile
-from asyncio import create_subprocess_exec
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
 
-from tests.acceptance.process import Process
+from tests.acceptance.process import Launch, launched_by
 from tests.paths import ROOT
 
 
@@ -24,18 +20,10 @@ class Tree:
     path: Path
     module: str = "hostsvc"
 
-    async def launch(
-        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
-    ) -> Process:
-        """Start `hostsvc` of this tree with the interpreter and the packages that run the benchmarks."""
-        return await create_subprocess_exec(
-            *(sys.executable, "-m", self.module, *arguments),
-            cwd=directory,
-            env={**environment, "PYTHONPATH": str(self.path)},
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=log,
-        )
+    @property
+    def launch(self) -> Launch:
+        """Return how to start `hostsvc` of this tree with the packages that run the benchmarks."""
+        return launched_by("-m", self.module, PYTHONPATH=str(self.path))
 
 
 HERE = Tree("service", ROOT)

@@ -16,12 +16,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import aiohttp
 
 from tests.acceptance.client import eventually, sign_up
-from tests.acceptance.process import Launch, Process, launch_fresh
+from tests.acceptance.process import Launch, launch_fresh, launched_by
 from tests.acceptance.services import Services
 from tests.acceptance.test_workers import workers_of
 from tests.benchmarks.figures import Figure, Result, Unit, percentile, show
@@ -139,27 +138,13 @@ def _delays(name: str, seconds: Sequence[float], bar: float | None) -> list[Figu
     ]
 
 
-async def launch_silent(
-    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
-) -> Process:
-    """Start `hostsvc` so that it rings no other node."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", SILENT, *arguments),
-        cwd=directory,
-        env={**environment, "PYTHONPATH": str(ROOT)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=log,
-    )
-
-
 Measure = Callable[[Ground, int], Awaitable[list[Figure]]]
 MEASURES: Mapping[str, tuple[Measure, Launch]] = {
     "worker": (measure_worker, launch_fresh),
     "machine": (measure_other_machine, launch_fresh),
     "network": (measure_network, launch_fresh),
     "frozen": (measure_frozen, launch_fresh),
-    "silent": (measure_silent, launch_silent),
+    "silent": (measure_silent, launched_by("-c", SILENT, PYTHONPATH=str(ROOT))),
     "parent": (measure_parent, launch_fresh),
     "rolling": (measure_rolling_restart, launch_fresh),
 }

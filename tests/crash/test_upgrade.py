@@ -3,19 +3,17 @@
 import asyncio
 import io
 import subprocess
-import sys
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import IO
 
 import aiohttp
 import pytest
 
 from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.log_lines import line_of
-from tests.acceptance.process import Launch, Process, ServiceProcess
+from tests.acceptance.process import Launch, ServiceProcess, launched_by
 from tests.acceptance.services import Services
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
@@ -44,19 +42,7 @@ def old_code() -> Iterator[Path]:
 @pytest.fixture
 async def old_services(directory: Path, empty_database_url: str, old_code: Path) -> AsyncIterator[Services]:
     """Services of 0.2.0, run by this interpreter."""
-
-    async def launch(
-        arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
-    ) -> Process:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hostsvc", *arguments),
-            cwd=directory,
-            env={**environment, "PYTHONPATH": str(old_code)},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-        )
-
+    launch = launched_by("-m", "hostsvc", PYTHONPATH=str(old_code))
     old_directory = directory / "old"
     old_directory.mkdir()
     services = Services(old_directory, {"url": empty_database_url}, launch)
