@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from uuid import uuid4
 
-from aiohttp import ServerDisconnectedError
+from aiohttp import ClientConnectorError, ClientOSError, ServerDisconnectedError
 
 from tests.attack.findings import Finding, at_most, holds, none_of
 from tests.attack.measuring import victim_works
@@ -58,7 +58,10 @@ async def _notify(target: Target, agent: str, mark: str) -> Answer:
     body = {"agent": agent, "title": mark, "priority": "high", "source": "system"}
     try:
         return await target.as_attacker("POST", NOTIFICATIONS, json=body)
-    except ServerDisconnectedError:  # a busy machine connects so many sooner than it sends their heads
+    except ClientConnectorError:
+        raise
+    except (ServerDisconnectedError, ClientOSError):
+        # A busy machine connects so many sooner than it sends their heads, which then cannot be written.
         return Answer(408, {}, "")
 
 
