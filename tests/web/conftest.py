@@ -160,6 +160,11 @@ class Service:
         for node in self.nodes:
             await node.registry.wait_until_idle()
 
+    def refuse_starts(self) -> None:
+        """Let no node start runs, as while all of them shut down."""
+        for node in self.nodes:
+            node.registry.allow_starts(False)
+
     @property
     def nobody(self) -> Api:
         return Api(self.client)

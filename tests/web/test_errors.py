@@ -27,21 +27,21 @@ async def test_unknown_path_is_not_found(api: Api) -> None:
     assert (answer.status, answer.body) == (404, {"detail": "Not found."})
 
 
-@pytest.mark.one_node
 async def test_unavailable_database_asks_for_retry(service: Service, api: Api) -> None:
-    await service.storage.pool.finish_writes()
+    for node in service.nodes:
+        await node.storage.pool.finish_writes()
     answer = await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
     assert (answer.status, answer.body) == (503, {"detail": "The database is not available."})
     assert int(answer.headers["Retry-After"]) > 0
 
 
-@pytest.mark.one_node
 async def test_refusals_of_the_database_are_reported_instead_of_logged(service: Service, api: Api) -> None:
-    await service.storage.pool.finish_writes()
+    for node in service.nodes:
+        await node.storage.pool.finish_writes()
     with capture_logs() as logged:
         for _ in range(3):
             await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
-    assert len(service.health.refusals) == 3
+    assert sum(len(node.health.refusals) for node in service.nodes) == 3
     assert [line for line in logged if line["log_level"] != "debug"] == []
 
 

@@ -219,7 +219,6 @@ async def test_fields_of_runs_are_accepted_without_effect(api: Api) -> None:
     assert (running["status"], running["last_wake_reason"]) == ("running", "run_requested")
 
 
-@pytest.mark.one_node
 async def test_status_running_is_answered_only_with_a_stored_run(service: Service, api: Api) -> None:
     agent, capped = await api.create_agent(), await api.create_agent(max_cost_usd_per_day=0)
     for each, expected in ((agent, "running"), (capped, "sleeping")):
@@ -235,7 +234,7 @@ async def test_status_running_is_answered_only_with_a_stored_run(service: Servic
     for each in (created, started):
         assert (await api.get(path(each))).body == each
 
-    service.registry.allow_starts(False)
+    service.refuse_starts()
     waiting = await api.create_agent(status="running")
     assert (waiting["status"], waiting["run_started_at"]) == ("sleeping", None)
     assert (await api.get(path(waiting))).body == waiting
@@ -286,10 +285,9 @@ async def test_higher_cap_wakes_due_agents(api: Api) -> None:
         await wake_reasons(api, agent, "notification:browser")
 
 
-@pytest.mark.one_node
 async def test_draining_service_remembers_runs_requested_by_status(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    service.registry.allow_starts(False)
+    service.refuse_starts()
 
     changed = await api.patch(path(agent), {"name": "Zoe", "status": "running"})
     made = await api.post(AGENTS, {"name": "Ann", "model": "m", "status": "running"})
@@ -303,9 +301,9 @@ async def test_draining_service_remembers_runs_requested_by_status(service: Serv
 
 
 @pytest.mark.one_node
-async def test_run_request_without_the_lead_is_refused_as_temporary(service: Service, api: Api) -> None:
+async def test_run_request_is_refused_as_temporary_while_no_node_starts(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    service.registry.allow_starts(False)  # as without the lead
+    service.refuse_starts()
 
     refused = await api.post(f"{path(agent)}run/")
 
