@@ -177,9 +177,10 @@ class Registry:
             self.tell(agent_id, signal)
 
     def tell_queued(self) -> None:
-        """Tell the supervisors whose starts are queued here: they could not start for a while."""
+        """Tell the supervisors whose starts are queued here, but those that a slot will tell."""
         queued = [each.agent_id for each in self._supervisors.values() if each.phase is Phase.QUEUED]
-        self.tell_all(queued, Signal.RELOAD)
+        is_waiting = self._context.slots.is_waiting
+        self.tell_all([each for each in queued if not is_waiting(each)], Signal.RELOAD)
 
     def tell_organization(self, organization_id: UUID, signal: Signal) -> None:
         """Tell the organization's live supervisors, and those that do not know their organization yet."""

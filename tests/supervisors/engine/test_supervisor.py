@@ -35,6 +35,25 @@ async def test_start_without_a_free_slot_is_queued(pool: Pool) -> None:
         assert await world.wakes(agent) == [(9, "run_requested")]
 
 
+async def test_confirmed_node_looks_only_at_starts_that_have_a_slot(pool: Pool) -> None:
+    """Thousands that wait for one would keep the node so busy that its next beat is late, too."""
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        run, queued = await world.start(await world.agent()), [await world.agent() for _ in range(3)]
+        for agent in queued:
+            await world.ask(agent, RunRequest())
+        seen = [(await world.see(agent)).recent for agent in queued]
+        world.node.is_confirmed = False
+        await run.end()
+        assert {await world.phase(agent) for agent in queued} == {Phase.QUEUED}
+
+        world.node.is_confirmed = True
+        await world.scan.recover()
+        await world.wait_until_idle()
+
+        assert await world.phase(queued[0]) is Phase.RUNNING
+        assert [(await world.see(agent)).recent for agent in queued[1:]] == seen[1:]
+
+
 async def test_notification_during_stop_of_queued_agent_is_kept(pool: Pool) -> None:
     """Check I2: the agent still waits for a slot while it is read, just before the notification."""
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
