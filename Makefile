@@ -38,6 +38,7 @@ test-console: $(READY) ## the console in a real browser (needs a Chromium)
 test-all: $(READY) ## all tests, each service in a new interpreter; the API on three nodes; `simulate`, `crash` and `fuzz` in full
 	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(SLOW) --hypothesis-profile random
 	@HOSTSVC_TEST_NODES=3 $(PYTEST) $(SLOW) -m "not slow" tests/contract tests/web
+	@HOSTSVC_TEST_NODES=3 $(PYTEST) $(SLOW) tests/attack
 	@$(MAKE) --no-print-directory simulate crash
 	@HOSTSVC_TEST_NODES=3 $(MAKE) --no-print-directory fuzz
 
