@@ -78,6 +78,7 @@ async def test_attempts_of_one_address_at_once_are_limited(start_service: StartS
         assert answer.status == 401 or int(answer.headers["Retry-After"]) >= 1
 
 
+@pytest.mark.one_node  # each node grants its share of the quota
 async def test_signups_of_one_address_are_limited(start_service: StartService) -> None:
     service = await start_service(signups_per_hour=2, trusted_proxies=PROXIES)
     statuses = []
