@@ -67,9 +67,10 @@ Address = tuple[str, int]
 
 
 class EndlessHarness:
-    """A harness that works until the run is stopped."""
+    """A harness that works until the run is stopped, also after its sleep, as processes may."""
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
+        run.may_linger = True
         await run.interruptible(asyncio.Event().wait())
         return RunResult(Outcome.ENDED)
 
