@@ -66,6 +66,7 @@ class PendingGroup:
     count: int
     first_at: datetime
     last_at: datetime
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,26 @@ class Budget:
     @property
     def is_reached(self) -> bool:
         return self.spent_usd >= self.cap_usd
+
+
+@dataclass(frozen=True, slots=True)
+class WakeLimits:
+    """How often an agent may wake, and the starts that fill these limits: the last hour's, the last day's.
+
+    With `max_wakes_per_hour` of 3, `fills_hour_at` is the start of the third last run, if that was within the
+    hour. `fills_day_at` is the same for a day, which is one of the agent's time zone.
+    """
+
+    max_wakes_per_hour: int | None = None
+    max_wakes_per_day: int | None = None
+    quiet_hours: str = ""
+    timezone: str = "UTC"
+    fills_hour_at: datetime | None = None
+    fills_day_at: datetime | None = None
+
+
+WAKE_LIMITS = ("max_wakes_per_hour", "max_wakes_per_day", "quiet_hours")  # an agent's, else its template's
+NO_LIMITS = WakeLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +121,7 @@ class AgentFacts:
     interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
     wake_reason: str = ""  # of the active run, blank if there is none
     model: str = ""
+    limits: WakeLimits = NO_LIMITS
 
     @property
     def is_paused(self) -> bool:
@@ -215,3 +237,4 @@ class Counts:
     timers: int
     next_due_at: datetime | None
     oldest_active_at: datetime | None
+    held_by_limits: int = 0

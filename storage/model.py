@@ -272,6 +272,9 @@ class Template:
     tool_choice: ToolChoice = ToolChoice.AUTO
     response_format: dict[str, Any] | None = None
     may_create_agents: bool = False
+    max_wakes_per_hour: int | None = None
+    max_wakes_per_day: int | None = None
+    quiet_hours: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +311,9 @@ class Agent:
     language: str = ""
     unpriced: Unpriced | None = None
     paused: bool = False
+    max_wakes_per_hour: int | None = None
+    max_wakes_per_day: int | None = None
+    quiet_hours: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +352,7 @@ class Notification:
     cleared: bool
     cleared_at: datetime | None
     activated_at: datetime | None
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ WORDS: Mapping[ShownPhase, str] = {
     ShownPhase.BACKING_OFF: "backing off",
     ShownPhase.QUARANTINED: "quarantined",
     ShownPhase.OVER_BUDGET: "over budget",
+    ShownPhase.HELD_BY_LIMITS: "held by limits",
     ShownPhase.PAUSED: "paused",
     ShownPhase.ASLEEP: "asleep",
     ShownPhase.ARCHIVED: "archived",
@@ -291,7 +292,7 @@ def _agenda_items(
             continue
         because = explanations.describe_cause(wake)
         reminder = reminders.get(agent.agent_id)
-        if _is_reminder(decision) and reminder is not None and not wake.is_postponed:
+        if _is_reminder(decision) and reminder is not None and not (wake.is_postponed or wake.delay):
             because = because_of_reminder(reminder.title)
         yield AgendaItem(wake.at, KINDS[wake.cause], because, agent)
 

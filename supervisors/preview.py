@@ -32,6 +32,7 @@ class Event:
     scheduled_for: datetime | None = None
     count: int = 1
     seconds_apart: float = 0.0
+    urgent: bool = False
 
     def arrivals(self, first_at: datetime) -> list[datetime]:
         """Return when each of them comes."""
@@ -91,11 +92,13 @@ def _with_arrival(facts: AgentFacts, event: Event, at: datetime) -> AgentFacts:
     if active_at is None:
         return facts
     if active_at > at:
-        group = PendingGroup(event.source, True, ActivationPeriod.AHEAD, 1, active_at, active_at)
+        group = PendingGroup(
+            event.source, True, ActivationPeriod.AHEAD, 1, active_at, active_at, event.urgent
+        )
     else:
         active = (each.last_at for each in facts.pending if each.period is not ActivationPeriod.AHEAD)
         latest = max((at, *(last_at + MOMENT for last_at in active)))
-        group = PendingGroup(event.source, False, _period_of(facts), 1, latest, latest)
+        group = PendingGroup(event.source, False, _period_of(facts), 1, latest, latest, event.urgent)
     return replace(facts, pending=(*facts.pending, group))
 
 

@@ -30,6 +30,7 @@ from supervisors.client_values import (
     parse_text,
     timezone_hint,
 )
+from supervisors.policy.limits import WEEK_MINUTES, parse_quiet_hours, quiet_minutes
 
 Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
@@ -215,6 +216,22 @@ class Region(_Known):
     """A region that has phone numbers, by its two letters of ISO 3166; blank for none."""
 
     choices = ("", *sorted(REGIONS))
+
+
+class QuietHours(Line):
+    """Times of day in which an agent does not wake by itself; blank for none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=255, **options)
+
+    def _validate(self, value: str) -> None:
+        super()._validate(value)
+        try:
+            minutes = quiet_minutes(parse_quiet_hours(value))
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+        if len(minutes) == WEEK_MINUTES:
+            raise ValidationError("Quiet hours may not fill the whole week. A pause holds every start.")
 
 
 class Url(_Pattern):

@@ -45,7 +45,7 @@ ACTIVE: LiteralString = """EXISTS (
 STOPPABLE: LiteralString = """(
     s.run_id IS NOT NULL AND s.phase <> 'stopping'
     OR coalesce(s.queued_at, s.run_requested_at, s.retry_at) IS NOT NULL
-    OR s.phase IN ('holding', 'backing_off', 'quarantined')
+    OR s.phase IN ('holding', 'backing_off', 'quarantined', 'held_by_limits')
     OR s.phase IN ('asleep', 'paused', 'over_budget') AND EXISTS (
         SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at <= $
           AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until)))

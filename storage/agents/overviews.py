@@ -45,12 +45,12 @@ ORDER BY since, s.agent_id LIMIT $4
 """
 
 # An agent that is asleep has nothing active, unless it was stopped or forgotten. The other lists have agents
-# over their budgets and in quarantine.
+# over their budgets and in quarantine, and one that its limits hold is meant to wait.
 LIST_UNCLEARED = """
 SELECT s.agent_id, a.name, a.timezone, s.organization_id, n.since FROM (
     SELECT agent_id, organization_id FROM agent_state
     WHERE organization_id = ANY($1::uuid[]) AND phase <> 'asleep'
-      AND phase NOT IN ('archived', 'over_budget', 'quarantined')
+      AND phase NOT IN ('archived', 'over_budget', 'held_by_limits', 'quarantined')
     UNION ALL
     SELECT agent_id, organization_id FROM agent_state
     WHERE organization_id = ANY($1::uuid[]) AND stopped_at IS NOT NULL AND phase = 'asleep'
@@ -228,7 +228,7 @@ class Overviews:
     ) -> list[TroubledAgent]:
         """List the agents with a high-priority notification that is active since long, the oldest first.
 
-        Those over their budgets and in quarantine are left out.
+        Those over their budgets, held by their limits and in quarantine are left out.
         """
         return await fetch_all(
             self._pool, TroubledAgent, LIST_UNCLEARED, organization_ids, active_before, limit

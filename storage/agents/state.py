@@ -1,6 +1,6 @@
 """Agent states: the narrow rows that supervisors own, read with all the facts and updated under a guard."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from uuid import UUID
@@ -8,6 +8,8 @@ from uuid import UUID
 import asyncpg
 
 from storage.agent_facts import (
+    NO_LIMITS,
+    WAKE_LIMITS,
     AgentFacts,
     AgentState,
     AttendedAgent,
@@ -18,10 +20,11 @@ from storage.agent_facts import (
     PendingGroup,
     RowVersion,
     StateUpdate,
+    WakeLimits,
 )
 from storage.agents.state_updates import update_states
 from storage.errors import RunLimitReached
-from storage.history.runs import JournalFacts, get_journal_facts
+from storage.history.runs import JournalFacts, get_journal_facts, with_starts
 from storage.history.usage import get_budgets
 from storage.postgres.connections import STARTS
 from storage.postgres.pool import Connection, Pool
@@ -43,10 +46,13 @@ SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
        o.max_cost_usd_per_day AS organization_cap,
        coalesce(a.unpriced, t.unpriced, 'refuse') AS agent_unpriced, o.unpriced AS organization_unpriced,
-       a.model,
+       a.model, a.timezone,
+       coalesce(a.max_wakes_per_hour, t.max_wakes_per_hour) AS max_wakes_per_hour,
+       coalesce(a.max_wakes_per_day, t.max_wakes_per_day) AS max_wakes_per_day,
+       coalesce(a.quiet_hours, t.quiet_hours, '') AS quiet_hours,
        coalesce(cardinality(r.notifications) + r.notifications_left_out, 0) AS pending_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
-       p.source, p.reminder, p.period, p.count, p.first_at, p.last_at
+       p.source, p.reminder, p.urgent, p.period, p.count, p.first_at, p.last_at
 FROM unnest((SELECT $1::uuid[]), (SELECT $2::timestamptz[])) AS i (agent_id, now)
 JOIN agent_state s ON s.agent_id = i.agent_id
 CROSS JOIN LATERAL (SELECT * FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0) a
@@ -54,7 +60,7 @@ JOIN organization o ON o.id = a.organization_id
 LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN run r ON r.id = s.run_id
 LEFT JOIN LATERAL (
-    SELECT n.source, n.scheduled_for IS NOT DISTINCT FROM n.activated_at AS reminder,
+    SELECT n.source, n.scheduled_for IS NOT DISTINCT FROM n.activated_at AS reminder, n.urgent,
            CASE
                WHEN n.scheduled_for = n.activated_at AND n.activated_at > i.now THEN 'ahead'
                WHEN n.activated_at <= s.stopped_at THEN 'stopped'
@@ -68,7 +74,7 @@ LEFT JOIN LATERAL (
            count(*) AS count, min(n.activated_at) AS first_at, max(n.activated_at) AS last_at
     FROM notification n
     WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL
-    GROUP BY 1, 2, 3
+    GROUP BY 1, 2, 3, 4
 ) p ON true
 """
 
@@ -281,6 +287,7 @@ COUNT = """
 SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
+       count(*) FILTER (WHERE phase = 'held_by_limits') AS held_by_limits,
        coalesce(array_agg(agent_id) FILTER (
            WHERE failures >= $2::integer AND retry_at > $1 AND run_id IS NULL AND NOT paused AND NOT EXISTS (
                SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
@@ -357,7 +364,8 @@ class AgentStates:
         async with self._pool.locking(LOCK, agent_id) as connection:
             rows = await connection.fetch(GET_FACTS, [agent_id], [now])
             budgets = await get_budgets(connection, rows, {agent_id: now})
-            yield LockedState(connection, _facts(rows, budgets) if rows else None)
+            limits = await with_starts(connection, _limits(rows[:1]), {agent_id: now})
+            yield LockedState(connection, _facts(rows, budgets, limits) if rows else None)
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -470,8 +478,10 @@ class AgentStates:
         rows_by_agent: dict[UUID, list[asyncpg.Record]] = {}
         for row in await self._pool.fetch(GET_FACTS, list(moments), list(moments.values())):
             rows_by_agent.setdefault(row["agent_id"], []).append(row)
-        budgets = await get_budgets(self._pool, [rows[0] for rows in rows_by_agent.values()], moments)
-        facts = {agent_id: _facts(rows, budgets) for agent_id, rows in rows_by_agent.items()}
+        firsts = [rows[0] for rows in rows_by_agent.values()]
+        budgets = await get_budgets(self._pool, firsts, moments)
+        limits = await with_starts(self._pool, _limits(firsts), moments)
+        facts = {agent_id: _facts(rows, budgets, limits) for agent_id, rows in rows_by_agent.items()}
         return [facts.get(agent_id) for agent_id, _ in items]
 
     async def _update_alone(self, update: StateUpdate) -> bool:
@@ -509,12 +519,26 @@ class LockedState:
         return bool(is_made)
 
 
-def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]) -> AgentFacts:
+def _limits(rows: Iterable[asyncpg.Record]) -> dict[UUID, WakeLimits]:
+    """Return the limits on wakes of those agents that have any."""
+    return {
+        row["agent_id"]: from_row(WakeLimits, row, fills_hour_at=None, fills_day_at=None)
+        for row in rows
+        if any(row[name] for name in WAKE_LIMITS)
+    }
+
+
+def _facts(
+    rows: Sequence[asyncpg.Record],
+    budgets: Mapping[UUID, tuple[Budget, ...]],
+    limits: Mapping[UUID, WakeLimits],
+) -> AgentFacts:
     """Build one agent's facts from its rows, which differ only in the pending notifications."""
     return from_row(
         AgentFacts,
         rows[0],
         state=from_row(AgentState, rows[0]),
         budgets=budgets.get(rows[0]["agent_id"], ()),
+        limits=limits.get(rows[0]["agent_id"], NO_LIMITS),
         pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
     )

@@ -53,7 +53,10 @@ WITH detached AS (
         debounce_window_seconds = coalesce(a.debounce_window_seconds, t.debounce_window_seconds),
         harness_git_ref = coalesce(a.harness_git_ref, nullif(t.harness_git_ref, '')),
         max_cost_usd_per_day = coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day),
-        unpriced = coalesce(a.unpriced, t.unpriced)
+        unpriced = coalesce(a.unpriced, t.unpriced),
+        max_wakes_per_hour = coalesce(a.max_wakes_per_hour, t.max_wakes_per_hour),
+        max_wakes_per_day = coalesce(a.max_wakes_per_day, t.max_wakes_per_day),
+        quiet_hours = coalesce(a.quiet_hours, nullif(t.quiet_hours, ''))
     FROM template t WHERE t.id = $1 AND a.template_id = t.id
     RETURNING a.id, a.organization_id, a.deleted_at
 ), inserted_event AS (

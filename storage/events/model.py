@@ -33,6 +33,8 @@ class EventType(StrEnum):
     """Too many runs in a row have failed."""
     AGENT_OVER_BUDGET = "agent.over_budget"
     """An agent, or its organization, has spent its budget of the day."""
+    AGENT_HELD_BY_LIMITS = "agent.held_by_limits"
+    """Something waits until an agent may wake again, or until its quiet hours end."""
     AGENT_PAUSED = "agent.paused"
     """An agent was paused: nothing starts it."""
     AGENT_UNPAUSED = "agent.unpaused"

@@ -4,7 +4,8 @@ A journal is written with the end of its run, by `storage.agents.state_updates`.
 other tables tell about a run that this process did not execute itself.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -13,10 +14,11 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.agent_facts import WakeLimits
 from storage.model import Outcome, Run
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import Chunk, OrganizationsPage, Page, PageConditions, fetch_page, fetch_rows
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import ALWAYS, Period
 from storage.postgres.shared_reads import SharedReads
 from storage.postgres.statement import from_row
@@ -82,6 +84,10 @@ class Runs:
             texts=("r.error", "r.stop_reason", "r.output"),
             documents=("r.notifications", "r.journal", "r.prompt"),
         )
+
+    async def with_starts(self, agent_id: UUID, limits: WakeLimits, now: datetime) -> WakeLimits:
+        """Return the limits with the starts of the agent that fill them."""
+        return (await with_starts(self._pool, {agent_id: limits}, {agent_id: now}))[agent_id]
 
     async def list_page(self, filters: RunFilters, page: Page) -> Chunk[Run]:
         """List one page of the runs, last started first."""
@@ -170,6 +176,27 @@ UPDATE run SET journal = json_build_object(
 WHERE id = $1 AND journal IS NOT NULL
 """
 
+# The start that fills a limit, if there were as many. One up to a second ahead is by a clock that differs,
+# one further ahead from before the clock was set back. A day of any time zone begins in the last two days.
+LIST_FILLING_STARTS = """
+SELECT of_hour.started_at AS fills_hour_at, of_day.started_at AS fills_day_at
+FROM unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::integer[]) WITH ORDINALITY
+    AS i (agent_id, now, per_hour, per_day, ordinal)
+LEFT JOIN LATERAL (
+    SELECT started_at FROM run
+    WHERE agent_id = i.agent_id AND started_at > i.now - interval '1 hour'
+      AND started_at <= i.now + interval '1 second'
+    ORDER BY started_at DESC LIMIT 1 OFFSET i.per_hour - 1
+) of_hour ON i.per_hour IS NOT NULL
+LEFT JOIN LATERAL (
+    SELECT started_at FROM run
+    WHERE agent_id = i.agent_id AND started_at > i.now - interval '2 days'
+      AND started_at <= i.now + interval '1 second'
+    ORDER BY started_at DESC LIMIT 1 OFFSET i.per_day - 1
+) of_day ON i.per_day IS NOT NULL
+ORDER BY i.ordinal
+"""
+
 MAX_TOOLS = 20  # of a run: those with the most calls
 MAX_SEARCHED = 1000  # notifications, of those that may have been cleared
 
@@ -238,6 +265,25 @@ async def get_journal_facts(pool: Pool, run_id: UUID) -> JournalFacts:
         return JournalFacts()
     tools = tuple(ToolUse(**tool) for tool in decoded(row["tools"]))
     return JournalFacts(tools, tuple(row["cleared"]), row["cost_usd"], row["unpriced_calls"])
+
+
+async def with_starts(
+    database: "Pool | Connection", limits: Mapping[UUID, WakeLimits], moments: Mapping[UUID, datetime]
+) -> dict[UUID, WakeLimits]:
+    """Return the limits of each agent with the starts that fill them by its moment.
+
+    No statement is sent if there are none.
+    """
+    if not limits:
+        return {}
+    items = (
+        (agent_id, moments[agent_id], one.max_wakes_per_hour, one.max_wakes_per_day)
+        for agent_id, one in limits.items()
+    )
+    starts = await database.fetch(LIST_FILLING_STARTS, *zip(*items, strict=True))
+    return {
+        agent_id: replace(one, **found) for (agent_id, one), found in zip(limits.items(), starts, strict=True)
+    }
 
 
 class Journals:

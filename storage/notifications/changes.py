@@ -42,7 +42,7 @@ SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_a
 FOR NO KEY UPDATE OF n
 """
 
-UNCHANGED = ("organization_id", "agent_id", "source", "source_id", "created_at")
+UNCHANGED = ("organization_id", "agent_id", "source", "source_id", "created_at", "urgent")
 COLUMNS = columns_of(Notification, without=UNCHANGED)
 
 UPDATE = Statement(

@@ -66,6 +66,7 @@ class NewNotification:
     priority: Priority
     created_at: datetime
     scheduled_for: datetime | None
+    urgent: bool = False
     cleared: ClassVar[bool] = False
     cleared_at: ClassVar[datetime | None] = None
 
@@ -107,10 +108,10 @@ WITH item AS MATERIALIZED (
         json_to_recordset(:items::json) AS (
             id uuid, agent_id uuid, source text, source_id text, title text, body text, priority text,
             created_at timestamptz, scheduled_for timestamptz, activated_at timestamptz,
-            allowed uuid[], actor text, receipt json, payload text)
+            urgent boolean, allowed uuid[], actor text, receipt json, payload text)
     ) WITH ORDINALITY AS i (
         id, agent_id, source, source_id, title, body, priority,
-        created_at, scheduled_for, activated_at, allowed, actor, receipt, payload, ordinal)
+        created_at, scheduled_for, activated_at, urgent, allowed, actor, receipt, payload, ordinal)
     LEFT JOIN LATERAL (
         SELECT organization_id FROM agent WHERE id = i.agent_id AND deleted_at IS NULL OFFSET 0
     ) a ON true
@@ -122,7 +123,7 @@ WITH item AS MATERIALIZED (
     ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
 ), judged AS MATERIALIZED (
     SELECT item.id, agent_id, item.organization_id, source, source_id, title, body, priority,
-           created_at, scheduled_for, actor, receipt, payload, ordinal,
+           created_at, scheduled_for, urgent, actor, receipt, payload, ordinal,
            locked.node_id, (activated_at = scheduled_for) IS TRUE AS is_reminder,
            CASE WHEN activated_at = scheduled_for OR (is_running AND source = 'agent') THEN activated_at
                 WHEN activated_at IS NOT NULL
@@ -138,9 +139,9 @@ WITH item AS MATERIALIZED (
 ), inserted AS (
     INSERT INTO notification (
         id, organization_id, agent_id, source, source_id, title, body, priority,
-        created_at, scheduled_for, activated_at)
+        created_at, scheduled_for, activated_at, urgent)
     SELECT id, organization_id, agent_id, source, source_id, title, body, priority,
-           created_at, scheduled_for, activated_at
+           created_at, scheduled_for, activated_at, urgent
     FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, data)
@@ -208,6 +209,7 @@ def _row(item: InsertItem) -> dict[str, object]:
         "created_at": new.created_at,
         "scheduled_for": new.scheduled_for,
         "activated_at": activation(new.priority, new.scheduled_for, new.created_at),
+        "urgent": new.urgent,
         "allowed": list(item.allowed),
         "actor": item.actor,
         "receipt": item.receipt and values_of(RECEIPT, item.receipt),

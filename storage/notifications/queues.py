@@ -21,7 +21,7 @@ MAX_BYTES = 1_048_576  # of one queue; a single notification may be longer
 # A notification that does not fit comes without its texts, so that it is known to be there.
 LIST_OF_AGENTS = """
 SELECT item.ordinal, n.fits, n.id, n.organization_id, n.agent_id, n.source, n.priority, n.created_at,
-       n.scheduled_for, n.cleared, n.cleared_at, n.activated_at,
+       n.scheduled_for, n.cleared, n.cleared_at, n.activated_at, n.urgent,
        CASE WHEN n.fits THEN n.source_id END AS source_id,
        CASE WHEN n.fits THEN n.title END AS title,
        CASE WHEN n.fits THEN n.body END AS body

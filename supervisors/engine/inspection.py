@@ -39,7 +39,7 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.engine.supervisor import MAX_BLOCKERS, Supervisor
 from supervisors.policy import explanations
-from supervisors.policy.decisions import Decision, active_count, decide, reached_budget
+from supervisors.policy.decisions import Decision, active_count, decide
 from supervisors.policy.phases import Phase, ShownPhase
 from supervisors.ports import KnownModels
 from supervisors.text import excerpt
@@ -176,7 +176,7 @@ class StatusReader:
                 quarantined=phases[Phase.QUARANTINED] + len(counts.quarantined - supervisors.keys()),
             ),
             quarantined=tuple(map(_quarantined_agent, filter(self._is_quarantined, statistics.quarantined))),
-            agents=AgentsResponse(slots.taken, sleeping, counts.archived),
+            agents=AgentsResponse(slots.taken, sleeping, counts.archived, counts.held_by_limits),
             runs=RunsResponse(slots.taken, slots.waiting, slots.limit if context.nodes.starts_runs else 0),
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
@@ -197,10 +197,10 @@ class StatusReader:
     def _summarize(self, facts: AgentFacts, unpriced: Mapping[str, str]) -> AgentSummary:
         agent_id = facts.state.agent_id
         snapshot = self._build_snapshot(facts, (), self._supervisors.get(agent_id))
-        is_over_budget = snapshot.phase is Phase.ASLEEP and reached_budget(facts.budgets) is not None
+        decision = decide(facts, self._context.clock.now(), self._context.policy)
         return AgentSummary(
             snapshot.status,
-            ShownPhase.OVER_BUDGET if is_over_budget else ShownPhase(snapshot.phase),
+            ShownPhase(explanations.recorded_name(decision, snapshot.phase)),
             snapshot.since,
             snapshot.why + unpriced.get(facts.model, ""),
             snapshot.next_wake,

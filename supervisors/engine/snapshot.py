@@ -221,6 +221,8 @@ class AgentsResponse:
     """How many are neither running nor archived."""
     archived: int
     """How many are archived."""
+    held_by_limits: int
+    """How many of the sleeping wait until they may wake again, or until their quiet hours end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
+from storage.agent_facts import NO_LIMITS, AgentFacts, AgentState, RunEnd, StateUpdate
 from storage.errors import RunLimitReached
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
@@ -533,11 +533,12 @@ class Supervisor:
         return StopReply.STOPPING
 
     def _is_about_to_start(self, facts: AgentFacts) -> bool:
-        """Return whether a start is ahead that a stop would cancel, even if a pause or a budget delays it."""
+        """Return whether a start is ahead that a stop would cancel, even if a pause or a limit delays it."""
         state, now = facts.state, self.context.clock.now()
         if state.queued_at is not None or state.run_requested_at is not None:
             return True
-        decision = decide(replace(facts.without_pause(), budgets=()), now, self.context.policy)
+        unlimited = replace(facts.without_pause(), budgets=(), limits=NO_LIMITS)
+        decision = decide(unlimited, now, self.context.policy)
         return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
     async def _write_owned_fields(self, owned: OwnedFieldsRequest) -> bool:

@@ -35,7 +35,7 @@ from supervisors.policy.decisions import (
     reached_budget,
 )
 from supervisors.policy.explanations import dollars
-from supervisors.policy.phases import OVER_BUDGET, Phase
+from supervisors.policy.phases import HELD_BY_LIMITS, OVER_BUDGET, Phase
 from supervisors.policy.transitions import is_newly_quarantined
 from supervisors.text import excerpt, format_timestamp
 
@@ -51,6 +51,7 @@ TYPE_BY_PHASE: dict[str, EventType] = {
     Phase.QUARANTINED: EventType.AGENT_QUARANTINED,
     Phase.STOPPING: EventType.AGENT_STOPPING,
     OVER_BUDGET: EventType.AGENT_OVER_BUDGET,
+    HELD_BY_LIMITS: EventType.AGENT_HELD_BY_LIMITS,
     Phase.PAUSED: EventType.AGENT_PAUSED,
 }
 

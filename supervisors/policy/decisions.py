@@ -10,8 +10,9 @@ from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
-from storage.agent_facts import ActivationPeriod, AgentFacts, Budget, PendingGroup
+from storage.agent_facts import NO_LIMITS, ActivationPeriod, AgentFacts, Budget, PendingGroup, WakeLimits
 from storage.model import AgentStatus, Organization, Source, Template, Unpriced
+from supervisors.policy.limits import Delay, delay_of
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings
 
@@ -86,18 +87,22 @@ class Wake:
     """A start proposed for `at`, and the wake reason that it would record.
 
     `is_postponed`: a spent budget delays it; when the next day's budget begins, it is decided again.
+    `is_urgent`: the limits on wakes do not delay it. `delay`: how they do otherwise.
     """
 
     at: datetime
     reason: str
     cause: WakeCause
     is_postponed: bool = False
+    is_urgent: bool = False
+    delay: Delay | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The phase of an agent, its earliest wake, and the hold or the spent budget that delays a wake.
+    """The phase of an agent, its earliest wake, and the hold, the spent budget or the limit that delays it.
 
+    `held_by`: the delay of a wake that would be due now, or of a hold; None for one of a wake ahead.
     `changes_at`: when the decision becomes another one although nothing happens and nothing is due.
     """
 
@@ -105,6 +110,7 @@ class Decision:
     wake: Wake | None = None
     hold: Hold | None = None
     over_budget: Budget | None = None
+    held_by: Delay | None = None
     changes_at: datetime | None = None
 
     @property
@@ -128,17 +134,25 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy) -> Decision:
         return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
     if facts.is_paused:
         return Decision(Phase.PAUSED)
-    hold = hold_of(facts, now, policy)
-    wakes = tuple(_proposed_wakes(facts, hold, now, policy))
+    hold, renewal = hold_of(facts, now, policy), renewed_at(now)
+    proposed: Iterable[Wake] = _proposed_wakes(facts, hold, now, policy)
     over_budget = reached_budget(facts.budgets)
-    if over_budget is None:
-        return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
-    renewal = renewed_at(now)
-    phase = _phase_over_budget(facts, now)
-    quarantine_ends_at = pending_retry_at(facts) if phase is Phase.QUARANTINED else None
-    changes_at = min(renewal, quarantine_ends_at or renewal)
-    wake = _earliest(tuple(_postpone(wakes, renewal)), now)
-    return Decision(phase, wake, over_budget=over_budget, changes_at=changes_at)
+    if over_budget is not None:
+        proposed = _postpone(proposed, renewal)
+    # Of wakes that a limit delays to the same moment, the one that was due first is told.
+    wakes = [_delay(facts.limits, wake, now) for wake in sorted(proposed, key=lambda wake: wake.at)]
+    wake = _earliest(wakes, now)
+    if over_budget is not None:
+        phase = _phase_without_hold(facts, now)
+        quarantine_ends_at = pending_retry_at(facts) if phase is Phase.QUARANTINED else None
+        looks_again_at = min(renewal, quarantine_ends_at or renewal)
+        return Decision(phase, wake, over_budget=over_budget, changes_at=looks_again_at)
+    delays = [each.delay for each in wakes if each.delay is not None]
+    changes_at = min((delay.due_at for delay in delays if delay.due_at > now), default=None)
+    delay = wake.delay if wake else None
+    if delay is None or (delay.due_at > now and hold is None):
+        return Decision(_resting_phase(facts, hold), wake, hold, changes_at=changes_at)
+    return Decision(_phase_without_hold(facts, now), wake, held_by=delay, changes_at=changes_at)
 
 
 def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
@@ -147,9 +161,7 @@ def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
     If its messages lie ahead, the wall clock was set back since they came. Then the hold goes on for a window
     at most: `next_due_at` keeps the end that was decided first, so that no later look moves it.
     """
-    window = facts.agent_window_seconds  # 0 included, before its template's
-    if window is None:
-        window = facts.template_window_seconds or 0
+    window = window_of(facts)
     held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
     hold = hold_for(held, window, policy.debounce_cap_seconds)
     queued_at = facts.state.queued_at
@@ -164,6 +176,12 @@ def hold_of(facts: AgentFacts, now: datetime, policy: Policy) -> Hold | None:
     if queued_at is not None and hold.first_at + timedelta(seconds=window) <= queued_at:
         return replace(hold, due_at=min(hold.due_at, queued_at))
     return hold
+
+
+def window_of(facts: AgentFacts) -> int:
+    """Return the debounce window in seconds: the agent's, 0 included, else its template's."""
+    window = facts.agent_window_seconds
+    return (facts.template_window_seconds or 0) if window is None else window
 
 
 def max_hold_seconds(window_seconds: int, cap_seconds: int) -> int:
@@ -241,7 +259,8 @@ def _proposed_wakes(facts: AgentFacts, hold: Hold | None, now: datetime, policy:
     """Yield a wake for each reason that the agent has to start, in no order."""
     state = facts.state
     if state.run_requested_at is not None:
-        yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST)
+        requested_at = state.run_requested_at
+        yield Wake(requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST, is_urgent=True)
     opens_at = None  # from then on notifications start a quarantined agent
     if is_quarantined(facts) and state.last_started_at is not None:
         opens_at = state.last_started_at + QUARANTINE_ATTEMPT_INTERVAL
@@ -260,10 +279,18 @@ def _proposed_wakes(facts: AgentFacts, hold: Hold | None, now: datetime, policy:
         yield Wake(at, WakeReason.SLEEP_ELAPSED, WakeCause.SLEEP_UNTIL)
 
 
-def _postpone(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
+def _postpone(wakes: Iterable[Wake], until: datetime) -> Iterator[Wake]:
     """Delay each wake that is earlier than `until`."""
     for wake in wakes:
         yield wake if wake.at >= until else replace(wake, at=until, is_postponed=True)
+
+
+def _delay(limits: WakeLimits, wake: Wake, now: datetime) -> Wake:
+    """Delay the wake until the limits allow it, unless it is urgent."""
+    if limits == NO_LIMITS or wake.is_urgent:
+        return wake
+    delay = delay_of(limits, max(wake.at, now))
+    return wake if delay is None else replace(wake, at=delay.until, delay=delay)
 
 
 def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
@@ -289,12 +316,17 @@ def _wakes_by_activation(
     if immediate:
         first_at = min(group.first_at for group in immediate)
         # It is active now, even if the wall clock was set back to before its activation.
-        yield Wake(min(first_at, now), _reason_of_latest(facts), WakeCause.NOTIFICATION)
+        is_urgent = any(group.urgent for group in immediate)
+        at, reason = min(first_at, now), _reason_of_latest(facts)
+        yield Wake(at, reason, WakeCause.NOTIFICATION, is_urgent=is_urgent)
     if hold is not None:
-        yield Wake(hold.due_at, _reason_of_latest(facts), WakeCause.HOLD)
-    ahead = [group.first_at for group in facts.pending if group.period is ActivationPeriod.AHEAD]
-    if ahead:
-        yield Wake(min(ahead), WakeReason.REMINDER, WakeCause.REMINDER)
+        is_urgent = any(
+            group.urgent and _is_new(group) and _is_held(group, policy) for group in facts.pending
+        )
+        yield Wake(hold.due_at, _reason_of_latest(facts), WakeCause.HOLD, is_urgent=is_urgent)
+    for group in facts.pending:
+        if group.period is ActivationPeriod.AHEAD:
+            yield Wake(group.first_at, WakeReason.REMINDER, WakeCause.REMINDER, is_urgent=group.urgent)
 
 
 def _resting_phase(facts: AgentFacts, hold: Hold | None) -> Phase:
@@ -306,8 +338,8 @@ def _resting_phase(facts: AgentFacts, hold: Hold | None) -> Phase:
     return Phase.ASLEEP if retry_at is None else Phase.BACKING_OFF
 
 
-def _phase_over_budget(facts: AgentFacts, now: datetime) -> Phase:
-    """Return the phase of an agent over its budget: a quarantine shows, a hold or a backoff does not."""
+def _phase_without_hold(facts: AgentFacts, now: datetime) -> Phase:
+    """Return the phase of an agent held by its budget or limits: a quarantine shows, a backoff does not."""
     retry_at = pending_retry_at(facts)
     is_ahead = retry_at is not None and retry_at > now
     return Phase.QUARANTINED if is_ahead and is_quarantined(facts) else Phase.ASLEEP

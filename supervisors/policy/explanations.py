@@ -17,8 +17,8 @@ from supervisors.policy.decisions import (
     left_over_count,
     renewed_at,
 )
+from supervisors.policy.phases import HELD_BY_LIMITS, Phase
 from supervisors.policy.phases import OVER_BUDGET as OVER_BUDGET_PHASE
-from supervisors.policy.phases import Phase
 from supervisors.text import excerpt
 
 QUARANTINED = "Quarantined after too many failures in a row"
@@ -61,8 +61,10 @@ def phase_of(facts: AgentFacts, decision: Decision, now: datetime, *, run_is_sto
 
 
 def recorded_name(decision: Decision, phase: Phase) -> str:
-    """Return the name that the event log has for a phase: one over its budget is not merely asleep."""
-    return OVER_BUDGET_PHASE if phase is Phase.ASLEEP and decision.over_budget is not None else phase
+    """Return the name that the event log has for a phase: one held by a budget is not merely asleep."""
+    if phase is Phase.ASLEEP and decision.over_budget is not None:
+        return OVER_BUDGET_PHASE
+    return HELD_BY_LIMITS if phase is Phase.ASLEEP and decision.held_by is not None else phase
 
 
 def since(
@@ -217,6 +219,8 @@ def never_starts(budget: Budget) -> bool:
 
 def describe_cause(wake: Wake) -> str:
     """Explain what wakes the agent."""
+    if wake.delay is not None:
+        return f"Its limits allow it to wake again. {_cause_of(wake)}"
     return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_postponed else _cause_of(wake)
 
 
@@ -270,6 +274,10 @@ def _why_waiting(facts: AgentFacts, decision: Decision, now: datetime, since: da
             return _why_backing_off(facts) + _but_earlier(decision)
         case Phase.QUARANTINED:
             return why_quarantined(facts.state) + _but_earlier(decision)
+        case _ if decision.held_by is not None:
+            held = f"{decision.held_by.because} {when(decision.held_by.until)}"
+            passes = "a run request or an urgent notification wakes it at once"
+            return f"{_stop(facts.state)}{held}; {passes}."
         case _:
             return _why_asleep(facts.state, decision.wake)
 
@@ -313,13 +321,15 @@ def _why_stopping(facts: AgentFacts) -> str:
 
 
 def _but_earlier(decision: Decision) -> str:
-    """Name the wake that comes before the retry, if there is one."""
+    """Name the wake that comes before the retry, if there is one, and what delays it."""
     wake = decision.wake
+    if wake is not None and wake.delay is not None:
+        return f" Its limits allow it to wake at {when(wake.at)}."
     return "" if wake is None or wake.cause is WakeCause.RETRY else but_earlier(wake.at)
 
 
 def but_earlier(at: datetime | None) -> str:
-    """Say that the agent wakes before its retry."""
+    """Say that the agent wakes before what was said."""
     return f" Something else wakes it before that, at {when(at)}."
 
 
@@ -327,6 +337,9 @@ def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     stop = _stop(state)
     if state.sleep_until is None:
         return f"{stop}{WHY_ASLEEP}"
+    if wake is not None and wake.delay is not None:
+        earlier = f"its limits allow it to wake at {when(wake.at)}"
+        return f"{stop}Asleep until {when(state.sleep_until)}; {earlier}."
     if wake is not None and wake.at > state.sleep_until:
         return f"{stop}About to start at {when(wake.at)}: its sleep ends before it may start again."
     length = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as requested"

@@ -29,6 +29,8 @@ class Phase(StrEnum):
 
 OVER_BUDGET = "over_budget"
 """The phase that the event log gives an agent that would be asleep, but whose budget of the day is spent."""
+HELD_BY_LIMITS = "held_by_limits"
+"""The same for one that would start, but for its limits on wakes or its quiet hours."""
 
 
 class ShownPhase(StrEnum):
@@ -46,6 +48,8 @@ class ShownPhase(StrEnum):
     """It rests after too many failures in a row."""
     OVER_BUDGET = "over_budget"
     """Its budget of the day, or that of its organization, is spent."""
+    HELD_BY_LIMITS = "held_by_limits"
+    """Something waits until it may wake again, or until its quiet hours end."""
     PAUSED = "paused"
     """It or its organization is paused; nothing starts."""
     RUNNING = "running"

@@ -41,6 +41,8 @@ class BandPhase(StrEnum):
     """It rested after too many failures."""
     OVER_BUDGET = "over_budget"
     """It, or its organization, had spent the budget of the day."""
+    HELD_BY_LIMITS = "held_by_limits"
+    """Something waited until it might wake again, or until its quiet hours ended."""
     PAUSED = "paused"
     """It or its organization was paused."""
     RUNNING = "running"

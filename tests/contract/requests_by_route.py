@@ -304,6 +304,9 @@ ROWS: dict[str, Row] = {
             default_reasoning_effort="low",
             max_turns=3,
             max_cost_usd_per_day=1.25,
+            max_wakes_per_hour=30,
+            max_wakes_per_day=200,
+            quiet_hours="Sun 03:00-04:00",
             temperature=0.5,
         )
     ),

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.agent_facts import WAKE_LIMITS
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.notifications import NewNotification
@@ -55,7 +56,13 @@ class Clients:
             self._history.note(f"{name} is refused: {error}")
 
     async def notify(
-        self, agent: Agent, source: Source, priority: Priority, scheduled_for: datetime | None = None
+        self,
+        agent: Agent,
+        source: Source,
+        priority: Priority,
+        scheduled_for: datetime | None = None,
+        *,
+        urgent: bool = False,
     ) -> None:
         new = NewNotification(
             id=self._ids.new(),
@@ -67,6 +74,7 @@ class Clients:
             priority=priority,
             created_at=self._process.clock.now(),
             scheduled_for=scheduled_for,
+            urgent=urgent,
         )
         await self._storage.notifications.insert(new, {agent.organization_id})
         self._ledger.inserted(new)
@@ -151,7 +159,7 @@ class Clients:
         await self._storage.templates.update(template_id, changes, self._process.clock.now())
         for agent_id in await self._storage.agents.list_holding_of_template(template_id):
             self._process.registry.tell(agent_id, Signal.RELOAD)
-        if "max_cost_usd_per_day" in changes:
+        if changes.keys() & {"max_cost_usd_per_day", *WAKE_LIMITS}:
             states = self._storage.agent_states
             await tell_agents_of_template(template_id, states, self._process.registry)
 

@@ -1,9 +1,10 @@
 """When an agent must start, computed plainly from what is stored, without `supervisors.policy`."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from storage.agent_facts import AgentState
 from storage.model import Notification, Outcome, Source
@@ -16,28 +17,90 @@ QUARANTINED_AFTER = 5
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
 WITHOUT_ERROR = frozenset({Outcome.ENDED, Outcome.TURN_LIMIT})
 SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
+ENDS = ((0, 0), (0, 1), (9, 0), (9, 1))  # of days, and of the quiet hours that the workload draws
 
 ArrivalOf = Callable[[Notification], datetime]  # when it became active, by the present wall clock
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The moment by which an agent must have started, the reason, and the invariant that demands it."""
+    """The moment by which an agent must have started, the reason, and the invariant that demands it.
+
+    `passes`: the limits on the agent's wakes do not delay it.
+    """
 
     at: datetime
     why: str
     invariant: str
+    passes: bool = False
 
 
 def due_of(
-    tables: Tables, state: AgentState, now: datetime, cap_seconds: int, arrival: ArrivalOf
+    tables: Tables,
+    state: AgentState,
+    now: datetime,
+    cap_seconds: int,
+    arrival: ArrivalOf,
+    starts: Sequence[datetime],
 ) -> Due | None:
-    """Return the earliest reason to start this sleeping agent; None if there is none."""
-    due = min(_all_due(tables, state, now, cap_seconds, arrival), key=lambda due: due.at, default=None)
-    if due is None or not is_over_budget(tables, state.agent_id, now):
-        return due
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + 24 * 3600 * SECOND
-    return Due(max(due.at, midnight), due.why, due.invariant)
+    """Return the earliest reason to start this sleeping agent; None if there is none.
+
+    `starts`: those of its runs.
+    """
+    all_due = _all_due(tables, state, now, cap_seconds, arrival)
+    if is_over_budget(tables, state.agent_id, now):
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + 24 * 3600 * SECOND
+        all_due = (replace(due, at=max(due.at, midnight)) for due in all_due)
+    limited = (
+        due if due.passes else replace(due, at=allowed_at(tables, state.agent_id, due.at, now, starts))
+        for due in all_due
+    )
+    return min(limited, key=lambda due: due.at, default=None)
+
+
+def allowed_at(
+    tables: Tables, agent_id: UUID, due_at: datetime, now: datetime, starts: Sequence[datetime]
+) -> datetime:
+    """Return the first moment from `due_at` on at which the limits allow a wake, as far as is known `now`.
+
+    If they do not allow it now, it lies ahead: the clock may have jumped over the moment.
+    """
+    if not may_wake(tables, agent_id, max(due_at, now), now, starts):
+        due_at = max(due_at, now)
+    ends = [due_at, *(at + HOUR for at in starts)]
+    zone = ZoneInfo(tables.agents[agent_id].timezone)
+    for days in range(9):
+        day = due_at.astimezone(zone).date() + timedelta(days=days)
+        ends += [datetime.combine(day, time(*at), zone).astimezone(UTC) for at in ENDS]
+    return next(at for at in sorted(ends) if at >= due_at and may_wake(tables, agent_id, at, now, starts))
+
+
+def may_wake(tables: Tables, agent_id: UUID, at: datetime, now: datetime, starts: Sequence[datetime]) -> bool:
+    """Return whether the limits allow a wake that no person asks for.
+
+    Starts more than a second ahead do not count, as the clock was set back since.
+    """
+    agent = tables.agents[agent_id]
+    template = tables.templates.get(agent.template_id) if agent.template_id else None
+    per_hour, per_day, quiet_hours = (
+        getattr(template, name, None) if getattr(agent, name) is None else getattr(agent, name)
+        for name in ("max_wakes_per_hour", "max_wakes_per_day", "quiet_hours")
+    )
+    zone = ZoneInfo(agent.timezone)
+    local = at.astimezone(zone)
+    counted = [started_at for started_at in starts if started_at <= now + SECOND]
+    of_hour = sum(started_at > at - HOUR for started_at in counted)
+    of_day = sum(started_at.astimezone(zone).date() >= local.date() for started_at in counted)
+    if (per_hour and of_hour >= per_hour) or (per_day and of_day >= per_day):
+        return False
+    clock_time = local.strftime("%H:%M:%S")
+    for period in filter(None, (quiet_hours or "").split(", ")):
+        start, end = (f"{part}:00" for part in period.split(" ")[-1].split("-"))
+        is_after, is_before = clock_time >= start, clock_time < end
+        if (is_after and is_before) if start < end else (is_after or is_before):
+            return False
+    return True
 
 
 def is_over_budget(tables: Tables, agent_id: UUID, now: datetime) -> bool:
@@ -57,7 +120,7 @@ def _all_due(
     tables: Tables, state: AgentState, now: datetime, cap_seconds: int, arrival: ArrivalOf
 ) -> Iterator[Due]:
     if state.run_requested_at is not None:
-        yield Due(state.run_requested_at, "a run request", "I2")
+        yield Due(state.run_requested_at, "a run request", "I2", passes=True)
     active = [one for one in tables.queue(state.agent_id) if _counts(one, state, now)]
     old = [one for one in active if _had_its_chance(one, state, now)]
     fresh = [one for one in active if one not in old]
@@ -81,21 +144,22 @@ def _by_activation(
     queued_at: datetime | None,
     arrival: ArrivalOf,
 ) -> Iterator[Due]:
-    held = []
+    held, is_urgent = [], False
     for one in fresh:
         assert one.activated_at is not None
         if one.scheduled_for == one.activated_at:
-            yield Due(one.activated_at, f"the reminder {one.title}", "I6")
+            yield Due(one.activated_at, f"the reminder {one.title}", "I6", one.urgent)
         elif one.source in CONVERSATIONAL and window:
             held.append(arrival(one))
+            is_urgent = is_urgent or one.urgent
         else:
-            yield Due(arrival(one), one.title, "I2")
+            yield Due(arrival(one), one.title, "I2", one.urgent)
     if held:
         quiet_at = max(held) + window * SECOND
         latest = min(held) + max(2 * window, min(10 * window, cap_seconds)) * SECOND
         was_over = queued_at is not None and min(held) + window * SECOND <= queued_at
         ends_at = min(quiet_at, latest, queued_at if queued_at and was_over else latest)
-        yield Due(ends_at, "the end of its hold", "I5")
+        yield Due(ends_at, "the end of its hold", "I5", is_urgent)
 
 
 def _counts(one: Notification, state: AgentState, now: datetime) -> bool:
@@ -175,7 +239,7 @@ def _not_in_quarantine(due: Due, state: AgentState, retry_at: datetime | None) -
     """Delay the activation of a quarantined agent: one may start it every minute."""
     if state.failures < QUARANTINED_AFTER or retry_at is None or state.last_started_at is None:
         return due
-    return Due(max(due.at, state.last_started_at + 60 * SECOND), due.why, due.invariant)
+    return replace(due, at=max(due.at, state.last_started_at + 60 * SECOND))
 
 
 def window_of(tables: Tables, state: AgentState) -> int:

@@ -5,7 +5,7 @@ of the clock makes punctuality impossible, it allows the time that a repair take
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -27,6 +27,7 @@ from tests.simulation.due import (
     failures_after,
     has_kept_failures,
     is_over_budget,
+    may_wake,
     quarantine,
     window_of,
 )
@@ -96,6 +97,7 @@ class Judge(Nobody):
         self._cut_short: dict[UUID, datetime] = {}  # run -> sleep that its start ended
         self._asked: Counter[UUID] = Counter()  # run requests without an answer yet
         self._accounts: Counter[UUID] = Counter()
+        self._starts: defaultdict[UUID, list[datetime]] = defaultdict(list)  # by agent
         self.owned_writes: Counter[UUID] = Counter()  # writes by clients of what a supervisor owns, by agent
 
     def condemn(self, invariant: str, agent_id: UUID | None, what: str) -> None:
@@ -256,6 +258,7 @@ class Judge(Nobody):
         if update.start is not None:
             self._check_start(before, after, update.start)
             self._check_limit(after)
+            self._starts[after.agent_id].append(update.start.started_at)
         if update.end is not None:
             self._check_end(before, after, update.end)
         if after.last_started_at and after.max_sleep_until and after.sleep_until:
@@ -415,6 +418,7 @@ class Judge(Nobody):
         is_excused = is_late or not self.is_up  # the process that asked died during the start
         may_spend = not over_budget or is_excused
         self._require(may_spend, "Budget", after, "starts, and may spend nothing")
+        self._check_limits(after, start, is_excused=is_late)
         if start.wake_reason == "run_requested":
             is_asked = before.run_requested_at is not None or self._asked[agent_id] > 0
             self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
@@ -428,11 +432,20 @@ class Judge(Nobody):
         if not is_late and not may_be_early:
             self._require_due(after, due, start)
 
+    def _check_limits(self, after: AgentState, start: RunStart, *, is_excused: bool) -> None:
+        """Check that the agent has not woken as often as it may, unless a person woke it."""
+        agent_id, at = after.agent_id, start.started_at
+        is_allowed = may_wake(self.tables, agent_id, at, at, self._starts[agent_id])
+        is_urgent = any(one.urgent for one in self.tables.queue(agent_id) if one.activated_at)
+        passes = start.wake_reason == "run_requested" or is_urgent
+        self._require(is_allowed or passes or is_excused, "Limits", after, "starts in spite of its limits")
+
     def _due_of(self, state: AgentState, now: datetime) -> Due | None:
         def arrival(one: Notification) -> datetime:
             return self._arrivals.shown_at(one, self.wall.now(), self.wall.monotonic())
 
-        return due_of(self.tables, state, now, SUPERVISORS.debounce_cap_seconds, arrival)
+        cap_seconds, starts = SUPERVISORS.debounce_cap_seconds, self._starts[state.agent_id]
+        return due_of(self.tables, state, now, cap_seconds, arrival, starts)
 
     def _require_due(self, after: AgentState, due: Due | None, start: RunStart) -> None:
         if due is None:

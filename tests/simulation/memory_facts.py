@@ -2,11 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup
+from storage.agent_facts import (
+    NO_LIMITS,
+    ActivationPeriod,
+    AgentFacts,
+    AgentState,
+    Budget,
+    PendingGroup,
+    WakeLimits,
+)
 from storage.model import Agent, Notification, Unpriced
 from tests.simulation.tables import Tables
 
@@ -33,6 +41,32 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         pending_at_start=run.notification_count if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
+        limits=limits(tables, agent, now),
+    )
+
+
+def limits(tables: Tables, agent: Agent, now: datetime) -> WakeLimits:
+    """Return the limits on the agent's wakes, with the starts that fill them."""
+    template = tables.templates.get(agent.template_id) if agent.template_id else None
+    names = ("max_wakes_per_hour", "max_wakes_per_day", "quiet_hours")
+    found = {name: getattr(agent, name) for name in names}
+    for name in names:
+        if found[name] is None and template is not None:
+            found[name] = getattr(template, name)
+    own = [run.started_at for run in tables.runs.values() if run.agent_id == agent.id]
+    starts = [at for at in sorted(own, reverse=True) if at <= now + timedelta(seconds=1)]
+    of_hour = [at for at in starts if at > now - timedelta(hours=1)]
+    of_day = [at for at in starts if at > now - timedelta(days=2)]
+    per_hour, per_day, quiet_hours = found.values()
+    if not any(found.values()):
+        return NO_LIMITS
+    return WakeLimits(
+        per_hour,
+        per_day,
+        quiet_hours or "",
+        agent.timezone,
+        fills_hour_at=of_hour[per_hour - 1] if per_hour and len(of_hour) >= per_hour else None,
+        fills_day_at=of_day[per_day - 1] if per_day and len(of_day) >= per_day else None,
     )
 
 
@@ -64,10 +98,10 @@ def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> 
         if at is None:
             continue
         is_reminder, period = one.scheduled_for == at, _period(one, at, state, now)
-        key = (one.source, is_reminder, period)
+        key = (one.source, is_reminder, one.urgent, period)
         group = groups.get(key)
         if group is None:
-            groups[key] = PendingGroup(one.source, is_reminder, period, 1, at, at)
+            groups[key] = PendingGroup(one.source, is_reminder, period, 1, at, at, one.urgent)
         else:
             first_at, last_at = min(group.first_at, at), max(group.last_at, at)
             groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)

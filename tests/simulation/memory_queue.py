@@ -239,6 +239,7 @@ def new_row(new: NewNotification, organization_id: UUID) -> Notification:
         cleared=False,
         cleared_at=None,
         activated_at=activation(new.priority, new.scheduled_for, new.created_at),
+        urgent=new.urgent,
     )
 
 
@@ -258,7 +259,8 @@ def _rung(state: AgentState, due_at: datetime | None) -> AgentState:
 def _told(before: Notification | None, after: Notification) -> str:
     if before is None:
         active = f", active at {after.activated_at:%H:%M:%S.%f}" if after.activated_at else ""
-        return f"received {after.title} ({after.source}, {after.priority}{active})"
+        urgent = "urgent, " if after.urgent else ""
+        return f"received {after.title} ({urgent}{after.source}, {after.priority}{active})"
     shown = {
         name: getattr(after, name)
         for name in ("priority", "scheduled_for", "cleared", "activated_at")

@@ -29,7 +29,7 @@ from storage.errors import RunLimitReached
 from storage.events.model import EventType, NewEvent
 from storage.history.runs import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
-from supervisors.policy.phases import OVER_BUDGET, Phase
+from supervisors.policy.phases import HELD_BY_LIMITS, OVER_BUDGET, Phase
 from tests.simulation import row_events
 from tests.simulation.memory_facts import budgets, facts
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
@@ -287,6 +287,7 @@ class MemoryStates:
             timers=len(moments),
             next_due_at=min(moments, default=None),
             oldest_active_at=min((at for at in active if at <= now), default=None),
+            held_by_limits=sum(state.phase == HELD_BY_LIMITS for state in states),
         )
 
     def _activations(self, state: AgentState) -> list[datetime]:

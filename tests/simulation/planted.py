@@ -20,7 +20,7 @@ from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
-from supervisors.policy import attendance, decisions, schedules, transitions
+from supervisors.policy import attendance, decisions, limits, schedules, transitions
 from supervisors.policy.attendance import View
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.cluster import SimulatedNode
@@ -80,14 +80,14 @@ PLANTED = (
         decisions.hold_for,
         "lasted + timedelta(seconds=window_seconds)",
         "timedelta(seconds=window_seconds)",
-        0,
+        2,
     ),
     PlantedBug(
         "a hold has no maximum length",
         decisions.hold_for,
         "timedelta(seconds=window_seconds), longest",
         "timedelta(seconds=window_seconds), lasted + longest",
-        35,
+        6,
     ),
     PlantedBug(
         "a hold waits until a clock that was set back catches up",
@@ -131,14 +131,14 @@ PLANTED = (
         "select([s for s in self._tables.states.values() if s.run_id or not any("
         "one.source in ('sms', 'email') and one.activated_at not in (None, one.scheduled_for)"
         " for one in self._tables.queue(s.agent_id))])",
-        0,
+        16,
     ),
     PlantedBug(
         "moving a reminder loses its timer",
         MemoryNotifications._update,
         "if after.activated_at != before.activated_at:",
         "if before.activated_at is None or after.activated_at is None:",
-        4,
+        9,
     ),
     PlantedBug(
         "a reserved slot is not handed on",
@@ -152,7 +152,7 @@ PLANTED = (
         Supervisor.queue,
         "self.context.slots.wait(self.agent_id, facts.organization_id)",
         "pass",
-        0,
+        1,
     ),
     PlantedBug(
         "an agent that waits for a slot hears nothing",
@@ -187,7 +187,7 @@ PLANTED = (
         transitions.backoff,
         "2 ** min(retries - 1, 16)",
         "1",
-        0,
+        1,
     ),
     PlantedBug(
         "no agent is quarantined",
@@ -222,14 +222,14 @@ PLANTED = (
         reader.count_settled,
         "event.id - 1 > max(settled, known_until)",
         "False",
-        0,
+        1,
     ),
     PlantedBug(
         "event out of order: the writers behind a gap are taken for finished",
         reader.unfinished,
         "if name in writers or name.startswith(PREPARED)",
         "if False",
-        0,
+        1,
     ),
     PlantedBug(
         "event out of order: a new reader begins before writers have finished",
@@ -279,7 +279,7 @@ PLANTED = (
         attendance.may_take_over,
         "if _has_run(state):",
         "if state.run_id is not None:",
-        23,
+        11,
     ),
     PlantedBug(
         "nodes: a run request starts a run beside a lingering one",
@@ -293,14 +293,14 @@ PLANTED = (
         attendance.attended,
         "if not takes_over and view.is_elsewhere(before):",
         "if False:",
-        0,
+        11,
     ),
     PlantedBug(
         "nodes: a lingering run is not stored",
         Supervisor._step,
         "run is not None and run.may_linger and run.result is None",
         "False",
-        14,
+        11,
     ),
     PlantedBug(
         "nodes: a stop that another node has stored ends no run",
@@ -314,7 +314,7 @@ PLANTED = (
         Sweep.run_once,
         "if len(self._nodes.living_ids) < 2:",
         "if True:",
-        0,
+        4,
     ),
     PlantedBug(
         "nodes: an agent that another node has started meanwhile is queued",
@@ -328,7 +328,7 @@ PLANTED = (
         Sweep.run_once,
         "if untaken := self._registry.untaken_slots:",
         "if untaken := 0:",
-        0,
+        32,
     ),
     PlantedBug(
         "nodes: an agent that is taken from a queue keeps its attendant",
@@ -349,7 +349,7 @@ PLANTED = (
         SupervisorContext.give_way,
         "partial(slots.admit, organization_id)",
         "lambda: None",
-        61,
+        78,
     ),
     PlantedBug(
         "nodes: an unconfirmed node calls models",
@@ -399,5 +399,55 @@ PLANTED = (
         "timedelta(seconds=schedule.late_seconds) + LATE_GRACE",
         "timedelta(seconds=-1)",
         6,
+    ),
+    PlantedBug(
+        "limits: a start that is refused for lack of a slot counts",
+        memory_facts.limits,
+        "if run.agent_id == agent.id]",
+        "if run.agent_id == agent.id] + [at for at in (tables.states[agent.id].queued_at,) if at]",
+        13,
+    ),
+    PlantedBug(
+        "limits: the start that fills the limit of an hour is forgotten",
+        memory_facts.limits,
+        "if at > now - timedelta(hours=1)]",
+        "if at > now - timedelta(seconds=1)]",
+        0,
+    ),
+    PlantedBug(
+        "limits: nothing looks again when a limit is renewed",
+        transitions.with_next_due,
+        "decision.wake, decision.next_at",
+        "decision.wake, decision.next_at if decision.held_by is None else None",
+        0,
+    ),
+    PlantedBug(
+        "limits: a full day delays until the day after the next",
+        limits._limit_at,
+        "datetime.combine(today + DAY, time())",
+        "datetime.combine(today + 2 * DAY, time())",
+        0,
+    ),
+    PlantedBug(
+        "limits: an urgent notification does not pass",
+        decisions._delay,
+        "if limits == NO_LIMITS or wake.is_urgent:",
+        "if limits == NO_LIMITS:",
+        0,
+    ),
+    PlantedBug(
+        "limits: what an urgent notification has left passes, too",
+        decisions._proposed_wakes,
+        "WakeCause.RETRY)\n        return",
+        "WakeCause.RETRY, is_urgent=any(group.urgent for group in facts.pending))\n        return",
+        16,
+    ),
+    PlantedBug(
+        "limits: a queued start does not heed that quiet hours begin",
+        Supervisor.reconcile,
+        "decision = decide(facts, now, self.context.policy)",
+        "decision = decide(facts if facts.state.queued_at is None else replace(facts, limits=NO_LIMITS), now,"
+        " self.context.policy)",
+        0,
     ),
 )

@@ -100,6 +100,7 @@ class Simulation:
             self._tables,
             self.ids,
             self._wall.now,
+            self._random("wakes"),
             has_caps=has_caps,
             has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
             has_schedules=self._schedule_lots is not None,

@@ -4,7 +4,9 @@ A moment is quiet for an agent if all that it was told is done, runs may start, 
 may have kept anything from it. The caps, what is spent of them and their renewal are found by a scan, so such
 a moment counts once a scan has passed. Moments at which a quarantined agent is over a budget are left out. So
 are those of an agent that stays over a budget while another program writes its cap: no scan looks which
-budget that is. An agent that was changed while the service was down counts again from its next update.
+budget that is. A start that waits for a slot when quiet hours begin is looked at when its turn comes, so its
+moments until then are left out. An agent that was changed while the service was down counts again from its
+next update.
 
 The log tells moments of the wall clock. If that is set back, the moments that it shows twice are left out.
 """
@@ -97,6 +99,9 @@ class WhyJudge(Nobody):
             snapshot = self._ask(registry, agent_id)
             wake = snapshot.next_wake
             is_due = wake is not None and wake.at <= self._judge.wall.now()  # asking has taken time
+            is_queued = self._tables.states[agent_id].queued_at is not None
+            if is_queued and snapshot.phase is not Phase.QUEUED:
+                continue
             if not is_due and self._is_told_of_budget(agent_id, snapshot):
                 said = self._said.setdefault(agent_id, [])
                 said.append(Said(now, snapshot.phase, snapshot.why))
@@ -168,7 +173,7 @@ def _is_done(supervisor: Supervisor | None) -> bool:
 
 def _agree(state: State, said: Said) -> bool:
     why = explanations.WHY_ASLEEP if state.why is None else state.why
-    phase = said.phase if state.phase is BandPhase.OVER_BUDGET else state.phase
+    phase = said.phase if state.phase in {BandPhase.OVER_BUDGET, BandPhase.HELD_BY_LIMITS} else state.phase
     if phase == said.phase == Phase.QUEUED:
         # What a start waits for changes with the runs of others, and no event tells that.
         return why.split(";")[0] == said.why.split(";")[0]

@@ -20,6 +20,12 @@ from tests.storage.factories import agent as plain_agent
 WINDOWS = (None, 0, 2, 4)
 CAPS = (None, None, Decimal(0), Decimal(1), Decimal(2))
 SLEEP_HOURS = (None, None, 0, 1)
+WAKES_PER_HOUR = (None, None, None, 1, 2)
+WAKES_PER_DAY = (None, None, None, 2, 4)
+QUIET_HOURS = ("", "", "", "00:00-00:01, 09:00-09:01", "Mon-Sun 23:59-09:00")
+ZONES = ("UTC", "UTC", "Pacific/Kiritimati")
+SHARE_OF_URGENT = 0.1
+SHARE_WITH_LIMITS = 0.5  # of the worlds: limits keep agents from much that may go wrong
 SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
 CONVERSATION_STEPS = (4, 6, 7)  # in quanta; shorter than either window
 MOST_AGENTS = 4
@@ -45,13 +51,16 @@ class Workload:
         tables: Tables,
         ids: Ids,
         now: Callable[[], datetime],
+        limits: Random,
         *,
         has_caps: bool,
         has_pauses: bool,
         has_schedules: bool,
     ) -> None:
-        """`has_pauses`: single agents are paused, too, not only organizations."""
+        """`has_pauses`: single agents are paused, too, not only organizations. `limits` draws limits."""
         self._random = random
+        self._limits = limits
+        self._has_limits = limits.random() < SHARE_WITH_LIMITS
         self._tables = tables
         self._ids = ids
         self._now = now
@@ -106,11 +115,15 @@ class Workload:
         return self._message(agent, self._random.choice(SOURCES))
 
     def _message(self, agent: Agent, source: Source) -> Action:
-        return Action("high", lambda clients: clients.notify(agent, source, Priority.HIGH))
+        urgent = self._limits.random() < SHARE_OF_URGENT
+        return Action("high", lambda clients: clients.notify(agent, source, Priority.HIGH, urgent=urgent))
 
     def _remind(self, agent: Agent) -> Action:
         source, at = self._random.choice(SOURCES), self._some_time()
-        return Action("reminder", lambda clients: clients.notify(agent, source, Priority.HIGH, at))
+        urgent = self._limits.random() < SHARE_OF_URGENT
+        return Action(
+            "reminder", lambda clients: clients.notify(agent, source, Priority.HIGH, at, urgent=urgent)
+        )
 
     def _reschedule(self, agent: Agent) -> Action | None:
         ahead = [one for one in self._tables.queue(agent.id) if one.scheduled_for is not None]
@@ -173,13 +186,17 @@ class Workload:
         changes: dict[str, Any] = {"debounce_window_seconds": self._random.choice(WINDOWS)}
         if self._random.random() < 0.3:
             changes = {"max_sleep_hours": self._random.choice(SLEEP_HOURS)}
+        if self._has_limits and self._limits.random() < 0.3:
+            changes = self._drawn_limits()
         return Action("PATCH agent", lambda clients: clients.change_agent(agent, changes))
 
     def _change_template(self, agent: Agent) -> Action | None:
         template_id = agent.template_id
         if template_id is None:
             return None
-        changes = {"debounce_window_seconds": self._random.choice(WINDOWS) or 0}
+        changes: dict[str, Any] = {"debounce_window_seconds": self._random.choice(WINDOWS) or 0}
+        if self._has_limits and self._limits.random() < 0.3:
+            changes = self._drawn_limits() | {"quiet_hours": self._limits.choice(QUIET_HOURS)}
         return Action("PATCH template", lambda clients: clients.change_template(template_id, changes))
 
     def _change_cap(self, agent: Agent) -> Action:
@@ -235,7 +252,19 @@ class Workload:
             template_id=self._random.choice([None, *templates]),
             max_sleep_hours=self._random.choice(SLEEP_HOURS),
             debounce_window_seconds=self._random.choice(WINDOWS),
+            timezone=self._limits.choice(ZONES),
+            **self._drawn_limits(),
         )
+
+    def _drawn_limits(self) -> dict[str, Any]:
+        """Draw the limits of an agent; None for those of its template. Some worlds have none."""
+        if not self._has_limits:
+            return {}
+        return {
+            "max_wakes_per_hour": self._limits.choice(WAKES_PER_HOUR),
+            "max_wakes_per_day": self._limits.choice(WAKES_PER_DAY),
+            "quiet_hours": self._limits.choice((None, *QUIET_HOURS)),
+        }
 
     def _some_time(self) -> datetime:
         """Draw a time in whole quanta, to coincide with other events: mostly soon, sometimes past or far."""

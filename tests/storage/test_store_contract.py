@@ -16,6 +16,7 @@ from storage.agent_facts import (
     Budget,
     PendingGroup,
     SystemNotice,
+    WakeLimits,
 )
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
@@ -96,11 +97,40 @@ async def test_facts_contain_budgets_with_cap_and_spending(store: Store) -> None
     assert await budgets(free, NOW + 15 * HOUR) == (Budget(True, Decimal(9), Decimal(0)),)
 
 
+async def test_facts_contain_limits_with_the_starts_that_fill_them(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id, max_wakes_per_hour=2, max_wakes_per_day=3, quiet_hours="22:00-07:00")
+    await store.storage.templates.insert(shared)
+    heir, own, free = [
+        await store.agent(owner.id, template_id=template_id, timezone="Europe/Vienna", **fields)
+        for template_id, fields in ((shared.id, {}), (shared.id, {"quiet_hours": ""}), (None, {}))
+    ]
+    starts = [NOW - 50 * HOUR, NOW - 40 * HOUR, NOW - 30 * MINUTE, NOW + SECOND, NOW + 2 * SECOND]
+    for at in starts:
+        await store.started(heir, at)
+
+    async def limits(of: Agent, now: datetime = NOW) -> WakeLimits:
+        return (await store.get_facts(of, now)).limits
+
+    inherited = WakeLimits(2, 3, "22:00-07:00", "Europe/Vienna", starts[2], starts[1])
+    assert await limits(heir) == inherited
+    assert await limits(heir, NOW + 31 * MINUTE) == replace(
+        inherited, fills_hour_at=starts[3], fills_day_at=starts[2]
+    )
+    assert await limits(heir, NOW + 2 * HOUR) == replace(
+        inherited, fills_hour_at=None, fills_day_at=starts[2]
+    )
+    assert await limits(own) == WakeLimits(2, 3, "", "Europe/Vienna")
+    assert await limits(free) == WakeLimits()
+
+
 async def test_facts_group_pending_notifications_by_kind(store: Store) -> None:
     scout = await store.agent()
     await store.insert(scout)
     for later in (1, 3, 5):
         await store.insert(scout, source=Source.SMS, created_at=NOW + later * SECOND)
+    urgent = await store.insert(scout, urgent=True)
+    assert urgent.activated_at is not None
     await store.insert(scout, priority=Priority.LOW)
     cleared = await store.insert(scout, source=Source.EMAIL)
     assert await store.storage.notifications.clear(scout.id, cleared.id, NOW)
@@ -108,6 +138,9 @@ async def test_facts_group_pending_notifications_by_kind(store: Store) -> None:
     assert set((await store.get_facts(scout, NOW + MINUTE)).pending) == {
         PendingGroup(Source.SMS, False, ActivationPeriod.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
         PendingGroup(Source.API, False, ActivationPeriod.SINCE, 1, NOW, NOW),
+        PendingGroup(
+            Source.API, False, ActivationPeriod.SINCE, 1, urgent.activated_at, urgent.activated_at, True
+        ),
     }
 
 

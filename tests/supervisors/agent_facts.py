@@ -76,8 +76,9 @@ def waiting(
     period: ActivationPeriod = ActivationPeriod.SINCE,
     reminder: bool = False,
     count: int = 1,
+    urgent: bool = False,
 ) -> PendingGroup:
-    return PendingGroup(source, reminder, period, count, first_at, last_at or first_at)
+    return PendingGroup(source, reminder, period, count, first_at, last_at or first_at, urgent)
 
 
 def reminder(

@@ -112,6 +112,8 @@ def _of_supervisors(numbers: ServiceNumbers, restarts: int) -> Iterator[Metric]:
     yield Gauges("hostsvc_mailbox_depth_max", "Messages in the longest mailbox.", mailbox.deepest)
     counts = {"running": agents.running, "sleeping": agents.sleeping, "archived": agents.archived}
     yield _filled(Gauges, "hostsvc_agents", "Agents, as last counted.", "status", counts)
+    text = "Agents whose limits on wakes or quiet hours hold a start, as last counted."
+    yield Gauges("hostsvc_agents_held_by_limits", text, agents.held_by_limits)
     yield Gauges("hostsvc_timers_pending", "Agents with a next moment, as last counted.", timers.pending)
     text, lateness = "Lateness of the last 1,000 timers.", _quantiles(timers.lateness_ms)
     yield _filled(Gauges, "hostsvc_timer_lateness_seconds", text, "quantile", lateness)

@@ -53,6 +53,7 @@ ANSWERS: dict[str, object] = {
         "scheduled_for": None,
         "cleared": False,
         "cleared_at": None,
+        "urgent": False,
     },
     "run_agent": {"status": "started", "run": RUN},
     "list_runs": [

@@ -202,6 +202,8 @@ async def test_metrics_agree_with_status(service: Service, api: Api) -> None:
     assert seen.value("hostsvc_mailbox_depth_max") == status["supervisors"]["mailbox"]["deepest"]
     assert seen.value("hostsvc_runs_limit") == status["runs"]["limit"]
     assert seen.value("hostsvc_timers_pending") == status["timers"]["pending"]
+    held = status["agents"].pop("held_by_limits")
+    assert seen.value("hostsvc_agents_held_by_limits") == held == 0
     for status_of_agents, number in status["agents"].items():
         assert seen.value("hostsvc_agents", status=status_of_agents) == number
     connections = [seen.value("hostsvc_database_connections", state=state) for state in ("idle", "used")]

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 from marshmallow import ValidationError
 
+from storage.agent_facts import WAKE_LIMITS
 from storage.agents.actions import MAX_TAGS_BYTES
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing, TooManyTags
 from storage.model import (
@@ -53,6 +54,7 @@ from web.fields import (
     ListOf,
     LocalPart,
     Money,
+    QuietHours,
     Text,
     Timezone,
     Uuid,
@@ -92,6 +94,9 @@ class AgentBody(Body):
     call_voice_id = Line(load_default="", max_length=255)
     purpose = Choice(Purpose, load_default=Purpose.PRODUCTION)
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
+    max_wakes_per_hour = Integer(min_value=1, max_value=MAX_INT32, allow_none=True, load_default=None)
+    max_wakes_per_day = Integer(min_value=1, max_value=MAX_INT32, allow_none=True, load_default=None)
+    quiet_hours = QuietHours(allow_none=True, load_default=None)
     language = Choice(Language, blank=True, load_default="")
     unpriced = Choice(Unpriced, allow_none=True, load_default=None)
 
@@ -248,6 +253,15 @@ class AgentResponse(TypedDict):
     found only as they are written."""
     unpriced: Unpriced | None
     """Whether the agent's cap allows calls of models whose price is not known; null: the template says."""
+    max_wakes_per_hour: int | None
+    """How many runs may start in any 60 minutes; null: as many as the template allows. Only run requests and
+    urgent notifications start more, and count, too; what else would start one waits."""
+    max_wakes_per_day: int | None
+    """The same for a day of the agent's time zone; null: as many as the template allows."""
+    quiet_hours: str | None
+    """When only run requests and urgent notifications start the agent, in its time zone: `22:00-07:00`, or
+    with days on which it begins `Mon-Fri 22:00-07:00`, several with `, ` between them; "": never; null: the
+    template says."""
 
 
 serialize_agent = Serializer(AgentResponse, Agent)
@@ -259,6 +273,7 @@ TOO_MANY_TAGS = (
 )
 SETTINGS_READ_BY_SUPERVISOR = frozenset(
     {"template_id", "debounce_window_seconds", "max_sleep_hours", "max_cost_usd_per_day", "unpriced"}
+    | {"timezone", *WAKE_LIMITS}
 )
 
 
@@ -373,9 +388,9 @@ async def get_agent(request: web.Request, caller: Caller) -> AgentResponse:
 async def change_agent(request: web.Request, caller: Caller) -> AgentResponse:
     """Change the fields that the body contains; `adapters` and `tags` are replaced as a whole.
 
-    A new debounce window applies to a current wait at once, and a higher spending cap wakes an agent that is
-    due. A run or a sleep of an archived agent is refused with 409. If the supervisor has too many requests
-    waiting, the answer is 503 and nothing is changed.
+    A new debounce window or limit on wakes applies to a current wait at once, and a higher spending cap wakes
+    an agent that is due. A run or a sleep of an archived agent is refused with 409. If the supervisor has too
+    many requests waiting, the answer is 503 and nothing is changed.
     """
     app = request.app
     storage = app[STORAGE]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from aiohttp import web
 
+from storage.agent_facts import WAKE_LIMITS
 from storage.ids import new_id
 from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, ToolChoice, Unpriced
 from storage.postgres.json_values import to_json
@@ -35,6 +36,7 @@ from web.fields import (
     Line,
     Money,
     Number,
+    QuietHours,
     Text,
     Url,
 )
@@ -80,6 +82,9 @@ class TemplateBody(Body):
     tool_choice = Choice(ToolChoice, load_default=ToolChoice.AUTO)
     response_format = JsonObject(allow_none=True, load_default=None)
     may_create_agents = Boolean(load_default=False)
+    max_wakes_per_hour = Integer(min_value=1, max_value=MAX_INT32, allow_none=True, load_default=None)
+    max_wakes_per_day = Integer(min_value=1, max_value=MAX_INT32, allow_none=True, load_default=None)
+    quiet_hours = QuietHours(load_default="")
 
 
 class TemplateDeletionQuery(Body):
@@ -164,6 +169,13 @@ class TemplateResponse(TypedDict):
     fit, the run fails."""
     may_create_agents: bool
     """Whether agents have the tool `create_agent`, which creates agents that work for them."""
+    max_wakes_per_hour: int | None
+    """How many runs of an agent may start in any 60 minutes, for agents that do not say; null: no limit."""
+    max_wakes_per_day: int | None
+    """The same for a day of the agent's time zone; null: no limit."""
+    quiet_hours: str
+    """When only run requests and urgent notifications start an agent that does not say, in its time zone,
+    such as `Mon-Fri 22:00-07:00`; "": never."""
 
 
 def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
@@ -227,8 +239,9 @@ async def get_template(request: web.Request, caller: Caller) -> TemplateResponse
 async def change_template(request: web.Request, caller: Caller) -> TemplateResponse:
     """Change the fields that the body contains. All agents that inherit them are affected.
 
-    A new debounce window applies to current holds at once; a higher cap wakes agents that are due. If the cap
-    refuses models of its agents, whose prices are not known, `X-Unpriced-Models` names them.
+    New debounce windows and limits on wakes apply to current waits at once; a higher cap wakes agents that
+    are due. If the cap refuses models of its agents, whose prices are not known, `X-Unpriced-Models` names
+    them.
     """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
@@ -245,7 +258,7 @@ async def change_template(request: web.Request, caller: Caller) -> TemplateRespo
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.list_holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
-    if changes.keys() & {"max_cost_usd_per_day", "unpriced"}:
+    if changes.keys() & {"max_cost_usd_per_day", "unpriced", *WAKE_LIMITS}:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
     if changes.keys() & READ_BY_PRICE_CHECK:
         await warn_of_refused_models(request, changed, storage.agents.list_models_of_template)

@@ -1,12 +1,14 @@
 """Notifications: the queue of things that an agent should look at."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import TypedDict
+from typing import Any, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
+from marshmallow import ValidationError
 
 from storage.errors import Forbidden, ReferenceMissing
 from storage.ids import new_id
@@ -49,6 +51,11 @@ class NewNotificationBody(Body):
     source_id = Text(load_default="", max_length=MAX_SIDE_TEXT)
     priority = Choice(Priority, load_default=Priority.LOW)
     scheduled_for = Datetime(allow_none=True, load_default=None)
+    urgent = Boolean(load_default=False)
+
+    def check_together(self, checked: Mapping[str, Any]) -> None:
+        if checked.get("urgent") and checked["priority"] is not Priority.HIGH:
+            raise ValidationError({"urgent": ["Only a high notification can be urgent."]})
 
 
 class NotificationChangesBody(Body):
@@ -120,6 +127,9 @@ class NotificationResponse(TypedDict):
     """Whether it was dismissed; a cleared one neither wakes the agent nor keeps it awake."""
     cleared_at: datetime | None
     """When it was cleared; null while it is not."""
+    urgent: bool
+    """Whether it wakes the agent in its quiet hours, too, and when it has woken as often as it may. Only
+    people and keys create such notifications, all of them high."""
 
 
 serialize_notification: Serializer[Notification | NewNotification, NotificationResponse] = Serializer(
@@ -146,6 +156,8 @@ async def create_notification(request: web.Request, caller: Caller) -> Notificat
     if caller.run is not None:
         caller.require_agent(agent_id, caller.run.organization_id)
         body["source"] = _source_of_run(body["source"])
+        if body["urgent"]:
+            raise PermissionDenied("The token of a run creates no urgent notifications.")
     scheduled_for: datetime | None = body["scheduled_for"]
     if scheduled_for is not None and scheduled_for.tzinfo is None:
         agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", agent_id)

@@ -274,6 +274,7 @@ DATA: Mapping[str, type] = {
     EventType.AGENT_BACKING_OFF: PhaseData,
     EventType.AGENT_QUARANTINED: PhaseData,
     EventType.AGENT_OVER_BUDGET: PhaseData,
+    EventType.AGENT_HELD_BY_LIMITS: PhaseData,
     EventType.AGENT_PAUSED: PhaseData,
     EventType.AGENT_UNPAUSED: PhaseData,
     EventType.AGENT_STOPPING: PhaseData,

@@ -9,18 +9,19 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agent_facts import AgentFacts, Budget
+from storage.agent_facts import WAKE_LIMITS, AgentFacts, Budget
 from storage.model import Agent, AgentStatus, Priority, Source, Template
 from supervisors.engine.effects import after_owned_fields
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.engine.snapshot import Present
+from supervisors.policy.limits import limits_of
 from supervisors.preview import Event, Preview, preview
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn
 from web.access.references import resolve
 from web.app_keys import STATUS, STORAGE
 from web.errors import Invalid
-from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, Uuid
+from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, QuietHours, Uuid
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 
@@ -42,20 +43,28 @@ class PreviewEventBody(Body):
     """How many come one after the other."""
     seconds_apart = Integer(min_value=0, max_value=MAX_SECONDS_APART, load_default=0)
     """How many seconds after the one before it each of them comes."""
+    urgent = Boolean(load_default=False)
+    """Whether they wake the agent in spite of its limits."""
 
 
 class PreviewPatchBody(Body):
     """The fields of an agent that might be changed. Only these have an effect on when the agent wakes."""
 
     template_id = Uuid(data_key="template", allow_none=True)
-    """Another template, whose debounce window and cap count where the agent has none of its own; null:
-    none."""
+    """Another template, whose debounce window, cap and limits count where the agent has none of its own;
+    null: none."""
     debounce_window_seconds = Integer(min_value=0, max_value=MAX_INT32, allow_none=True)
     """Another debounce window; null: the template's."""
     max_sleep_hours = Integer(min_value=0, max_value=MAX_INT32, allow_none=True)
     """Another maximum length of a sleep; null: no limit."""
     max_cost_usd_per_day = Money(allow_none=True)
     """Another cap; null: the template's."""
+    max_wakes_per_hour = Integer(min_value=1, max_value=MAX_INT32, allow_none=True)
+    """Another limit of wakes in 60 minutes; null: the template's."""
+    max_wakes_per_day = Integer(min_value=1, max_value=MAX_INT32, allow_none=True)
+    """Another limit of wakes in a day; null: the template's."""
+    quiet_hours = QuietHours(allow_none=True)
+    """Other quiet hours; null: the template's."""
     paused = Boolean()
     """A pause of the agent, or its end."""
     status = Choice(AgentStatus)
@@ -132,7 +141,7 @@ async def _with_settings(
         facts = replace(facts, max_sleep_hours=patch["max_sleep_hours"])
     if "template_id" in patch:
         facts = replace(facts, template_window_seconds=template.debounce_window_seconds if template else None)
-    elif "max_cost_usd_per_day" not in patch:
+    elif patch.keys().isdisjoint(("max_cost_usd_per_day", *WAKE_LIMITS)):
         return facts
     elif agent.template_id is not None:
         template = await storage.templates.get(agent.template_id)
@@ -143,4 +152,5 @@ async def _with_settings(
     if cap_usd is not None:
         spent_usd = await storage.spending.get_spent(agent.id, present.now)
         budgets = (Budget(False, cap_usd, spent_usd), *budgets)
-    return replace(facts, budgets=budgets)
+    limits = await storage.runs.with_starts(agent.id, limits_of(agent, template, patch), present.now)
+    return replace(facts, budgets=budgets, limits=limits)

@@ -75,6 +75,9 @@ async def test_agent_has_defaults(api: Api) -> None:
         "max_cost_usd_per_day": None,
         "language": "",
         "unpriced": None,
+        "max_wakes_per_hour": None,
+        "max_wakes_per_day": None,
+        "quiet_hours": None,
     }
     assert (await api.get(path(created))).body == created
 

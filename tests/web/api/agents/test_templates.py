@@ -38,6 +38,9 @@ async def test_template_needs_only_a_name(api: Api) -> None:
         "tool_choice": "auto",
         "response_format": None,
         "may_create_agents": False,
+        "max_wakes_per_hour": None,
+        "max_wakes_per_day": None,
+        "quiet_hours": "",
     }
     assert (await api.get(f"{TEMPLATES}{created['id']}/")).body == created
 
@@ -101,6 +104,9 @@ async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
         debounce_window_seconds=60,
         harness_git_ref="v1",
         max_cost_usd_per_day=2.5,
+        max_wakes_per_hour=3,
+        max_wakes_per_day=24,
+        quiet_hours="22:00-07:00",
     )
     own = {
         "system_prompt": "Be brief.",
@@ -110,6 +116,9 @@ async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
         "harness_git_ref": "main",
         "max_cost_usd_per_day": 0,
         "unpriced": "allow",
+        "max_wakes_per_hour": 1,
+        "max_wakes_per_day": 2,
+        "quiet_hours": "",
     }
     heir = await api.create_agent(template=template["id"])
     independent = await api.create_agent(template=template["id"], **own)
@@ -128,6 +137,9 @@ async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
         "harness_git_ref": "v1",
         "max_cost_usd_per_day": 2.5,
         "unpriced": "refuse",
+        "max_wakes_per_hour": 3,
+        "max_wakes_per_day": 24,
+        "quiet_hours": "22:00-07:00",
     }
     assert (await api.get(f"/api/cloud/agents/{independent['id']}/")).body == {**independent, **detached}
     assert (await api.get(f"/api/cloud/agents/{bystander['id']}/")).body == bystander

@@ -25,6 +25,7 @@ async def test_notification_has_the_documented_fields(api: Api) -> None:
         "scheduled_for": None,
         "cleared": False,
         "cleared_at": None,
+        "urgent": False,
     }
     assert datetime.fromisoformat(created["created_at"]).tzinfo is UTC
     assert created["created_at"].endswith("Z")

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from supervisors.policy.phases import OVER_BUDGET, Phase, ShownPhase
+from supervisors.policy.phases import HELD_BY_LIMITS, OVER_BUDGET, Phase, ShownPhase
 from tests.web.conftest import Answer, Api, Service
 
 PATH = "/api/cloud/supervisors/"
@@ -141,5 +141,5 @@ async def test_filters_are_those_of_the_agent_list(api: Api) -> None:
         assert total == (None if query.startswith("agent=") else str(len(found))), query
 
 
-def test_shown_phases_are_those_of_rules_and_spent_budget() -> None:
-    assert {*ShownPhase} == {*Phase, OVER_BUDGET}
+def test_shown_phases_are_those_of_rules_budget_and_limits() -> None:
+    assert {*ShownPhase} == {*Phase, OVER_BUDGET, HELD_BY_LIMITS}
