@@ -12,6 +12,7 @@ from uuid import UUID
 from storage.agent_facts import ActivationPeriod, AgentFacts, PendingGroup
 from storage.model import AgentStatus, Priority, Source
 from storage.notifications.changes import activation
+from supervisors.bounds import bounds_of, raised
 from supervisors.engine.snapshot import NextWake, Present
 from supervisors.policy import explanations, transitions
 from supervisors.policy.decisions import Decision, decide
@@ -59,6 +60,8 @@ class Preview:
     """The agent at present."""
     then: Outlook
     """The agent after the change, when the last of the notifications has come, or at the moment `at`."""
+    bounds_raised: str
+    """The bounds of the agent that the change raises, such as `wakes_per_day=48`; "": none."""
 
 
 def preview(
@@ -69,6 +72,7 @@ def preview(
     return Preview(
         now=_outlook(present, present.facts, None, present.now),
         then=_outlook(present, changed, event, moment),
+        bounds_raised=raised(*(bounds_of(facts, present.policy) for facts in (present.facts, changed))),
     )
 
 

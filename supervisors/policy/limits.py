@@ -67,6 +67,15 @@ def quiet_minutes(periods: Iterable[QuietPeriod]) -> set[int]:
     }
 
 
+def longest_quiet_minutes(limits: WakeLimits) -> int:
+    """Return how many minutes quiet hours last without a break, at most."""
+    quiet, longest, length = quiet_minutes(parse_quiet_hours(limits.quiet_hours)), 0, 0
+    for minute in range(2 * WEEK_MINUTES if quiet else 0):
+        length = length + 1 if minute % WEEK_MINUTES in quiet else 0
+        longest = max(longest, length)
+    return longest
+
+
 def limits_of(agent: Agent, template: Template | None, changes: Mapping[str, Any]) -> WakeLimits:
     """Return the limits of an agent with changed settings, which may come from its template."""
     own = {name: changes.get(name, getattr(agent, name)) for name in WAKE_LIMITS}

@@ -396,6 +396,7 @@ ROWS: dict[str, Row] = {
     "DELETE /api/cloud/agents/{id}/transcript/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/timeline/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/bounds/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/preview/": Row(
         {"id": AGENT},
         {"event": {"source": "sms", "count": 2}, "patch": {"template": TEMPLATE, "max_sleep_hours": 1}},

@@ -29,6 +29,7 @@ from storage.model import (
     Unpriced,
 )
 from storage.postgres.paging import Page
+from supervisors.bounds import Bounds, bounds_of, raised
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
 from supervisors.new_agents import (
     RUN_FIELD_DEFAULTS,
@@ -38,9 +39,9 @@ from supervisors.new_agents import (
 )
 from web.access.auth import Caller, RunAccess
 from web.access.model_checks import require_usable, require_usable_change
-from web.access.path_access import agent_of_path, load, load_agent
+from web.access.path_access import agent_of_path, load, load_agent, load_in_turn
 from web.access.references import References, read_agent_filters, refusal, resolve, single_organization
-from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
+from web.app_keys import CLOCK, REGISTRY, SETTINGS, STATUS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import (
     MAX_INT32,
@@ -61,6 +62,7 @@ from web.fields import (
 )
 from web.idempotency import read_body_once, receipt_of
 from web.json import to_json
+from web.observability.requests import HEADERS
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, localize, read_body, read_query
 from web.routes import Routes
@@ -390,7 +392,8 @@ async def change_agent(request: web.Request, caller: Caller) -> AgentResponse:
 
     A new debounce window or limit on wakes applies to a current wait at once, and a higher spending cap wakes
     an agent that is due. A run or a sleep of an archived agent is refused with 409. If the supervisor has too
-    many requests waiting, the answer is 503 and nothing is changed.
+    many requests waiting, the answer is 503 and nothing is changed. `X-Bounds-Raised` names the bounds of the
+    agent that are higher than before, such as `wakes_per_day=48`.
     """
     app = request.app
     storage = app[STORAGE]
@@ -404,6 +407,8 @@ async def change_agent(request: web.Request, caller: Caller) -> AgentResponse:
     _refuse_while_archived(agent, supervisor_fields)
     if "adapters" in body:
         body["adapters"] = list(dict.fromkeys(body["adapters"]))
+    is_reread = bool(body.keys() & SETTINGS_READ_BY_SUPERVISOR)
+    bounds = await _read_bounds(request) if is_reread else None
     if supervisor_fields:
         app[REGISTRY].require_room(agent.id)  # refuse before the settings are stored, not after
     try:
@@ -414,8 +419,10 @@ async def change_agent(request: web.Request, caller: Caller) -> AgentResponse:
         owned = OwnedFieldsRequest(**supervisor_fields, caller=caller.identity)
         await app[REGISTRY].ask(agent.id, owned, admitted=True)
         changed = await storage.agents.get(agent.id)
-    if body.keys() & SETTINGS_READ_BY_SUPERVISOR:
+    if is_reread:
         app[REGISTRY].tell(agent.id, Signal.RELOAD)
+    if bounds is not None and (higher := raised(bounds, await _read_bounds(request))):
+        request[HEADERS]["X-Bounds-Raised"] = higher
     return serialize_agent(require_found(changed))
 
 
@@ -429,6 +436,22 @@ def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> N
         raise Conflict("The agent is archived; restore it first.")
     if status is AgentStatus.ARCHIVED and supervisor_fields.pop("sleep_until", None) is not None:
         raise Conflict("The agent is archived; restore it first.")
+
+
+@routes.get("/api/cloud/agents/{id}/bounds/")
+async def get_bounds(request: web.Request, caller: Caller) -> Bounds:
+    """Read what the settings of an agent guarantee: how often it wakes, what it spends, how long it waits.
+
+    A PATCH of the agent that raises one of these bounds names it in `X-Bounds-Raised`.
+    """
+    await agent_of_path(request, caller)
+    return await _read_bounds(request)
+
+
+async def _read_bounds(request: web.Request) -> Bounds:
+    """Return the bounds of the agent in the path."""
+    present = await load_in_turn(request, request.app[STATUS].present)
+    return bounds_of(present.facts, present.policy)
 
 
 @routes.post("/api/cloud/agents/{id}/tag/", body=TagsBody)
