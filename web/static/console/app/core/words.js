@@ -22,6 +22,7 @@ export const PHASES = {
   backing_off: "backing off",
   quarantined: "quarantined",
   over_budget: "over budget",
+  held_by_limits: "held by limits",
   paused: "paused",
   archived: "archived",
   unknown: "unknown",

@@ -411,6 +411,7 @@ export const PATTERNS = {
   backing_off: "M0 0L6 6",
   quarantined: "M0 0L6 6M0 6L6 0",
   over_budget: "M0 2H6M0 5H6",
+  held_by_limits: "M1 0V6M4 0V6M0 3H6",
   paused: "M1.5 0V6M4.5 0V6",
   stopping: "M3 0V6",
   archived: "M0 3H6",

@@ -61,11 +61,12 @@ const TextForm = ({ agent }) => {
 const NewNotification = ({ agent, close }) => {
   const [hint, setHint] = useState(null);
   const save = async (values) => {
-    await post(NOTIFICATIONS, { agent: agent.id, ...values });
+    const urgent = values.priority === "urgent";
+    await post(NOTIFICATIONS, { agent: agent.id, ...values, ...(urgent && { priority: "high", urgent }) });
     close();
     toast("The notification is in its queue.");
   };
-  const priorities = [["high", "high: wakes it"], ["low", "low: waits until it is awake"]];
+  const priorities = [["high", "high: wakes it"], ["urgent", "urgent: wakes it whatever its limits"], ["low", "low: waits until it is awake"]];
   return html`<${Dialog} title="New notification" close=${close}>
     <${Form} save=${save} submit="Add" onInput=${({ priority, scheduled_for: at }) => setHint(reminderHint(priority, at))}>
       <${Field} label="Title" name="title" required />

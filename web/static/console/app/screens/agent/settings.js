@@ -17,6 +17,9 @@ const GROUPS = [
       { name: "template", label: "Template", blank: null },
       { name: "debounce_window_seconds", label: "Debounce window, in seconds", type: "number", blank: null, from: "debounce_window_seconds", fallback: 0, help: "How long a conversation must pause before it wakes the agent. 0: at once." },
       { name: "max_cost_usd_per_day", label: "Cap in US dollars a day", type: "number", blank: null, from: "max_cost_usd_per_day", fallback: "no cap", help: "Days are those of UTC. 0 allows no run." },
+      { name: "max_wakes_per_hour", label: "Wakes in an hour, at most", type: "number", blank: null, from: "max_wakes_per_hour", fallback: "no limit" },
+      { name: "max_wakes_per_day", label: "Wakes in a day, at most", type: "number", blank: null, from: "max_wakes_per_day", fallback: "no limit", help: "Of its time zone. Run requests and urgent notifications wake it all the same." },
+      { name: "quiet_hours", label: "Quiet hours", blank: null, from: "quiet_hours", fallback: "none", help: "Such as 22:00-07:00 or Mon-Fri 22:00-07:00, in its time zone." },
       { name: "unpriced", label: "Models without a known price", type: "select", options: [["refuse", "refuse, if there is a cap"], ["allow", "allow, as free"]], blank: null, from: "unpriced", fallback: "refuse" },
       { name: "max_sleep_hours", label: "Longest sleep, in hours", type: "number", blank: null, help: "Counted from the start of a run; blank: no limit." },
       { name: "sleep_until", label: "Asleep until", type: "datetime", blank: null, help: "In the agent's time zone, such as 2026-11-23 09:00; blank: as long as it may." },
@@ -47,7 +50,7 @@ const GROUPS = [
   },
 ];
 const FIELDS = GROUPS.flatMap(({ fields }) => fields);
-const PREVIEWED = ["template", "debounce_window_seconds", "max_cost_usd_per_day", "max_sleep_hours", "sleep_until"];
+const PREVIEWED = ["template", "debounce_window_seconds", "max_cost_usd_per_day", "max_wakes_per_hour", "max_wakes_per_day", "quiet_hours", "max_sleep_hours", "sleep_until"];
 const WITH_TEXT = ["template", "debounce_window_seconds"];
 const TEXT = { source: "sms", priority: "high" };
 
@@ -126,8 +129,9 @@ const Effect = ({ agent, changes }) => {
     <${Refusal} error=${error} />
     ${without && html`<${Outlook} title="As it is" outlook=${without.then} zone=${agent.timezone} />`}
     ${after && html`<${Outlook} title="With the change" outlook=${after.then} zone=${agent.timezone} />`}
+    ${after?.bounds_raised && html`<p class="hint" role="status">This raises what it may do at most: ${after.bounds_raised.replaceAll("_", " ").replaceAll("=", " ")}.</p>`}
     ${names.length === 0 &&
-    html`<p class="muted">${count ? "This does not change when the agent wakes." : "Change the debounce window, the cap or the sleep, and its effect appears here before you save it."}</p>`}
+    html`<p class="muted">${count ? "This does not change when the agent wakes." : "Change the debounce window, the cap, a limit or the sleep, and its effect appears here before you save it."}</p>`}
     <p><a href="/console/agents/${agent.id}/what-if">Ask about other events</a></p>
   </aside>`;
 };

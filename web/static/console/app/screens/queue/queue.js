@@ -83,8 +83,8 @@ export const NewNotification = ({ close, done, agent: given = "" }) => {
   const save = async ({ title, body, source, priority, at }) => {
     if (!agent) throw { message: "Choose the agent: type a part of its name, then take it from the list." };
     if (at && !toInstant(at)) throw { message: "Write the time as YYYY-MM-DD hh:mm." };
-    const created = await post("/api/defaults/notifications/", { agent, title, body, source, priority, scheduled_for: toInstant(at) });
-    toast(priority === "high" && !at ? "Sent. It wakes the agent." : "Sent.");
+    const created = await post("/api/defaults/notifications/", { agent, title, body, source, priority: priority === "low" ? "low" : "high", urgent: priority === "urgent", scheduled_for: toInstant(at) });
+    toast(priority !== "low" && !at ? "Sent. It wakes the agent." : "Sent.");
     close();
     done(created);
   };
@@ -94,7 +94,7 @@ export const NewNotification = ({ close, done, agent: given = "" }) => {
       <${Field} label="Title" name="title" autofocus=${given !== ""} />
       <${Field} label="Text" name="body" type="textarea" />
       <div class="queue-pair">
-        <${Field} label="Priority" name="priority" type="select" value="high" options=${[["high", "high: wakes the agent"], ["low", "low: wakes nobody"]]} />
+        <${Field} label="Priority" name="priority" type="select" value="high" options=${[["high", "high: wakes the agent"], ["urgent", "urgent: whatever its limits"], ["low", "low: wakes nobody"]]} />
         <${Field} label="Source" name="source" type="select" value="portal" options=${Object.entries(SOURCES)} />
       </div>
       <div class="field"><${MomentField} label="Due at (${zoneWords()}), empty for now" name="at" /></div>

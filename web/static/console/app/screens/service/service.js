@@ -53,7 +53,7 @@ export const Fact = ({ name, children }) => html`<dt>${name}</dt><dd>${children}
 
 const LIMIT = 100;
 const ID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
-const NOT_FILTERS = new Set(["unknown", "not_yet", "mixed", "over_budget"]);
+const NOT_FILTERS = new Set(["unknown", "not_yet", "mixed", "over_budget", "held_by_limits"]);
 const PHASE_OPTIONS = [["", "all phases"], ...Object.entries(PHASES).filter(([id]) => !NOT_FILTERS.has(id))];
 
 const COLUMNS = [

@@ -71,6 +71,14 @@ export const groupsFor = (template) => [
     ],
   },
   {
+    title: "Waking",
+    fields: [
+      count("max_wakes_per_hour", "Wakes of each agent in an hour", "Blank: no limit.", { min: 1 }),
+      count("max_wakes_per_day", "Wakes of each agent in a day", "Of the agent's time zone. Blank: no limit.", { min: 1 }),
+      { name: "quiet_hours", label: "Quiet hours", help: "Such as 22:00-07:00 or Mon-Fri 22:00-07:00, in the agent's time zone. Blank: none.", maxlength: 255 },
+    ],
+  },
+  {
     title: "Traces",
     fields: [
       { name: "content", label: "Texts in traces", type: "select", options: [["", "as the service"], ["full", "kept"], ["none", "not kept"]] },
