@@ -22,10 +22,13 @@ from storage.notifications.schedules import (
     DueSchedule,
     Occurrence,
     OccurrenceOutcome,
+    OnlyIf,
     PausedReason,
     Schedule,
     Step,
 )
+from supervisors.policy.explanations import when
+from supervisors.policy.limits import Delay
 from supervisors.text import excerpt
 
 SECOND = timedelta(seconds=1)
@@ -323,9 +326,15 @@ def soonest(schedules: Iterable[Schedule]) -> Schedule | None:
 
 
 def why_wakes(schedule: Schedule) -> str:
-    """Say that a schedule wakes its agent, and when."""
-    _, _, local = local_time(schedule, schedule.next_at or LAST_MOMENT).partition(" ")
-    return f'The schedule "{excerpt(schedule.title, MAX_TITLE)}" wakes it at {local}.'
+    """Say that a schedule wakes its agent, when, and on which condition."""
+    local = local_time(schedule, schedule.next_at or LAST_MOMENT)
+    condition = "" if schedule.only_if is OnlyIf.ALWAYS else ", if anything waits"
+    return f'The schedule "{excerpt(schedule.title, MAX_TITLE)}" wakes it at {local}{condition}.'
+
+
+def why_wakes_later(schedule: Schedule, delay: Delay) -> str:
+    """Say that a schedule comes while a limit holds its agent, and until when."""
+    return f"{because_of(schedule.title)} {delay.because} {when(delay.until)}."
 
 
 def because_of(title: str) -> str:

@@ -25,8 +25,9 @@ from supervisors.organization_overview import (
     AttentionItem,
     OverviewReader,
 )
+from supervisors.policy.limits import delay_of
 from supervisors.policy.phases import Phase, ShownPhase
-from supervisors.policy.schedules import soonest, why_wakes
+from supervisors.policy.schedules import soonest, why_wakes, why_wakes_later
 from web.access.auth import Caller
 from web.access.path_access import agent_of_path, require_organization
 from web.access.references import read_agent_filters
@@ -264,14 +265,17 @@ async def _with_schedule(request: web.Request, snapshot: Snapshot) -> Snapshot:
     if snapshot.phase is not Phase.ASLEEP:
         return snapshot
     coming = soonest(await app[STORAGE].schedules.list_of_agent(snapshot.agent))
-    if coming is None or coming.next_at is None or (wake is not None and wake.at < coming.next_at):
+    if coming is None or coming.next_at is None:
         return snapshot
     outlook = await app[STATUS].outlook(snapshot.agent)
     if outlook is None or outlook[1].over_budget is not None:
         return snapshot
-    because = why_wakes(coming)
-    next_wake = NextWake(coming.next_at, because)
-    return replace(snapshot, why=f"{snapshot.why} {because}", next_wake=next_wake)
+    delay = delay_of(outlook[0].limits, coming.next_at)
+    at = coming.next_at if delay is None else delay.until
+    if wake is not None and wake.at < at:
+        return snapshot
+    because = why_wakes(coming) if delay is None else why_wakes_later(coming, delay)
+    return replace(snapshot, why=f"{snapshot.why} {because}", next_wake=NextWake(at, because))
 
 
 @routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=SortedAgentQuery)

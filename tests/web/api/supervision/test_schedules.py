@@ -160,7 +160,7 @@ async def test_name_that_another_schedule_has_is_refused(api: Api) -> None:
 async def test_schedule_is_why_its_agent_wakes(api: Api) -> None:
     created = await create(api)
     shown = (await api.get(f"/api/cloud/agents/{created['agent']}/supervisor/")).body
-    because = 'The schedule "Figures" wakes it at 9:00 Vienna time.'
+    because = 'The schedule "Figures" wakes it at 2127-01-01 9:00 Vienna time.'
     assert shown["why"].endswith(because)
     assert shown["next_wake"] == {"at": created["next_at"], "because": because}
     path = f"/api/cloud/agents/{created['agent']}/timeline/"
@@ -171,6 +171,18 @@ async def test_schedule_is_why_its_agent_wakes(api: Api) -> None:
     ] * 2
     await api.patch(f"{SCHEDULES}{created['id']}/", {"priority": "low"})
     assert (await api.get(f"/api/cloud/agents/{created['agent']}/supervisor/")).body["next_wake"] is None
+
+
+async def test_limits_delay_what_a_schedule_brings(api: Api) -> None:
+    created = await create(api, only_if="waiting")
+    path = f"/api/cloud/agents/{created['agent']}/"
+    assert (await api.get(f"{path}supervisor/")).body["why"].endswith("9:00 Vienna time, if anything waits.")
+    await api.patch(path, {"quiet_hours": "22:00-10:30"})
+    because = 'The schedule "Figures" comes. Quiet until 2127-01-01 09:30 UTC.'
+    assert (await api.get(f"{path}supervisor/")).body["next_wake"] == {
+        "at": "2127-01-01T09:30:00.000000Z",
+        "because": because,
+    }
 
 
 async def test_agenda_has_what_schedules_bring(api: Api) -> None:
