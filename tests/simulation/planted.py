@@ -122,7 +122,7 @@ PLANTED = (
         Supervisor._request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
-        0,
+        154,
     ),
     PlantedBug(
         "recovery skips agents with a hold",
@@ -159,7 +159,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        61,
+        147,
     ),
     PlantedBug(
         "a start ignores the budget",
@@ -286,7 +286,7 @@ PLANTED = (
         Supervisor._request_run,
         "facts.state.lingers and context.view.is_elsewhere(facts.state)",
         "False",
-        67,
+        169,
     ),
     PlantedBug(
         "nodes: an update by another node takes the agent from its attendant",
@@ -328,7 +328,7 @@ PLANTED = (
         Sweep.run_once,
         "if untaken := self._registry.untaken_slots:",
         "if untaken := 0:",
-        32,
+        54,
     ),
     PlantedBug(
         "nodes: an agent that is taken from a queue keeps its attendant",
@@ -349,7 +349,7 @@ PLANTED = (
         SupervisorContext.give_way,
         "partial(slots.admit, organization_id)",
         "lambda: None",
-        78,
+        252,
     ),
     PlantedBug(
         "nodes: an unconfirmed node calls models",

@@ -32,12 +32,12 @@ def differences(tables: Tables, now: datetime) -> Iterator[tuple[Schedule, str]]
 def _of_moments(schedule: Schedule, steps: list[Step | Edit]) -> Iterator[str]:
     """Compare with the moments that a plain count of seconds gives, one by one."""
     every = timedelta(seconds=steps[0].before.every_seconds or 0) if steps else timedelta()
-    expected = schedule.created_at + every
+    expected, last = schedule.created_at + every, schedule.created_at
     for step in steps:
         if isinstance(step, Edit):
             every = timedelta(seconds=step.every_seconds)
-            if expected > step.at:  # what is due at the edit stays due
-                expected = _following(schedule.created_at, every, step.at)
+            if expected > step.at:  # what is due stays due, and nothing repeats when the clock was set back
+                expected = _following(schedule.created_at, every, max(step.at, last))
             continue
         occurrence = step.occurrence
         if occurrence is None:
@@ -48,7 +48,8 @@ def _of_moments(schedule: Schedule, steps: list[Step | Edit]) -> Iterator[str]:
             yield f"{occurrence.occurs_at} has occurred twice, or was counted as missed"
         if occurrence.occurs_at > expected:
             yield f"moments before {occurrence.occurs_at} were missed in silence"
-        expected = _following(schedule.created_at, every, occurrence.occurs_at)
+        last = occurrence.occurs_at
+        expected = _following(schedule.created_at, every, last)
 
 
 def _following(start: datetime, every: timedelta, moment: datetime) -> datetime:
