@@ -97,10 +97,10 @@ class WhyJudge(Nobody):
                 continue
             self._asked_at[agent_id] = loop_time
             snapshot = self._ask(registry, agent_id)
-            wake = snapshot.next_wake
-            is_due = wake is not None and wake.at <= self._judge.wall.now()  # asking has taken time
-            is_queued = self._tables.states[agent_id].queued_at is not None
-            if is_queued and snapshot.phase is not Phase.QUEUED:
+            wake, state = snapshot.next_wake, self._tables.states[agent_id]
+            looks_at = [at for at in (wake and wake.at, state.next_due_at) if at is not None]
+            is_due = any(at <= self._judge.wall.now() for at in looks_at)  # asking has taken time
+            if state.queued_at is not None and snapshot.phase is not Phase.QUEUED:
                 continue
             if not is_due and self._is_told_of_budget(agent_id, snapshot):
                 said = self._said.setdefault(agent_id, [])
