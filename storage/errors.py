@@ -104,10 +104,10 @@ class LastOwner(StorageError):
 
 
 class LimitReached(StorageError):
-    """The limit `name` is reached: by the organization, unless `who` begins the message otherwise."""
+    """The limit `name` is reached: by the organization, unless `message` says otherwise."""
 
-    def __init__(self, name: str, limit: int, who: str = "The organization has") -> None:
-        super().__init__(f"{who} reached limits.{name}, which is {limit}.")
+    def __init__(self, name: str, limit: int, message: str = "") -> None:
+        super().__init__(message or f"The organization has reached limits.{name}, which is {limit}.")
         self.name = name
         self.limit = limit
 

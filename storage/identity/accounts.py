@@ -158,7 +158,8 @@ class Accounts:
             await insert_receipt(connection, receipt, organization.id)
             await connection.execute(LOCK_USER, owner_id)
             if max_owned and await connection.fetchval(COUNT_OWNED, owner_id) >= max_owned:
-                raise LimitReached("organizations_per_user", max_owned, who="You have")
+                message = f"You have reached limits.organizations_per_user, which is {max_owned}."
+                raise LimitReached("organizations_per_user", max_owned, message)
             await _insert_owned(connection, organization, owner_id)
 
     async def get_user(self, user_id: UUID) -> User | None:

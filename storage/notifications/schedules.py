@@ -384,7 +384,8 @@ class Schedules:
             after = await change(before)
             await insert_receipt(connection, receipt, after.organization_id)
             if before is None and len(present) >= MAX_PER_AGENT:
-                raise LimitReached("schedules", MAX_PER_AGENT, who="The agent has")
+                message = f"The agent has {MAX_PER_AGENT} schedules, the maximum. Delete one first."
+                raise LimitReached("schedules", MAX_PER_AGENT, message)
             if after != before:
                 await _store(connection, before, after, now, actor)
             return after

@@ -72,15 +72,15 @@ def changed(schedule: Schedule, values: Mapping[str, Any], now: datetime) -> Sch
         schedule, **settings, paused_reason=PausedReason.MANUAL if is_paused else PausedReason.NONE
     )
     _check_timing(after)
-    if schedule.next_at is not None and schedule.next_at <= now:
-        return _armed(after, schedule.next_at)
-    after = _planned(after, _unplanned_since(schedule, now))
-    if after.next_at is None and after.paused_reason is not PausedReason.TIMEZONE:
+    planned = _planned(after, _unplanned_since(schedule, now))
+    if planned.next_at is None and planned.paused_reason is not PausedReason.TIMEZONE:
         if next_after(replace(after, ends_at=None, max_occurrences=None), now) is None:
             raise BadSchedule("cron", NEVER)
         if is_new:
             raise BadSchedule("ends_at", "It does not come before that.")
-    return after
+    if schedule.next_at is not None and schedule.next_at <= now:
+        return _armed(after, schedule.next_at)
+    return planned
 
 
 def _check_timing(schedule: Schedule) -> None:

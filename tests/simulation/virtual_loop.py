@@ -104,6 +104,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the unfinished tasks in the order of their creation, which asyncio does not keep."""
         return [task for task in self._tasks if not task.done()]
 
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., Result], *args: Any
+    ) -> asyncio.Future[Result]:
+        """Call the function at once: there are no threads."""
+        done: asyncio.Future[Result] = self.create_future()
+        done.set_result(func(*args))
+        return done
+
     def _run_once(self) -> None:
         if not self._ready:
             self._let_time_pass()

@@ -314,7 +314,7 @@ async def test_names_of_an_agent_are_unique(storage: Storage, agent: Agent) -> N
 async def test_number_of_schedules_of_an_agent_is_limited(storage: Storage, agent: Agent) -> None:
     for number in range(MAX_PER_AGENT):
         await stored(storage, agent, name=str(number))
-    with pytest.raises(LimitReached, match="which is 100"):
+    with pytest.raises(LimitReached, match="The agent has 100 schedules"):
         await stored(storage, agent)
 
 

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from threading import get_ident
 from uuid import UUID
+
+import pytest
 
 from storage.errors import RowLocked
 from storage.notifications.schedules import DueSchedule, Occurrence, Step
 from supervisors.maintenance.schedules import LOOK_SECONDS, PAGE, ScheduleRunner
+from supervisors.policy.schedules import fall_due
 from tests.storage.factories import NOW, SECOND, agent, organization, schedule
 from tests.supervisors.held_clock import HeldClock
 
@@ -71,6 +75,20 @@ async def test_schedule_that_is_new_is_found_in_a_moment() -> None:
     clock.advance(LOOK_SECONDS)
     await waiting
     assert store.fired == [UUID(int=1)]
+
+
+async def test_moments_are_searched_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def observed(schedule: DueSchedule, now: datetime) -> Step:
+        threads.append(get_ident())
+        return fall_due(schedule, now)
+
+    monkeypatch.setattr("supervisors.maintenance.schedules.fall_due", observed)
+    store = Store(due(1))
+    await ScheduleRunner(store, HeldClock()).fire_due()
+    assert store.fired == [UUID(int=1)]
+    assert get_ident() not in threads
 
 
 async def test_all_pages_fire_although_one_queue_is_locked() -> None:

@@ -81,6 +81,13 @@ def test_search_within_repeated_hour_finds_nothing_that_has_passed() -> None:
     assert next_after(found, second_time - 30 * MINUTE) == datetime(2026, 10, 26, 1, 45, tzinfo=UTC)
 
 
+def test_expression_that_never_comes_is_refused_also_when_one_is_due() -> None:
+    daily = made()
+    assert daily.next_at is not None
+    with pytest.raises(BadSchedule, match=NEVER):
+        changed(daily, {"cron": "0 0 LW * */7"}, daily.next_at)  # the last weekday, on a Sunday
+
+
 def test_interval_counts_real_seconds_from_its_start() -> None:
     every = made(cron=None, every_seconds=5400)
     assert every.next_at == TUESDAY + 90 * MINUTE
