@@ -23,7 +23,7 @@ from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
-from supervisors.maintenance.schedules import ScheduleRunner
+from supervisors.maintenance.schedules import CheckRunner, ScheduleRunner
 from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
 from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 
@@ -42,6 +42,7 @@ MATCH_RETRY_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
 SCHEDULES_SECONDS = 0.01  # after some have fired, which delays the next ones
+CHECKS_SECONDS = 1.0
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -121,6 +122,8 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
     schedules = ScheduleRunner(storage.schedules, clock)
+    toolset, ask = parts.execution.toolset, parts.registry.ask
+    checks = CheckRunner(storage.schedules, storage.agents, toolset, ask, clock)
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
@@ -129,6 +132,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     return (
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
+        MaintenanceService("checks of schedules", chore(checks.run_once), CHECKS_SECONDS),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),

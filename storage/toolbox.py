@@ -142,6 +142,7 @@ class Tool:
     handler: str
     detail_url: str
     created_at: datetime
+    idempotent: bool = False
 
 
 class Tools:
@@ -306,15 +307,16 @@ ORDER BY x.position, t.id LIMIT $3
 
 # In the order of the ids, so that the same tools are always shown in full.
 DESCRIBE = """
-SELECT id, adapter_id, is_enforced,
+SELECT id, adapter_id, is_enforced, idempotent,
        CASE WHEN total_bytes <= $4 THEN description ELSE '' END AS description,
        CASE WHEN total_bytes <= $4 THEN parameters END AS parameters
 FROM (
-    SELECT id, adapter_id, is_enforced, description, parameters,
+    SELECT id, adapter_id, is_enforced, idempotent, description, parameters,
            sum(octet_length(to_json(description)::text) + coalesce(octet_length(parameters::text), 0))
                OVER (ORDER BY position) AS total_bytes
     FROM (
-        SELECT t.id, t.adapter_id, t.is_enforced, i.position, left(t.description, $2) AS description,
+        SELECT t.id, t.adapter_id, t.is_enforced, t.idempotent, i.position,
+               left(t.description, $2) AS description,
                CASE WHEN octet_length(t.parameters::text) <= $3 THEN t.parameters END AS parameters
         FROM unnest($1::uuid[]) WITH ORDINALITY AS i (id, position) JOIN tool t ON t.id = i.id
     ) shown
@@ -361,6 +363,7 @@ class DescribedTool:
     description: str
     parameters: Any
     is_enforced: bool
+    idempotent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

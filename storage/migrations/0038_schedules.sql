@@ -17,6 +17,7 @@ CREATE TABLE schedule (
     if_uncleared text NOT NULL,                 -- 'merge' or 'add'
     only_if text NOT NULL,                      -- 'always' or 'waiting'
     jitter_seconds integer NOT NULL,
+    watch json,                                 -- tool, arguments and wake_if of its check; NULL: it has none
     paused_reason text NOT NULL,                -- '' while it is armed, 'manual', 'timezone' or 'ended'
     created_at timestamptz NOT NULL,
     created_by text NOT NULL,                   -- as the actor of an event
@@ -29,13 +30,20 @@ CREATE TABLE schedule (
     merged_count integer NOT NULL DEFAULT 0,    -- how many occurrences that one stands for
     notified_count integer NOT NULL DEFAULT 0,
     missed_count bigint NOT NULL DEFAULT 0,
+    answer_digest text NOT NULL DEFAULT '',     -- of the last answer to its check; '' before the first
+    answer text NOT NULL DEFAULT '',            -- its beginning
+    failed_count integer NOT NULL DEFAULT 0,    -- checks in a row that failed
     CONSTRAINT schedule_name_unique UNIQUE (agent_id, name),
     CHECK ((cron IS NULL) <> (every_seconds IS NULL))
 ) WITH (fillfactor = 80);
-CREATE INDEX schedule_due ON schedule (due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX schedule_due ON schedule (due_at, id) WHERE due_at IS NOT NULL AND watch IS NULL;
+CREATE INDEX schedule_check_due ON schedule (due_at, id) WHERE due_at IS NOT NULL AND watch IS NOT NULL;
 CREATE INDEX schedule_of_organization ON schedule (organization_id, created_at DESC, id DESC);
 CREATE INDEX schedule_coming ON schedule (organization_id, next_at) WHERE paused_reason = '';
 CREATE INDEX schedule_without_zone ON schedule (organization_id) WHERE paused_reason = 'timezone';
+
+-- Whether a repeated call does no harm, so that checks of schedules may call it.
+ALTER TABLE tool ADD COLUMN idempotent boolean NOT NULL DEFAULT false;
 
 -- What became of the last occurrences. The primary key lets each happen once.
 CREATE TABLE schedule_occurrence (

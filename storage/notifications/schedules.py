@@ -30,7 +30,7 @@ from storage.notifications.notifications import (
 from storage.postgres.json_values import to_json
 from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import Conditions, assign, fill_in
 from storage.postgres.shared_reads import SharedReads
 from storage.postgres.statement import fetch_all, fields_of, from_row, insert_into
 
@@ -72,6 +72,17 @@ class OnlyIf(StrEnum):
     """Only if another uncleared notification of the agent waits, whatever its priority."""
 
 
+class WakeIf(StrEnum):
+    """The answer to a check that notifies. The same answer as the last time never does."""
+
+    CHANGED = "changed"
+    """One that differs from the last. The first only begins the comparison."""
+    NONEMPTY = "nonempty"
+    """One that differs from the last and is neither null nor an empty text, list or object."""
+    ERROR = "error"
+    """The first error after the start or after an answer."""
+
+
 class OccurrenceOutcome(StrEnum):
     """What became of an occurrence."""
 
@@ -85,6 +96,10 @@ class OccurrenceOutcome(StrEnum):
     """It passed while the schedule was paused or its agent archived."""
     NOTHING_WAITING = "nothing_waiting"
     """It passed, because nothing waited."""
+    UNCHANGED = "unchanged"
+    """Its check found nothing to tell."""
+    FAILED = "failed"
+    """Its check failed. The third time in a row puts a notification of low priority into the queue."""
     MANUAL = "manual"
     """A request has made it."""
 
@@ -98,7 +113,9 @@ class Schedule:
     """A schedule, with what it takes from its agent. Its timing is explained in `policy.schedules`.
 
     `due_at`: when it must be looked at; before `next_at` only if its next moment must be computed again.
-    `merged_count`: how many occurrences its last notification stands for.
+    `merged_count`: how many occurrences its last notification stands for. `watch`: its check, with `tool`,
+    `arguments` and `wake_if`; `answer` is the beginning of the last answer, and `failed_count` counts errors
+    in a row.
     """
 
     id: UUID
@@ -133,6 +150,10 @@ class Schedule:
     merged_count: int = 0
     notified_count: int = 0
     missed_count: int = 0
+    watch: dict[str, Any] | None = None
+    answer_digest: str = ""
+    answer: str = ""
+    failed_count: int = 0
 
     @property
     def effective_timezone(self) -> str:
@@ -154,7 +175,7 @@ FIXED = (
 )
 PROGRESS = (
     *("next_at", "due_at", "last_at", "last_outcome", "last_notification_id", "merged_count"),
-    *("notified_count", "missed_count"),
+    *("notified_count", "missed_count", "answer_digest", "answer", "failed_count"),
 )
 
 
@@ -185,7 +206,8 @@ class Occurrence:
 class Step:
     """A schedule as it was read and as it will be, and its occurrence, if there is one.
 
-    `text` is the body of a new notification, `merged_text` that of one which still waits.
+    `text` is the body of a new notification, `merged_text` that of one which still waits. It `warns`, with a
+    low notification of its own, of checks that fail.
     """
 
     before: Schedule
@@ -193,15 +215,17 @@ class Step:
     occurrence: Occurrence | None = None
     text: str = ""
     merged_text: str = ""
+    warns: bool = False
 
     @property
     def notifies(self) -> bool:
-        return self.occurrence is not None and self.occurrence.outcome in NOTIFYING
+        return self.occurrence is not None and (self.warns or self.occurrence.outcome in NOTIFYING)
 
     @property
     def merges(self) -> bool:
         """Return whether it updates the notification that still waits; known once it is settled."""
-        return self.notifies and self.after.last_notification_id == self.before.last_notification_id
+        is_last = self.after.last_notification_id == self.before.last_notification_id
+        return self.notifies and is_last and not self.warns
 
 
 def occurrence_id(schedule_id: UUID, moment: datetime) -> UUID:
@@ -217,7 +241,9 @@ def settle(step: Step, waiting: Collection[UUID], *, has_occurred: bool = False)
     occurrence, before, after = step.occurrence, step.before, step.after
     if occurrence is None or has_occurred:
         return replace(step, occurrence=None)
-    if step.notifies:
+    if step.warns:
+        occurrence = replace(occurrence, notification_id=occurrence_id(before.id, occurrence.occurs_at))
+    elif step.notifies:
         last_id, is_planned = before.last_notification_id, occurrence.outcome in PLANNED
         merges = last_id in waiting
         if merges and is_planned:
@@ -241,17 +267,17 @@ def settle(step: Step, waiting: Collection[UUID], *, has_occurred: bool = False)
 
 def notification_of(step: Step, now: datetime) -> NewNotification:
     """Return the new notification of a settled step."""
-    schedule, made = step.before, step.after
-    if made.last_notification_id is None:
+    schedule, made = step.before, step.occurrence
+    if made is None or made.notification_id is None:
         raise ValueError("the step notifies nobody")
     return NewNotification(
-        id=made.last_notification_id,
+        id=made.notification_id,
         agent_id=schedule.agent_id,
         source=Source.SYSTEM,
         source_id=str(schedule.id),
         title=schedule.title,
         body=step.text,
-        priority=schedule.priority,
+        priority=Priority.LOW if step.warns else schedule.priority,
         created_at=now,
         scheduled_for=None,
     )
@@ -270,7 +296,7 @@ LIST_COMING = f"""
 SELECT s.* FROM unnest($1::uuid[]) AS o (id) CROSS JOIN LATERAL (
     SELECT * FROM {SHOWN} s
     WHERE s.organization_id = o.id AND s.paused_reason = '' AND s.next_at <= $2
-      AND s.priority = 'high' AND NOT s.agent_archived
+      AND s.priority = 'high' AND s.watch IS NULL AND NOT s.agent_archived
     ORDER BY s.next_at LIMIT $3) s
 ORDER BY s.next_at, s.id LIMIT $3
 """  # noqa: S608
@@ -279,7 +305,7 @@ ORDER BY s.next_at, s.id LIMIT $3
 LIST_DUE = f"""
 WITH due AS MATERIALIZED (
     SELECT id, organization_id, due_at FROM schedule
-    WHERE due_at <= $1 AND id <> ALL ($2::uuid[]) ORDER BY due_at, id LIMIT {MAX_IN_TURN}
+    WHERE due_at <= $1 AND /* watch */ AND id <> ALL ($2::uuid[]) ORDER BY due_at, id LIMIT {MAX_IN_TURN}
 ), turn AS (
     SELECT id FROM due
     ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id), due_at, id LIMIT $3
@@ -291,7 +317,10 @@ SELECT s.*, s.only_if = 'always' OR EXISTS (
 FROM turn JOIN {SHOWN} s USING (id) ORDER BY s.due_at, s.id
 """  # noqa: S608
 
-GET_NEXT_DUE = "SELECT min(due_at) FROM schedule WHERE due_at IS NOT NULL"
+LIST_DUE_CHECKS = fill_in(LIST_DUE, "/* watch */", "watch IS NOT NULL")
+LIST_DUE = fill_in(LIST_DUE, "/* watch */", "watch IS NULL")
+
+GET_NEXT_DUE = "SELECT min(due_at) FROM schedule WHERE due_at IS NOT NULL AND watch IS NULL"
 
 LOCK_AGENT = "SELECT FROM agent WHERE id = $1 FOR NO KEY UPDATE"
 LOCK_OF_AGENT = "SELECT FROM schedule WHERE agent_id = $1 ORDER BY id FOR NO KEY UPDATE"
@@ -358,7 +387,14 @@ class Schedules:
         self._notifications = notifications
         self.outcomes: Counter[str] = Counter(dict.fromkeys(OccurrenceOutcome, 0))
         self.late_seconds = 0.0
-        self.get = SharedReads("schedules", pool, TABLE.get, partial(from_row, Schedule), texts=("s.body",))
+        self.get = SharedReads(
+            "schedules",
+            pool,
+            TABLE.get,
+            partial(from_row, Schedule),
+            texts=("s.title", "s.body", "s.answer"),
+            documents=("s.watch",),
+        )
 
     async def save(
         self,
@@ -443,13 +479,19 @@ class Schedules:
         return await fetch_all(self._pool, Occurrence, sql, *conditions.parameters)
 
     async def get_next_due(self) -> datetime | None:
-        """Return when the first schedule is due; None if none is armed."""
+        """Return when the first schedule without a check is due; None if none is armed."""
         moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE)
         return moment
 
-    async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:
-        """List schedules that are due, some of each organization, `without` those with these ids."""
-        return await fetch_all(self._pool, DueSchedule, LIST_DUE, now, without, limit)
+    async def list_due(
+        self, now: datetime, without: Collection[UUID], limit: int, *, with_check: bool = False
+    ) -> list[DueSchedule]:
+        """List schedules that are due, some of each organization, `without` those with these ids.
+
+        Those that have a check are listed apart from those that have none.
+        """
+        sql = LIST_DUE_CHECKS if with_check else LIST_DUE
+        return await fetch_all(self._pool, DueSchedule, sql, now, without, limit)
 
     async def fire(
         self, steps: Sequence[Step], now: datetime, *, actor: str = BY_SERVICE

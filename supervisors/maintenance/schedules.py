@@ -1,24 +1,36 @@
-"""Schedules that are due: each is decided by the rules, and stored with its notification, a few at a time."""
+"""Schedules that are due: each is decided by the rules, and stored with its notification, a few at a time.
+
+Those that have a check are apart: a tool is called before the decision. Until that is stored the schedule
+stays due, so a check that is cut off by the end of the process is made again.
+"""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 import structlog
 
-from storage.errors import RowLocked
-from storage.notifications.schedules import DueSchedule, Step
+from storage.agents.agents import Agents
+from storage.errors import RowLocked, StorageError
+from storage.notifications.schedules import DueSchedule, OccurrenceOutcome, Schedules, Step
 from supervisors.clock import Clock
-from supervisors.errors import log_failure
-from supervisors.policy.schedules import fall_due
+from supervisors.engine.run import Ask
+from supervisors.errors import TryAgainLater, log_failure
+from supervisors.policy.schedules import Answer, after_check, fall_due
 from supervisors.ports import ScheduleStore
+from supervisors.tools.arguments import ToolError
+from supervisors.tools.toolset import Toolset
 
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0  # until a new moment is found
 PAGE = 50  # stored by one transaction
 REST_SHARE = 0.5  # of the time that a page took, before the next one
+MAX_CHECKS = 128  # at once
+MAX_CHECKS_PER_ORGANIZATION = 16
+CHECK_RETRY_SECONDS = 10.0  # after a check that could not be stored
 
 
 class ScheduleRunner:
@@ -67,3 +79,72 @@ class ScheduleRunner:
 def _decide(due: Sequence[DueSchedule], now: datetime) -> list[Step]:
     """Decide what follows for each. The search of one takes up to 30 ms, so this is called in a thread."""
     return [fall_due(schedule, now) for schedule in due]
+
+
+class CheckRunner:
+    """Makes the checks of schedules, each in its own task, so that none waits for the tool of another."""
+
+    def __init__(
+        self, schedules: Schedules, agents: Agents, toolset: Toolset, ask: Ask, clock: Clock
+    ) -> None:
+        self._schedules = schedules
+        self._agents = agents
+        self._toolset = toolset
+        self._ask = ask
+        self._clock = clock
+        self._in_progress: dict[UUID, UUID] = {}  # the organization of each schedule
+
+    async def run_once(self) -> None:
+        """Make the checks that are due, and go on until none is in progress."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    await self._start_due(tasks)
+                except StorageError as error:  # it must not end the checks in progress
+                    log_failure(log, "due checks not read", error)
+                if not self._in_progress:
+                    return
+                await self._clock.sleep(LOOK_SECONDS)
+
+    async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
+        """Start as many due checks as there is room for."""
+        now, running = self._clock.now(), self._in_progress
+        due = await self._schedules.list_due(now, list(running), MAX_CHECKS, with_check=True)
+        by_organization = Counter(running.values())
+        for schedule in due:
+            owner = schedule.organization_id
+            if len(running) < MAX_CHECKS and by_organization[owner] < MAX_CHECKS_PER_ORGANIZATION:
+                by_organization[owner] += 1
+                running[schedule.id] = owner
+                tasks.create_task(self._check(schedule), name=f"check of schedule {schedule.id}")
+
+    async def _check(self, schedule: DueSchedule) -> None:
+        try:
+            await self._schedules.fire([await self._decide(schedule)], self._clock.now())
+        except (StorageError, TryAgainLater) as error:
+            log_failure(log, "check not stored yet", error, schedule=str(schedule.id))
+            await self._clock.sleep(CHECK_RETRY_SECONDS)
+        except Exception:  # the outermost edge of a task
+            log.exception("check crashed", schedule=str(schedule.id))
+            await self._clock.sleep(CHECK_RETRY_SECONDS)
+        finally:
+            del self._in_progress[schedule.id]
+
+    async def _decide(self, schedule: DueSchedule) -> Step:
+        """Decide what follows, by the answer of the tool if it would notify."""
+        now = self._clock.now()
+        step = await asyncio.to_thread(fall_due, schedule, now)
+        if step.occurrence is None or step.occurrence.outcome is not OccurrenceOutcome.FIRED:
+            return step
+        answer = await self._answer(schedule)
+        return await asyncio.to_thread(after_check, schedule, answer, now)
+
+    async def _answer(self, schedule: DueSchedule) -> Answer:
+        agent, watch = await self._agents.get(schedule.agent_id), schedule.watch
+        if agent is None or watch is None:
+            return Answer(error="The agent was deleted.")
+        try:
+            tool = await self._toolset.find_idempotent(agent, watch["tool"])
+            return Answer(await self._toolset.use(tool, agent, None, self._ask, watch["arguments"]))
+        except ToolError as error:
+            return Answer(error=error.message)

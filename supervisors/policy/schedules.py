@@ -7,13 +7,14 @@ with a star follow real time.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import islice, pairwise, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import orjson
 from cronsim import CronSim, CronSimError
 
 from storage.agents.overviews import ScheduleWithoutZone
@@ -26,10 +27,11 @@ from storage.notifications.schedules import (
     PausedReason,
     Schedule,
     Step,
+    WakeIf,
 )
 from supervisors.policy.explanations import when
 from supervisors.policy.limits import Delay
-from supervisors.text import excerpt
+from supervisors.text import cut, excerpt
 
 SECOND = timedelta(seconds=1)
 LATE_GRACE = timedelta(seconds=60)  # a restart takes less
@@ -38,6 +40,11 @@ MIN_APART = timedelta(minutes=5)  # of the moments of a schedule that an agent m
 LOOKED_AT = 100  # moments, in which two that are too close are found
 FIELDS = 5
 MAX_TITLE = 100
+MAX_WATCH = timedelta(days=30)  # until a schedule with a check ends
+WATCH_ENDS = "A schedule with a check ends at most 30 days from now. Set ends_at again to renew it."
+WARNED_FAILURES = 3  # of checks in a row
+MAX_ANSWER = 2000  # characters of an answer that are kept, to show what has changed
+MAX_ANSWER_PART = 500  # characters of an answer in a notification
 NEVER = "It never comes."
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_MOMENT = datetime(9998, 12, 31, tzinfo=UTC)  # local times can still be written
@@ -46,6 +53,14 @@ TWO_DAYS = (
     "Both the day of the month and the day of the week are restricted: cron takes a day that fits either of "
     "them. For a certain weekday of the month, write a star and, say, MON#1 for its first Monday."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a tool to a check: a JSON value, or an error."""
+
+    value: Any = None
+    error: str = ""
 
 
 class BadSchedule(ValueError):
@@ -72,6 +87,10 @@ def changed(schedule: Schedule, values: Mapping[str, Any], now: datetime) -> Sch
         schedule, **settings, paused_reason=PausedReason.MANUAL if is_paused else PausedReason.NONE
     )
     _check_timing(after)
+    if after.watch is not None and (after.ends_at is None or after.ends_at > now + MAX_WATCH):
+        raise BadSchedule("ends_at", WATCH_ENDS)
+    if after.watch != schedule.watch:
+        after = replace(after, answer_digest="", answer="", failed_count=0)
     planned = _planned(after, _unplanned_since(schedule, now))
     if planned.next_at is None and planned.paused_reason is not PausedReason.TIMEZONE:
         if next_after(replace(after, ends_at=None, max_occurrences=None), now) is None:
@@ -181,10 +200,13 @@ def too_close(schedule: Schedule, now: datetime) -> tuple[datetime, datetime] | 
 # What falls due
 
 
-def fall_due(schedule: DueSchedule, now: datetime) -> Step:
+def fall_due(
+    schedule: DueSchedule, now: datetime, checked: OccurrenceOutcome = OccurrenceOutcome.FIRED
+) -> Step:
     """Decide what follows for a schedule that must be looked at.
 
-    However many occurrences have passed, the latest stands for all of them.
+    However many occurrences have passed, the latest stands for all of them. If it would fire, its outcome is
+    the `checked` one.
     """
     first, until = schedule.next_at, now - jitter(schedule)
     if first is None or first > until:
@@ -194,6 +216,7 @@ def fall_due(schedule: DueSchedule, now: datetime) -> Step:
         latest = latest_until(schedule, first, until)
         missed, after = count_missed(schedule, first, latest), _planned(schedule, until)
     outcome = _outcome(schedule, latest, now)
+    outcome = checked if outcome is OccurrenceOutcome.FIRED else outcome
     if outcome is OccurrenceOutcome.FIRED and schedule.notified_count + 1 == schedule.max_occurrences:
         after = _armed(after, None)
     occurrence = Occurrence(schedule.id, latest, outcome, now, missed)
@@ -230,6 +253,59 @@ def _outcome(schedule: DueSchedule, latest: datetime, now: datetime) -> Occurren
     if schedule.late_seconds is not None and late > timedelta(seconds=schedule.late_seconds) + LATE_GRACE:
         return OccurrenceOutcome.LATE
     return OccurrenceOutcome.FIRED if schedule.something_waits else OccurrenceOutcome.NOTHING_WAITING
+
+
+def after_check(schedule: DueSchedule, answer: Answer, now: datetime) -> Step:
+    """Decide what follows for a schedule that is due now from the answer to its check.
+
+    A long answer takes up to 20 ms, so call this in a thread.
+    """
+    outcome, changes, text = (
+        _failed(schedule, answer.error) if answer.error else _answered(schedule, answer.value)
+    )
+    step = fall_due(schedule, now, outcome)
+    if step.occurrence is None:
+        return step
+    has_failed = outcome is OccurrenceOutcome.FAILED and changes["failed_count"] == WARNED_FAILURES
+    told = replace(schedule, body=f"{text}\n\n{schedule.body}".strip())
+    return replace(
+        step,
+        after=replace(step.after, **changes),
+        text=_text(told, step.occurrence),
+        merged_text=_merged_text(told, step.occurrence),
+        warns=has_failed and (schedule.watch or {})["wake_if"] != WakeIf.ERROR,
+    )
+
+
+Judged = tuple[OccurrenceOutcome, dict[str, Any], str]
+
+
+def _failed(schedule: Schedule, error: str) -> Judged:
+    count, watch = schedule.failed_count + 1, schedule.watch or {}
+    wakes = count == 1 and watch["wake_if"] == WakeIf.ERROR
+    outcome = OccurrenceOutcome.FIRED if wakes else OccurrenceOutcome.FAILED
+    times = "" if count == 1 else f" {count} times in a row"
+    text = f"{watch['tool']} has failed{times}: {excerpt(error, MAX_ANSWER_PART)}"
+    return outcome, {"failed_count": count}, text
+
+
+def _answered(schedule: Schedule, value: Any) -> Judged:
+    watch, text = schedule.watch or {}, orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    digest = sha256(text.encode()).hexdigest()
+    is_empty = (value.strip() if isinstance(value, str) else value) in (None, "", [], {})
+    may_wake = {WakeIf.CHANGED: schedule.answer_digest != "", WakeIf.NONEMPTY: not is_empty}
+    wakes = digest != schedule.answer_digest and may_wake.get(watch["wake_if"], False)
+    changes = {"answer_digest": digest, "answer": text[:MAX_ANSWER], "failed_count": 0}
+    outcome = OccurrenceOutcome.FIRED if wakes else OccurrenceOutcome.UNCHANGED
+    return outcome, changes, _difference(watch["tool"], schedule.answer, text)
+
+
+def _difference(tool: str, before: str, now: str) -> str:
+    """Say what has changed in an answer, from a little before the first difference."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+    start = max(0, sum(1 for _ in same) - MAX_ANSWER_PART // 5)
+    parts = [f"{'…' * bool(start)}{cut(each[start:], MAX_ANSWER_PART)}" for each in (before, now)]
+    return f"{tool} answered: {parts[1]}\nBefore: {parts[0] or 'nothing'}"
 
 
 def run_now(schedule: Schedule, now: datetime) -> Step:
@@ -320,7 +396,11 @@ def length_of(period: timedelta) -> str:
 
 def soonest(schedules: Iterable[Schedule]) -> Schedule | None:
     """Return the schedule that wakes its agent next; None if none does."""
-    waking = (each for each in schedules if each.priority is Priority.HIGH and not each.shown_reason)
+    waking = (
+        each
+        for each in schedules
+        if each.priority is Priority.HIGH and each.watch is None and not each.shown_reason
+    )
     by_moment = {each.next_at: each for each in waking if each.next_at is not None}
     return by_moment[min(by_moment)] if by_moment else None
 

@@ -215,7 +215,7 @@ def _traceparent(trace_id: UUID, span_id: UUID) -> str:
 
 def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
     description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
-    return ToolDefinition(name, description, parameters, tool.adapter_id)
+    return ToolDefinition(name, description, parameters, tool.adapter_id, tool.idempotent)
 
 
 def for_models(description: str, parameters: Any, *, is_schema: bool) -> tuple[str, dict[str, Any]]:

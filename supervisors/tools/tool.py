@@ -15,12 +15,16 @@ from supervisors.tools.arguments import Arguments
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as a model sees it; `parameters` is a JSON Schema. Built-in tools have no adapter."""
+    """A tool as a model sees it; `parameters` is a JSON Schema. Built-in tools have no adapter.
+
+    `idempotent`: its owner says that a repeated call does no harm.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
     adapter_id: UUID | None = None
+    idempotent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

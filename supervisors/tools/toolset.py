@@ -67,6 +67,13 @@ class Toolset:
             raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
         return tool
 
+    async def find_idempotent(self, agent: Agent, name: str) -> AgentTool:
+        """Return the agent's tool of this name. Raise ToolError unless a repeated call does no harm."""
+        tool = await self.find(agent, name)
+        if not tool.definition.idempotent:
+            raise ToolError("not_idempotent", f"The tool {name} is not marked as idempotent.")
+        return tool
+
     async def use(
         self,
         tool: AgentTool,

@@ -1,13 +1,19 @@
 """Schedules of a real service: kill -9 while many fall due."""
 
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import asyncpg
 import pytest
 
+from storage.notifications.schedules import occurrence_id
 from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.locks import locked_row
 from tests.acceptance.services import Services
+from tests.receiver import answering_json, receiving
 
 AGENTS = 20
 SCHEDULES = 15  # of each agent
@@ -18,6 +24,11 @@ PLAN = """
 UPDATE schedule SET next_at = due.at, due_at = due.at, version = version + 1
 FROM (SELECT id, now() + $1 * interval '1 s' * row_number() OVER (ORDER BY id) AS at FROM schedule) due
 WHERE due.id = schedule.id
+"""
+LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = %s FOR UPDATE"
+COUNT_WAITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%agent_state%'
 """
 COUNT_OCCURRED = "SELECT count(*) FROM schedule_occurrence"
 COUNT = """
@@ -75,6 +86,47 @@ async def test_other_node_fires_what_is_due_when_a_node_dies(
     await eventually(some, "the first occurrence")
     await first.kill()
     await _require_each_once(database)
+
+
+@pytest.mark.everyday
+async def test_check_that_kill_cuts_off_is_made_again_and_notifies_once(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    async with receiving() as tools:
+        tools.answer = answering_json("[1]")
+        service = await services.start(outbound={"allow_private": True})
+        client = await sign_up(session, service.url)
+        adapter = (await client.post("/api/toolbox/adapters/", name="Shop"))["id"]
+        tool = {"adapter": adapter, "name": "look", "url": tools.url, "idempotent": True}
+        await client.post("/api/toolbox/tools/", **tool)
+        agent = await client.create_agent(adapters=[adapter])
+        ends_at = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+        body = {"title": "Prices", "every_seconds": 80_000, "priority": "low", "ends_at": ends_at}
+        check = {"tool": "look", "wake_if": "nonempty"}
+        schedule = await client.post("/api/defaults/schedules/", agent=agent, **body, check=check)
+
+        database = await asyncpg.connect(database_url)
+        with locked_row(database_url, agent, LOCK_STATE):  # so that the answer is not stored
+            await database.execute(PLAN, 0.01)
+            await tools.wait_for(1)
+            await eventually(partial(_waits_for_a_lock, database), "the step to wait for the lock")
+            await service.kill()
+        assert await database.fetchval(COUNT_OCCURRED) == 0
+        await services.start(outbound={"allow_private": True})
+
+        async def occurrence() -> Any:
+            return await database.fetchrow("SELECT * FROM schedule_occurrence")
+
+        stored = await eventually(occurrence, "the occurrence")
+        assert (stored["outcome"], len(tools.requests)) == ("fired", 2)
+        ids = await database.fetch("SELECT id FROM notification WHERE source = 'system'")
+        expected = occurrence_id(UUID(schedule["id"]), stored["occurs_at"])
+        assert [row["id"] for row in ids] == [stored["notification_id"]] == [expected]
+        await database.close()
+
+
+async def _waits_for_a_lock(database: asyncpg.Connection) -> bool | None:
+    return await database.fetchval(COUNT_WAITING) > 0 or None
 
 
 async def _require_each_once(database: asyncpg.Connection) -> None:

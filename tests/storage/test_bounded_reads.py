@@ -20,6 +20,7 @@ from storage.history.trace_model import Span, SpanContent, Trace
 from storage.identity.organizations import Invite, Member
 from storage.ids import new_id
 from storage.model import Agent, ApiKey, Notification, Organization, Run, Template
+from storage.notifications.schedules import Schedule
 from storage.postgres.paging import long_columns
 from storage.postgres.pool import Pool
 from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
@@ -141,6 +142,11 @@ READS = {
     "agents.get_retained": Read("agent", RetainedAgent, "name timezone"),
     "agents.get_organization_id": Read("agent", RetainedAgent, "name timezone"),
     "notifications.get": Read("notification", Notification, ""),
+    "schedules.get": Read(
+        "schedule",
+        Schedule,
+        "name created_by agent_timezone agent_name cron timezone last_outcome answer_digest",
+    ),
     "contacts.get": Read("contact", Contact, "name email phone"),
     "messages.get": Read("message", Message, "address"),
     "attachments.get": Read("attachment", StoredAttachment, "name content_type"),

@@ -13,7 +13,9 @@ from supervisors.policy.schedules import (
     MAX_MISSED,
     NEVER,
     TWO_DAYS,
+    Answer,
     BadSchedule,
+    after_check,
     changed,
     fall_due,
     hint_of,
@@ -106,6 +108,90 @@ def test_schedule_keeps_to_its_start_and_end() -> None:
     assert found == [TUESDAY + 30 * MINUTE + days * DAY for days in (3, 4)]
     at_start = made(starts_at=TUESDAY + 30 * MINUTE)
     assert at_start.next_at == TUESDAY + 30 * MINUTE
+
+
+def watching(wake_if: str, **given: Any) -> DueSchedule:
+    call = {"tool": "look", "arguments": {}, "wake_if": wake_if}
+    return made(watch=call, ends_at=TUESDAY + 30 * DAY, **given)
+
+
+def checked(schedule: DueSchedule, *answers: Any) -> list[tuple[str, bool]]:
+    """Return the outcome of each answer, of which an Exception is an error, and whether it warns."""
+    found = []
+    for answer in answers:
+        assert schedule.next_at is not None
+        given = Answer(error=str(answer)) if isinstance(answer, Exception) else Answer(answer)
+        step = after_check(schedule, given, schedule.next_at)
+        assert step.occurrence is not None
+        found.append((str(step.occurrence.outcome), step.warns))
+        schedule = after(step)
+    return found
+
+
+ERROR = ValueError("down")
+FIRED, UNCHANGED, FAILED, WARNED = (
+    ("fired", False),
+    ("unchanged", False),
+    ("failed", False),
+    ("failed", True),
+)
+
+
+@pytest.mark.parametrize(
+    ("wake_if", "answers", "expected"),
+    [
+        ("changed", [1, 1, 2, 2], [UNCHANGED, UNCHANGED, FIRED, UNCHANGED]),
+        ("changed", [None, [], None], [UNCHANGED, FIRED, FIRED]),
+        ("changed", [1, ERROR, 1, ERROR, 2], [UNCHANGED, FAILED, UNCHANGED, FAILED, FIRED]),
+        ("changed", [ERROR, ERROR, ERROR, ERROR, 1], [FAILED, FAILED, WARNED, FAILED, UNCHANGED]),
+        ("nonempty", [[], " ", None, {}, "a", "a"], [*[UNCHANGED] * 4, FIRED, UNCHANGED]),
+        ("nonempty", ["a", "", "a"], [FIRED, UNCHANGED, FIRED]),
+        ("nonempty", [0, False, False], [FIRED, FIRED, UNCHANGED]),
+        ("error", [1, 2, ERROR, ERROR, 2, ERROR], [*[UNCHANGED] * 2, FIRED, FAILED, UNCHANGED, FIRED]),
+    ],
+)
+def test_answer_to_a_check_decides(wake_if: str, answers: Any, expected: Any) -> None:
+    assert checked(watching(wake_if), *answers) == expected
+
+
+def test_errors_that_wake_warn_of_nothing_more() -> None:
+    assert checked(watching("error"), *[ERROR] * 5) == [FIRED, *[FAILED] * 4]
+
+
+def test_notification_shows_a_long_answer_from_its_first_difference() -> None:
+    daily = watching("changed")
+    assert daily.next_at is not None
+    before = after(after_check(daily, Answer("x" * 900 + "before"), daily.next_at))
+    assert before.next_at is not None
+    step = after_check(before, Answer("x" * 900 + "now" + "y" * 100_000), before.next_at)
+    now, was, *_ = step.text.splitlines()
+    assert "xnowy" in now
+    assert was.startswith("Before: …x")
+    assert was.endswith('xbefore"')
+    assert len(step.text) < 2000
+
+
+def test_another_check_begins_anew() -> None:
+    daily = watching("changed", answer_digest="a", answer="1", failed_count=2)
+    assert daily.watch is not None
+    same = changed(daily, {"watch": dict(daily.watch), "title": "New"}, TUESDAY)
+    other = changed(daily, {"watch": {**daily.watch, "tool": "see"}}, TUESDAY)
+    assert (same.answer_digest, same.failed_count) == ("a", 2)
+    assert (other.answer_digest, other.answer, other.failed_count) == ("", "", 0)
+
+
+def test_check_ends_after_30_days_unless_it_is_renewed() -> None:
+    daily = watching("changed")
+    with pytest.raises(BadSchedule, match="30 days"):
+        changed(daily, {"ends_at": TUESDAY + 31 * DAY}, TUESDAY)
+    with pytest.raises(BadSchedule, match="30 days"):
+        changed(daily, {"ends_at": None}, TUESDAY)
+    count = 0
+    while daily.next_at is not None:
+        daily, count = after(after_check(daily, Answer(count), daily.next_at)), count + 1
+    assert (count, daily.paused_reason) == (30, PausedReason.ENDED)
+    renewed = changed(daily, {"ends_at": TUESDAY + 60 * DAY}, TUESDAY + 30 * DAY + HOUR)
+    assert (renewed.paused_reason, renewed.next_at) == (PausedReason.NONE, TUESDAY + 31 * DAY + HOUR / 2)
 
 
 def test_occurrence_fires_in_time_and_moves_on() -> None:

@@ -19,14 +19,17 @@ from storage.notifications.schedules import (
     OnlyIf,
     PausedReason,
     Schedule,
+    WakeIf,
 )
+from storage.postgres.json_values import to_json
 from supervisors.policy.schedules import BadSchedule, changed, hint_of, run_now, says, upcoming
 from supervisors.text import format_local
+from supervisors.tools.arguments import ToolError
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_owned, require_agent
 from web.access.references import load_named
 from web.api.events.schemas import ActorResponse, actor_of
-from web.app_keys import CLOCK, STORAGE
+from web.app_keys import CLOCK, STORAGE, TOOLSET
 from web.errors import Conflict, Invalid, NotFound, refusing_constraint_errors
 from web.fields import (
     MAX_INT32,
@@ -35,7 +38,9 @@ from web.fields import (
     Choice,
     Datetime,
     Integer,
+    JsonObject,
     Line,
+    ObjectOf,
     Text,
     Timezone,
     UtcDatetime,
@@ -59,6 +64,17 @@ MAX_JITTER_SECONDS = 3600
 LOCAL_FIELDS = ("starts_at", "ends_at")
 
 
+class CheckBody(Body):
+    """A call of a tool that decides whether a schedule notifies."""
+
+    tool = Line(required=True, blank=False, max_length=MAX_NAME)
+    """The name by which the agent calls the tool, which must be `idempotent`."""
+    arguments = JsonObject(load_default=dict)
+    """The arguments of the call, at most 10,000 bytes of JSON."""
+    wake_if = Choice(WakeIf, load_default=WakeIf.CHANGED)
+    """The answer that notifies."""
+
+
 class PutScheduleBody(Body):
     """The settings of a schedule whose agent and name are known."""
 
@@ -77,6 +93,7 @@ class PutScheduleBody(Body):
     if_uncleared = Choice(IfUncleared, load_default=IfUncleared.MERGE)
     only_if = Choice(OnlyIf, load_default=OnlyIf.ALWAYS)
     jitter_seconds = Integer(max_value=MAX_JITTER_SECONDS, load_default=0)
+    watch = ObjectOf(CheckBody, data_key="check", allow_none=True, load_default=None)
     paused = Boolean(load_default=False)
 
 
@@ -130,6 +147,17 @@ class MomentResponse(TypedDict):
     """The same moment in the zone of the schedule, with its offset: `2026-11-24T09:00:00+01:00`."""
 
 
+class CheckResponse(TypedDict):
+    """A call of a tool that decides whether a schedule notifies."""
+
+    tool: str
+    """The name by which the agent calls the tool, which must be `idempotent`."""
+    arguments: Mapping[str, Any]
+    """The arguments of the call, at most 10,000 bytes of JSON."""
+    wake_if: WakeIf
+    """The answer that notifies."""
+
+
 class ScheduleResponse(TypedDict):
     """A schedule: each time it occurs, it puts a notification into the queue of its agent."""
 
@@ -166,6 +194,9 @@ class ScheduleResponse(TypedDict):
     """The condition on which it notifies."""
     jitter_seconds: int
     """It occurs up to this much later than planned, always by the same time, so that many do not coincide."""
+    check: CheckResponse | None
+    """A tool that is called each time, without a model; only its answer decides whether it notifies, until
+    `ends_at`, at most 30 days ahead. null: there is no check."""
     paused: bool
     """Whether its occurrences pass without a notification."""
     paused_reason: PausedReason
@@ -228,6 +259,7 @@ class OccurrenceResponse(TypedDict):
 
 
 _SHOWN: dict[str, Any] = {
+    "check": "watch",
     "paused": lambda schedule: schedule.shown_reason is not PausedReason.NONE,
     "paused_reason": "shown_reason",
     "says": says,
@@ -262,6 +294,18 @@ async def _planned(schedule: Schedule, values: Mapping[str, Any], now: datetime)
         raise Invalid({error.field: [str(error)]}) from error
 
 
+async def _require_check(request: web.Request, agent: Agent | None, values: Mapping[str, Any]) -> None:
+    """Raise Invalid unless the agent has the tool of a check, if there is one, and may call it repeatedly."""
+    if (watch := values.get("watch")) is None or agent is None:
+        return
+    if len(to_json(watch["arguments"])) > MAX_BODY:
+        raise Invalid({"check": {"arguments": [f"Ensure this value has at most {MAX_BODY} bytes."]}})
+    try:
+        await request.app[TOOLSET].find_idempotent(agent, watch["tool"])
+    except ToolError as error:
+        raise Invalid({"check": {"tool": [error.message]}}) from error
+
+
 def _blank(request: web.Request, caller: Caller, agent: Agent) -> Schedule:
     now = request.app[CLOCK].now()
     return Schedule(new_id(), agent.organization_id, agent.id, "", "", now, caller.identity, agent.timezone)
@@ -273,6 +317,7 @@ async def _save(
     """Change the schedule with this id; or the one with this name, which otherwise is created."""
     now, schedules = request.app[CLOCK].now(), request.app[STORAGE].schedules
     localize(values, LOCAL_FIELDS, ZoneInfo(schedule.agent_timezone))
+    await _require_check(request, await request.app[STORAGE].agents.get(schedule.agent_id), values)
 
     async def change(before: Schedule | None) -> Schedule:
         if before is None and key == schedule.id:
@@ -295,6 +340,7 @@ async def create_schedule(request: web.Request, caller: Caller) -> WholeSchedule
     agent = await load_named(caller, storage.agents.get, "agent", values.pop("agent_id"))
     values["name"] = values["name"] or values["title"][:MAX_NAME].strip()
     localize(values, LOCAL_FIELDS, ZoneInfo(agent.timezone))
+    await _require_check(request, agent, values)
     blank = _blank(request, caller, agent)
     schedule = await _planned(blank, values, blank.created_at)
     answer = await _whole(request, schedule)

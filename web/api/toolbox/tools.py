@@ -15,7 +15,7 @@ from web.access.path_access import load, require_adapter, require_visible
 from web.access.references import load_named
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, refusing_constraint_errors, require_found
-from web.fields import MAX_SIDE_TEXT, JsonValue, Line, Text, Url, Uuid
+from web.fields import MAX_SIDE_TEXT, Boolean, JsonValue, Line, Text, Url, Uuid
 from web.idempotency import read_body_once, receipt_of
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import Body, read_body, read_query
@@ -32,6 +32,7 @@ class ToolChangesBody(Body):
     url = Url(load_default="", max_length=200)
     handler = Line(load_default="", max_length=255)
     detail_url = Url(load_default="", max_length=200)
+    idempotent = Boolean(load_default=False)
 
 
 class ToolBody(ToolChangesBody):
@@ -68,6 +69,8 @@ class ToolResponse(TypedDict):
     makes the tool deliver messages and hides it from models."""
     detail_url: str
     """An http or https URL with more about it, for people; "" if there is none."""
+    idempotent: bool
+    """Whether a repeated call with the same arguments does no harm. Checks of schedules need such a tool."""
 
 
 serialize_tool = Serializer(ToolResponse, Tool)

@@ -1,9 +1,12 @@
 """Schedules over HTTP: their fields, PUT by name, requests to notify, the record, and what is refused."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from supervisors.policy.schedules import WATCH_ENDS
+from tests.web.api.toolbox.toolbox import create_adapter, create_tool
 from tests.web.conftest import Api, Service
 
 SCHEDULES = "/api/defaults/schedules/"
@@ -35,6 +38,7 @@ async def test_schedule_has_the_documented_fields(api: Api) -> None:
         "if_uncleared": "merge",
         "only_if": "always",
         "jitter_seconds": 0,
+        "check": None,
         "paused": False,
         "paused_reason": "",
         "says": "At 9:00, every day, Vienna time",
@@ -209,6 +213,62 @@ async def test_metrics_count_what_became_of_moments(service: Service, api: Api) 
     metrics = (await service.operator.get("/metrics")).body
     assert 'hostsvc_schedule_occurrences_total{outcome="manual"} 1.0' in metrics
     assert "hostsvc_schedule_late_seconds_total 0.0" in metrics
+
+
+def days_ahead(days: float) -> str:
+    return (datetime.now(UTC) + timedelta(days=days)).isoformat()
+
+
+async def agent_with_tools(api: Api) -> Any:
+    """Create an agent with the tool `look`, which is idempotent, and `buy`, which is not."""
+    adapter = await create_adapter(api)
+    await create_tool(api, adapter, name="look", idempotent=True)
+    await create_tool(api, adapter, name="buy")
+    return await api.create_agent(adapters=[adapter["id"]])
+
+
+async def test_check_needs_an_idempotent_tool_of_the_agent(api: Api) -> None:
+    agent = await agent_with_tools(api)
+    body = {"agent": agent["id"], "title": "Prices", "every_seconds": 60, "ends_at": days_ahead(1)}
+    for tool, message in (
+        ("buy", "The tool buy is not marked as idempotent."),
+        ("list_runs", "The tool list_runs is not marked as idempotent."),
+        ("sell", "There is no tool named sell."),
+    ):
+        refused = await api.post(SCHEDULES, {**body, "check": {"tool": tool}})
+        assert (refused.status, refused.body) == (400, {"check": {"tool": [message]}})
+    created = await api.create(SCHEDULES, **body, check={"tool": "look", "wake_if": "nonempty"})
+    assert created["check"] == {"tool": "look", "arguments": {}, "wake_if": "nonempty"}
+    path = f"{SCHEDULES}{created['id']}/"
+    refused = await api.patch(path, {"check": {"tool": "buy"}})
+    assert (refused.status, list(refused.body)) == (400, ["check"])
+    refused = await api.patch(path, {"check": {"tool": "look", "arguments": {"a": "x" * 10_000}}})
+    assert refused.body == {"check": {"arguments": ["Ensure this value has at most 10000 bytes."]}}
+    assert (await api.patch(path, {"check": None})).body["check"] is None
+
+
+async def test_schedule_with_check_ends_within_30_days_and_is_renewed(service: Service, api: Api) -> None:
+    agent = await agent_with_tools(api)
+    body = {"agent": agent["id"], "title": "Prices", "every_seconds": 60, "check": {"tool": "look"}}
+    for given in ({}, {"ends_at": None}, {"ends_at": days_ahead(31)}):
+        refused = await api.post(SCHEDULES, {**body, **given})
+        assert (refused.status, refused.body) == (400, {"ends_at": [WATCH_ENDS]})
+    created = await api.create(SCHEDULES, **body, ends_at=days_ahead(29))
+    ended = "UPDATE schedule SET paused_reason = 'ended', next_at = NULL, due_at = NULL, ends_at = $1"
+    await service.storage.pool.execute(ended, datetime.now(UTC))
+    path = f"{SCHEDULES}{created['id']}/"
+    assert (await api.get(path)).body["paused_reason"] == "ended"
+    renewed = await api.patch(path, {"ends_at": days_ahead(29)})
+    assert (renewed.status, renewed.body["paused_reason"]) == (200, "")
+    assert renewed.body["next_at"] is not None
+
+
+async def test_schedule_with_check_promises_no_wake(api: Api) -> None:
+    agent = await agent_with_tools(api)
+    body = {"agent": agent["id"], "title": "Prices", "every_seconds": 3600, "ends_at": days_ahead(1)}
+    await api.create(SCHEDULES, **body, check={"tool": "look"})
+    assert (await api.get(f"/api/cloud/agents/{agent['id']}/supervisor/")).body["next_wake"] is None
+    assert (await api.get("/api/cloud/overview/")).body["agenda"] == []
 
 
 async def test_deleted_schedule_is_gone_and_its_notifications_stay(api: Api) -> None:

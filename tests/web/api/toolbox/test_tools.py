@@ -23,6 +23,7 @@ async def test_tool_parameters_may_be_any_json(api: Api, parameters: Any) -> Non
         "url": "",
         "handler": "",
         "detail_url": "",
+        "idempotent": False,
     }
     path = f"{TOOLS}{tool['id']}/"
     assert (await api.get(path)).body == tool

@@ -9,7 +9,7 @@ import { Badge, Button, ConfirmButton, Dialog, Field, Form, Line, Loaded, Text, 
 const SCHEDULES = "/api/defaults/schedules/";
 const EVENTS = ["schedule.*"];
 const PREVIEW_MS = 300; // after the last key
-const OUTCOMES = { late: "warn", paused: "", nothing_waiting: "", fired: "good", merged: "warn", manual: "good" };
+const OUTCOMES = { late: "warn", paused: "", nothing_waiting: "", unchanged: "", failed: "warn", fired: "good", merged: "warn", manual: "good" };
 const word = (name) => name.replaceAll("_", " ");
 
 const Outcome = ({ of }) => (of ? html`<${Badge} tone=${OUTCOMES[of]}>${word(of)}<//>` : null);
@@ -83,10 +83,17 @@ const Preview = ({ cron, timezone }) => {
   </div>`;
 };
 
+const MAX_WATCH_MS = 29 * 86_400_000; // less than the 30 days that are allowed, as clocks differ
+const WAKE_IF = [["changed", "changed"], ["nonempty", "not empty"], ["error", "an error"]];
+
+/** Return the settings of a watch; none without a tool. */
+const checkOf = ({ tool, arguments: given, wake_if }) =>
+  tool ? { check: { tool, arguments: JSON.parse(given || "{}"), wake_if }, ends_at: new Date(Date.now() + MAX_WATCH_MS).toISOString() } : {};
+
 const NewSchedule = ({ agent, close, reload }) => {
   const [typed, setTyped] = useState({});
-  const save = async ({ title, body, cron, timezone, only_if: onlyIf }) => {
-    await post(SCHEDULES, { agent: agent.id, title, body, cron, timezone: timezone || null, only_if: onlyIf });
+  const save = async ({ title, body, cron, timezone, only_if: onlyIf, ...check }) => {
+    await post(SCHEDULES, { agent: agent.id, title, body, cron, timezone: timezone || null, only_if: onlyIf, ...checkOf(check) });
     close();
     reload();
     toast("The schedule is set.");
@@ -99,6 +106,12 @@ const NewSchedule = ({ agent, close, reload }) => {
       <${Field} label="Cron" name="cron" required placeholder="0 9 * * 1-5" help="Minute, hour, day of month, month, day of week." />
       <${Field} label="Time zone" name="timezone" help=${`Empty: that of the agent, ${agent.timezone}.`} />
       <${Field} label="When" name="only_if" type="select" options=${conditions} value="always" />
+      <details>
+        <summary>Only if the answer of a tool says so, for 29 days</summary>
+        <${Field} label="Tool" name="tool" help="Of an adapter, and marked: a repeated call does no harm." />
+        <${Field} label="Arguments" name="arguments" placeholder="{}" help="A JSON object." />
+        <${Field} label="Wake if it is" name="wake_if" type="select" options=${WAKE_IF} value="changed" />
+      </details>
       <${Preview} cron=${typed.cron} timezone=${typed.timezone || agent.timezone} />
     <//>
   <//>`;

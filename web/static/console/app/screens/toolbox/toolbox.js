@@ -116,6 +116,7 @@ const TOOL_GROUPS = [
       { name: "handler", label: "Handler", maxlength: 255, help: "Sent with each call. channel:sms makes the tool deliver messages." },
       { name: "detail_url", label: "Address with more about it", maxlength: 200 },
       { name: "description", label: "Description", type: "textarea", rows: 3, help: "As models read it." },
+      { name: "idempotent", label: "A repeated call does no harm", type: "checkbox", help: "Then checks of schedules may call it." },
       {
         name: "parameters",
         label: "Parameters",
