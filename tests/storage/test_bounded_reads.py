@@ -124,7 +124,7 @@ READS = {
     "templates.get": Read(
         "template",
         Template,
-        "name default_model harness_git_ref agent_created_webhook_url tool_call_secret content",
+        "name default_model harness_git_ref agent_created_webhook_url tool_call_secret content quiet_hours",
     ),
     "secrets.get": Read("secret", Secret, "name"),
     "adapters.get": Read("adapter", Adapter, "name detail_url"),
@@ -137,7 +137,7 @@ READS = {
         "agent",
         Agent,
         "template_name parent_name adapters name model timezone email_alias harness_git_ref reasoning_effort"
-        " call_voice_id last_wake_reason language",
+        " call_voice_id last_wake_reason language quiet_hours",
     ),
     "agents.get_retained": Read("agent", RetainedAgent, "name timezone"),
     "agents.get_organization_id": Read("agent", RetainedAgent, "name timezone"),
