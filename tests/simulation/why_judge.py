@@ -98,7 +98,7 @@ class WhyJudge(Nobody):
             self._asked_at[agent_id] = loop_time
             snapshot = self._ask(registry, agent_id)
             wake, state = snapshot.next_wake, self._tables.states[agent_id]
-            looks_at = [at for at in (wake and wake.at, state.next_due_at) if at is not None]
+            looks_at = [at for at in (wake.at if wake else None, state.next_due_at) if at is not None]
             is_due = any(at <= self._judge.wall.now() for at in looks_at)  # asking has taken time
             if state.queued_at is not None and snapshot.phase is not Phase.QUEUED:
                 continue
