@@ -228,7 +228,7 @@ async def test_program_needs_no_rights_on_the_log(psql: Any, pool: Pool, scout: 
     assert len(await list_events(pool, "notification")) == 1
 
 
-@pytest.mark.parametrize("table", ["notification", "message CASCADE", "agent CASCADE"])
+@pytest.mark.parametrize("table", ["notification CASCADE", "message CASCADE", "agent CASCADE"])
 async def test_truncate_by_another_program_is_refused(psql: Any, scout: Agent, table: str) -> None:
     with pytest.raises(asyncpg.FeatureNotSupportedError, match="would leave no events in the log"):
         await psql.execute(f"TRUNCATE {table}")
