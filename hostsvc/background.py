@@ -122,8 +122,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
     schedules = ScheduleRunner(storage.schedules, clock)
-    toolset, ask = parts.execution.toolset, parts.registry.ask
-    checks = CheckRunner(storage.schedules, storage.agents, toolset, ask, clock)
+    checks = CheckRunner(storage, parts.execution.toolset, parts.registry.ask, clock)
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)

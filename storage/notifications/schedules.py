@@ -317,7 +317,8 @@ SELECT s.*, s.only_if = 'always' OR EXISTS (
 FROM turn JOIN {SHOWN} s USING (id) ORDER BY s.due_at, s.id
 """  # noqa: S608
 
-LIST_DUE_CHECKS = fill_in(LIST_DUE, "/* watch */", "watch IS NOT NULL")
+OF_CHECKS = "watch IS NOT NULL AND organization_id <> ALL ($4::uuid[])"
+LIST_DUE_CHECKS = fill_in(LIST_DUE, "/* watch */", OF_CHECKS)
 LIST_DUE = fill_in(LIST_DUE, "/* watch */", "watch IS NULL")
 
 GET_NEXT_DUE = "SELECT min(due_at) FROM schedule WHERE due_at IS NOT NULL AND watch IS NULL"
@@ -483,15 +484,15 @@ class Schedules:
         moment: datetime | None = await self._pool.fetchval(GET_NEXT_DUE)
         return moment
 
-    async def list_due(
-        self, now: datetime, without: Collection[UUID], limit: int, *, with_check: bool = False
-    ) -> list[DueSchedule]:
-        """List schedules that are due, some of each organization, `without` those with these ids.
+    async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]:
+        """List schedules without a check that are due, some of each organization, `without` these ids."""
+        return await fetch_all(self._pool, DueSchedule, LIST_DUE, now, without, limit)
 
-        Those that have a check are listed apart from those that have none.
-        """
-        sql = LIST_DUE_CHECKS if with_check else LIST_DUE
-        return await fetch_all(self._pool, DueSchedule, sql, now, without, limit)
+    async def list_due_checks(
+        self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int
+    ) -> list[DueSchedule]:
+        """List schedules with a check in the same way, none of the organizations that are `full`."""
+        return await fetch_all(self._pool, DueSchedule, LIST_DUE_CHECKS, now, without, limit, full)
 
     async def fire(
         self, steps: Sequence[Step], now: datetime, *, actor: str = BY_SERVICE

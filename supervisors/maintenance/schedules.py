@@ -12,9 +12,9 @@ from uuid import UUID
 
 import structlog
 
-from storage.agents.agents import Agents
 from storage.errors import RowLocked, StorageError
-from storage.notifications.schedules import DueSchedule, OccurrenceOutcome, Schedules, Step
+from storage.notifications.schedules import DueSchedule, OccurrenceOutcome, Step
+from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.errors import TryAgainLater, log_failure
@@ -84,11 +84,8 @@ def _decide(due: Sequence[DueSchedule], now: datetime) -> list[Step]:
 class CheckRunner:
     """Makes the checks of schedules, each in its own task, so that none waits for the tool of another."""
 
-    def __init__(
-        self, schedules: Schedules, agents: Agents, toolset: Toolset, ask: Ask, clock: Clock
-    ) -> None:
-        self._schedules = schedules
-        self._agents = agents
+    def __init__(self, stores: Storage, toolset: Toolset, ask: Ask, clock: Clock) -> None:
+        self._stores = stores
         self._toolset = toolset
         self._ask = ask
         self._clock = clock
@@ -108,9 +105,10 @@ class CheckRunner:
 
     async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
         """Start as many due checks as there is room for."""
-        now, running = self._clock.now(), self._in_progress
-        due = await self._schedules.list_due(now, list(running), MAX_CHECKS, with_check=True)
+        running, now = self._in_progress, self._clock.now()
         by_organization = Counter(running.values())
+        full = [owner for owner, count in by_organization.items() if count >= MAX_CHECKS_PER_ORGANIZATION]
+        due = await self._stores.schedules.list_due_checks(now, list(running), full, MAX_CHECKS)
         for schedule in due:
             owner = schedule.organization_id
             if len(running) < MAX_CHECKS and by_organization[owner] < MAX_CHECKS_PER_ORGANIZATION:
@@ -120,7 +118,7 @@ class CheckRunner:
 
     async def _check(self, schedule: DueSchedule) -> None:
         try:
-            await self._schedules.fire([await self._decide(schedule)], self._clock.now())
+            await self._stores.schedules.fire([await self._decide(schedule)], self._clock.now())
         except (StorageError, TryAgainLater) as error:
             log_failure(log, "check not stored yet", error, schedule=str(schedule.id))
             await self._clock.sleep(CHECK_RETRY_SECONDS)
@@ -140,7 +138,7 @@ class CheckRunner:
         return await asyncio.to_thread(after_check, schedule, answer, now)
 
     async def _answer(self, schedule: DueSchedule) -> Answer:
-        agent, watch = await self._agents.get(schedule.agent_id), schedule.watch
+        agent, watch = await self._stores.agents.get(schedule.agent_id), schedule.watch
         if agent is None or watch is None:
             return Answer(error="The agent was deleted.")
         try:

@@ -260,9 +260,8 @@ def after_check(schedule: DueSchedule, answer: Answer, now: datetime) -> Step:
 
     A long answer takes up to 20 ms, so call this in a thread.
     """
-    outcome, changes, text = (
-        _failed(schedule, answer.error) if answer.error else _answered(schedule, answer.value)
-    )
+    judged = _failed(schedule, answer.error) if answer.error else _answered(schedule, answer.value)
+    outcome, changes, text = judged
     step = fall_due(schedule, now, outcome)
     if step.occurrence is None:
         return step
@@ -277,10 +276,7 @@ def after_check(schedule: DueSchedule, answer: Answer, now: datetime) -> Step:
     )
 
 
-Judged = tuple[OccurrenceOutcome, dict[str, Any], str]
-
-
-def _failed(schedule: Schedule, error: str) -> Judged:
+def _failed(schedule: Schedule, error: str) -> tuple[OccurrenceOutcome, dict[str, Any], str]:
     count, watch = schedule.failed_count + 1, schedule.watch or {}
     wakes = count == 1 and watch["wake_if"] == WakeIf.ERROR
     outcome = OccurrenceOutcome.FIRED if wakes else OccurrenceOutcome.FAILED
@@ -289,7 +285,7 @@ def _failed(schedule: Schedule, error: str) -> Judged:
     return outcome, {"failed_count": count}, text
 
 
-def _answered(schedule: Schedule, value: Any) -> Judged:
+def _answered(schedule: Schedule, value: Any) -> tuple[OccurrenceOutcome, dict[str, Any], str]:
     watch, text = schedule.watch or {}, orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     digest = sha256(text.encode()).hexdigest()
     is_empty = (value.strip() if isinstance(value, str) else value) in (None, "", [], {})
@@ -396,12 +392,8 @@ def length_of(period: timedelta) -> str:
 
 def soonest(schedules: Iterable[Schedule]) -> Schedule | None:
     """Return the schedule that wakes its agent next; None if none does."""
-    waking = (
-        each
-        for each in schedules
-        if each.priority is Priority.HIGH and each.watch is None and not each.shown_reason
-    )
-    by_moment = {each.next_at: each for each in waking if each.next_at is not None}
+    waking = (each for each in schedules if each.priority is Priority.HIGH and not each.shown_reason)
+    by_moment = {each.next_at: each for each in waking if each.next_at is not None and each.watch is None}
     return by_moment[min(by_moment)] if by_moment else None
 
 

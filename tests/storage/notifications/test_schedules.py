@@ -181,6 +181,22 @@ async def test_organizations_take_turns_while_many_schedules_are_due(
     assert {each.organization_id for each in page} == {agent.organization_id, other.organization_id}
 
 
+async def test_due_checks_leave_out_organizations_that_have_enough(
+    storage: Storage, pool: Pool, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = schedules.LIST_DUE_CHECKS.replace(str(schedules.MAX_IN_TURN), "20")
+    monkeypatch.setattr(schedules, "LIST_DUE_CHECKS", sql)
+    watch = {"tool": "look", "arguments": {}, "wake_if": "changed"}
+    for number in range(20):
+        await stored(storage, agent, name=str(number), watch=watch)
+    other = await stored_agent(pool)
+    due_later = {"next_at": DUE + SECOND, "due_at": DUE + SECOND}
+    await stored(storage, other, watch=watch, **due_later)
+    found = await storage.schedules.list_due_checks(DUE + SECOND, [], [agent.organization_id], 20)
+    assert [each.agent_id for each in found] == [other.id]
+    assert await due(storage) == []
+
+
 async def test_postponed_notification_waits_although_it_is_updated(
     storage: Storage, pool: Pool, agent: Agent
 ) -> None:

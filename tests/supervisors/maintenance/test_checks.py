@@ -57,7 +57,7 @@ async def runner(storage: Storage, clock: BusyClock) -> AsyncIterator[CheckRunne
         open_schema_checker(SystemClock()) as checker,
     ):
         toolset = Toolset(storage, SystemClock(), outbound, checker, None)
-        yield CheckRunner(storage.schedules, storage.agents, toolset, ask, clock)
+        yield CheckRunner(storage, toolset, ask, clock)
 
 
 @pytest.fixture
