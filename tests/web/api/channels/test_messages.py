@@ -53,6 +53,7 @@ async def test_inbound_message_becomes_a_high_notification(api: Api) -> None:
         "scheduled_for": None,
         "cleared": False,
         "cleared_at": None,
+        "urgent": False,
     }
 
 
