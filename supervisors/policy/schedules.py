@@ -175,7 +175,8 @@ def latest_until(schedule: Schedule, first: datetime, now: datetime) -> datetime
         start, every = _interval(schedule)
         return max(first, start + (now - start) // every * every)
     zone = ZoneInfo(schedule.effective_timezone)
-    local = next(CronSim(schedule.cron or "", (now + SECOND).astimezone(zone), reverse=True), None)
+    end = now.replace(microsecond=0) + SECOND  # cronsim begins before it
+    local = next(CronSim(schedule.cron or "", end.astimezone(zone), reverse=True), None)
     latest = first if local is None else local.astimezone(UTC)
     return latest if first <= latest <= now else first
 

@@ -221,6 +221,13 @@ def test_latest_occurrence_stands_for_all_missed_ones() -> None:
     assert step.after.next_at == daily.next_at + 4 * DAY
 
 
+def test_latest_occurrence_is_found_in_the_second_before_the_next() -> None:
+    often = made(cron="* * * * *")
+    step = fall_due(often, TUESDAY + DAY - SECOND / 2)
+    assert step.occurrence is not None
+    assert (step.occurrence.occurs_at, step.after.next_at) == (TUESDAY + DAY - MINUTE, TUESDAY + DAY)
+
+
 def test_count_of_missed_occurrences_is_bounded() -> None:
     often = made(cron="* * * * *")
     step = fall_due(often, TUESDAY + 365 * DAY)
