@@ -283,6 +283,22 @@ def notification_of(step: Step, now: datetime) -> NewNotification:
     )
 
 
+def merged_changes(step: Step, scheduled_for: datetime | None) -> dict[str, Any]:
+    """Return what a settled step changes in the notification that waits, which is `scheduled_for` that time.
+
+    The new time makes it as new as another notification would be, unless somebody has postponed it.
+    """
+    schedule, latest_at = step.before, scheduled_for
+    if step.occurrence is not None:
+        latest_at = max(step.occurrence.occurs_at, scheduled_for or step.occurrence.occurs_at)
+    return {
+        "title": schedule.title,
+        "body": step.merged_text,
+        "priority": schedule.priority,
+        "scheduled_for": latest_at,
+    }
+
+
 SHOWN = """(
     SELECT s.*, a.timezone AS agent_timezone, a.name AS agent_name, a.tags AS agent_tags,
            st.status = 'archived' AS agent_archived
@@ -575,12 +591,8 @@ async def _fire(
     items = []
     for step in settled:
         last_id = step.after.last_notification_id
-        if step.merges and last_id and step.occurrence:
-            # A new time makes it as new as another notification would be, unless somebody has postponed it.
-            occurs_at = step.occurrence.occurs_at
-            latest_at = max(occurs_at, waiting[last_id] or occurs_at)
-            changes = {"body": step.merged_text, "scheduled_for": latest_at}
-            await update_locked(connection, last_id, changes, now, actor)
+        if step.merges and last_id:
+            await update_locked(connection, last_id, merged_changes(step, waiting[last_id]), now, actor)
         elif step.notifies:
             items.append(InsertItem(notification_of(step, now), {step.before.organization_id}, actor=actor))
     refusals = await insert_together(connection.fetch, items)

@@ -16,6 +16,7 @@ from storage.notifications.schedules import (
     PausedReason,
     Schedule,
     Step,
+    merged_changes,
     notification_of,
     settle,
 )
@@ -110,10 +111,7 @@ class MemorySchedules:
                 return None
             decided = settle(step, {last.id} if last is not None else set())
             if last is not None and step.occurrence is not None:
-                occurs_at = step.occurrence.occurs_at
-                latest_at = max(occurs_at, last.scheduled_for or occurs_at)
-                changes = {"body": step.merged_text, "scheduled_for": latest_at}
-                before, after = last, changed(last, changes, now)
+                before, after = last, changed(last, merged_changes(step, last.scheduled_for), now)
                 transaction.insert_events(schedule.organization_id, row_events.changes_of(before, after, now))
                 transaction.write(lambda: self._queue.write_row(before, after, None))
             elif step.notifies:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from storage.errors import DatabaseUnavailable, LimitReached, NotUnique, ReferenceMissing
-from storage.model import Agent, AgentStatus
+from storage.model import Agent, AgentStatus, Priority
 from storage.notifications import schedules
 from storage.notifications.schedules import (
     KEPT_OCCURRENCES,
@@ -229,6 +229,21 @@ async def test_waiting_notification_is_updated_and_counts_as_new(
     renewed = await storage.schedules.get(daily.id)
     assert renewed is not None
     assert (renewed.merged_count, renewed.notified_count) == (1, 4)
+
+
+async def test_waiting_notification_gets_title_and_priority_of_the_schedule(
+    storage: Storage, pool: Pool, agent: Agent
+) -> None:
+    note = await stored(storage, agent, priority=Priority.LOW)
+    await fire(storage, DUE)
+
+    async def raised(before: Schedule | None) -> Schedule:
+        return replace(before or note, title="Urgent figures", priority=Priority.HIGH)
+
+    await storage.schedules.save(agent.id, note.id, raised, DUE)
+    assert await fire(storage, DUE + DAY) == [OccurrenceOutcome.MERGED]
+    [row] = await pool.fetch(QUEUE)
+    assert (row["title"], row["activated_at"]) == ("Urgent figures", DUE + DAY)
 
 
 async def test_adding_schedule_merges_while_the_limit_is_reached(pool: Pool, agent: Agent) -> None:
