@@ -44,7 +44,7 @@ from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, WakeCause
 from supervisors.policy.explanations import when
 from supervisors.policy.phases import ShownPhase
-from supervisors.policy.schedules import because_of, why_stopped
+from supervisors.policy.schedules import because_of, comes_at, why_stopped
 from supervisors.text import excerpt, quoted
 
 AGENDA_PERIOD = timedelta(hours=24)
@@ -300,7 +300,7 @@ def _agenda_items(
 def _item_of_schedule(coming: Schedule) -> AgendaItem:
     agent = WakingAgent(coming.agent_id, coming.agent_name, coming.agent_timezone)
     return AgendaItem(
-        coming.next_at or coming.created_at, AgendaKind.SCHEDULE, because_of(coming.title), agent
+        comes_at(coming) or coming.created_at, AgendaKind.SCHEDULE, because_of(coming.title), agent
     )
 
 

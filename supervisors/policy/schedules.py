@@ -119,6 +119,11 @@ def jitter(schedule: Schedule) -> timedelta:
     return timedelta(seconds=digest % (schedule.jitter_seconds + 1))
 
 
+def comes_at(schedule: Schedule) -> datetime | None:
+    """Return when it notifies next, with its jitter; None if it has no further occurrence."""
+    return None if schedule.next_at is None else schedule.next_at + jitter(schedule)
+
+
 # When it occurs
 
 
@@ -393,14 +398,18 @@ def length_of(period: timedelta) -> str:
 
 def soonest(schedules: Iterable[Schedule]) -> Schedule | None:
     """Return the schedule that wakes its agent next; None if none does."""
-    waking = (each for each in schedules if each.priority is Priority.HIGH and not each.shown_reason)
-    by_moment = {each.next_at: each for each in waking if each.next_at is not None and each.watch is None}
+    waking = (
+        each
+        for each in schedules
+        if each.priority is Priority.HIGH and each.watch is None and not each.shown_reason
+    )
+    by_moment = {moment: each for each in waking if (moment := comes_at(each)) is not None}
     return by_moment[min(by_moment)] if by_moment else None
 
 
 def why_wakes(schedule: Schedule) -> str:
     """Say that a schedule wakes its agent, when, and on which condition."""
-    local = local_time(schedule, schedule.next_at or LAST_MOMENT)
+    local = local_time(schedule, comes_at(schedule) or LAST_MOMENT)
     condition = "" if schedule.only_if is OnlyIf.ALWAYS else ", if anything waits"
     return f'The schedule "{excerpt(schedule.title, MAX_TITLE)}" wakes it at {local}{condition}.'
 

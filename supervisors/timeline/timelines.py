@@ -13,7 +13,7 @@ from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
 from supervisors.policy.explanations import WHY_ASLEEP, when
 from supervisors.policy.phases import Phase
-from supervisors.policy.schedules import because_of, upcoming
+from supervisors.policy.schedules import because_of, jitter, upcoming
 from supervisors.timeline.bands import (
     MOMENT,
     Band,
@@ -183,11 +183,17 @@ class Timelines:
 
 def _coming(schedules: Sequence[Schedule], now: datetime, end: datetime) -> list[Ahead]:
     """Return the next moments of the schedules before `end`, at most MAX_COMING of each."""
-    return [
-        Ahead(moment, AheadKind.SCHEDULE, because_of(schedule.title), schedule.id)
-        for schedule in schedules
-        for moment in takewhile(lambda found: found < end, upcoming(schedule, now, MAX_COMING))
-    ]
+    coming = []
+    for schedule in schedules:
+        if schedule.next_at is None or schedule.next_at >= end:
+            continue  # without a search, which may take long
+        later = jitter(schedule)
+        moments = (moment + later for moment in upcoming(schedule, now - later, MAX_COMING))
+        coming += [
+            Ahead(moment, AheadKind.SCHEDULE, because_of(schedule.title), schedule.id)
+            for moment in takewhile(lambda found: found < end, moments)
+        ]
+    return coming
 
 
 def _require_few(moments: Iterable[datetime], most: int) -> None:

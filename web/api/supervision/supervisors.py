@@ -27,7 +27,7 @@ from supervisors.organization_overview import (
 )
 from supervisors.policy.limits import delay_of
 from supervisors.policy.phases import Phase, ShownPhase
-from supervisors.policy.schedules import soonest, why_wakes, why_wakes_later
+from supervisors.policy.schedules import comes_at, soonest, why_wakes, why_wakes_later
 from web.access.auth import Caller
 from web.access.path_access import agent_of_path, require_organization
 from web.access.references import read_agent_filters
@@ -265,13 +265,13 @@ async def _with_schedule(request: web.Request, snapshot: Snapshot) -> Snapshot:
     if snapshot.phase is not Phase.ASLEEP:
         return snapshot
     coming = soonest(await app[STORAGE].schedules.list_of_agent(snapshot.agent))
-    if coming is None or coming.next_at is None:
+    if coming is None or (comes := comes_at(coming)) is None:
         return snapshot
     outlook = await app[STATUS].outlook(snapshot.agent)
     if outlook is None or outlook[1].over_budget is not None:
         return snapshot
-    delay = delay_of(outlook[0].limits, coming.next_at)
-    at = coming.next_at if delay is None else delay.until
+    delay = delay_of(outlook[0].limits, comes)
+    at = comes if delay is None else delay.until
     if wake is not None and wake.at < at:
         return snapshot
     because = why_wakes(coming) if delay is None else why_wakes_later(coming, delay)

@@ -1,11 +1,14 @@
 """Schedules over HTTP: their fields, PUT by name, requests to notify, the record, and what is refused."""
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from supervisors.policy.schedules import WATCH_ENDS
+from supervisors.text import format_timestamp
 from tests.web.api.toolbox.toolbox import create_adapter, create_tool
 from tests.web.conftest import Api, Service
 
@@ -175,6 +178,19 @@ async def test_schedule_is_why_its_agent_wakes(api: Api) -> None:
     ] * 2
     await api.patch(f"{SCHEDULES}{created['id']}/", {"priority": "low"})
     assert (await api.get(f"/api/cloud/agents/{created['agent']}/supervisor/")).body["next_wake"] is None
+
+
+async def test_jitter_counts_in_why_agenda_and_timeline(api: Api) -> None:
+    created = await create(api, jitter_seconds=3600, starts_at=None, cron=None, every_seconds=7200)
+    planned = datetime.fromisoformat(created["next_at"])
+    digest = int.from_bytes(sha256(UUID(created["id"]).bytes).digest()[:8])
+    comes = format_timestamp(planned + timedelta(seconds=digest % 3601))
+    path = f"/api/cloud/agents/{created['agent']}/"
+    assert (await api.get(f"{path}supervisor/")).body["next_wake"]["at"] == comes
+    [item] = (await api.get("/api/cloud/overview/")).body["agenda"]
+    assert item["at"] == comes
+    period = {"start": created["created_at"], "end": format_timestamp(planned + timedelta(hours=2))}
+    assert (await api.get(f"{path}timeline/", params=period)).body["ahead"][0]["at"] == comes
 
 
 async def test_limits_delay_what_a_schedule_brings(api: Api) -> None:
