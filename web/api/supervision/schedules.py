@@ -103,6 +103,9 @@ class ScheduleChangesBody(PutScheduleBody):
     name = Line(blank=False, max_length=MAX_NAME)
 
 
+NAMED = ScheduleChangesBody(only=["name"])
+
+
 class NewScheduleBody(PutScheduleBody):
     """A new schedule."""
 
@@ -352,11 +355,10 @@ async def create_schedule(request: web.Request, caller: Caller) -> WholeSchedule
 @routes.put("/api/cloud/agents/{id}/schedules/{name}/", body=PutScheduleBody)
 async def put_schedule(request: web.Request, caller: Caller) -> WholeScheduleResponse:
     """Create the schedule of this name, or replace its settings. The same settings again change nothing."""
-    agent, name = await load_agent(request, caller), request.match_info["name"].strip()
-    if not 0 < len(name) <= MAX_NAME:
-        raise Invalid({"name": [f"Ensure this field has 1 to {MAX_NAME} characters."]})
-    values = {**await read_body(request), "name": name}
-    return await _save(request, caller, _blank(request, caller, agent), name, values)
+    agent = await load_agent(request, caller)
+    named = NAMED.checked({"name": request.match_info["name"]}, partial=True)
+    values = {**await read_body(request), **named}
+    return await _save(request, caller, _blank(request, caller, agent), named["name"], values)
 
 
 @routes.get("/api/defaults/schedules/", answer=list[ScheduleResponse], query=ScheduleQuery)

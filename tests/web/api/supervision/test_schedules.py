@@ -78,6 +78,14 @@ async def test_schedule_put_by_name_twice_changes_nothing(api: Api) -> None:
     assert events.body["events"][1]["data"] == {"fields": ["cron", "every_seconds"]}
 
 
+@pytest.mark.parametrize("name", ["a%00b", "%20", "x" * 101])
+async def test_name_in_path_that_cannot_be_is_refused(api: Api, name: str) -> None:
+    agent = await api.create_agent()
+    body = {"title": "Figures", "cron": "0 9 * * 1-5"}
+    answer = await api.request("PUT", f"/api/cloud/agents/{agent['id']}/schedules/{name}/", json=body)
+    assert (answer.status, list(answer.body)) == (400, ["name"])
+
+
 async def test_pause_hides_the_next_moment_until_it_ends(api: Api) -> None:
     created = await create(api)
     path = f"{SCHEDULES}{created['id']}/"
