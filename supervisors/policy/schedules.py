@@ -48,7 +48,9 @@ MAX_ANSWER_PART = 500  # characters of an answer in a notification
 NEVER = "It never comes."
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_MOMENT = datetime(9998, 12, 31, tzinfo=UTC)  # local times can still be written
-UNKNOWN = (KeyError, CronSimError)  # a zone, or an expression that another version of cronsim refuses
+# A zone that is none, whoever wrote it (ZoneInfo("Europe") finds a folder), or an expression that another
+# version of cronsim refuses.
+UNKNOWN = (KeyError, ValueError, OSError, CronSimError)
 TWO_DAYS = (
     "Both the day of the month and the day of the week are restricted: cron takes a day that fits either of "
     "them. For a certain weekday of the month, write a star and, say, MON#1 for its first Monday."
@@ -380,7 +382,7 @@ def local_time(schedule: Schedule, moment: datetime) -> str:
     """Write a moment in the zone of the schedule: 2026-11-24 9:00 Vienna time."""
     try:
         local = moment.astimezone(ZoneInfo(schedule.effective_timezone))
-    except KeyError:
+    except UNKNOWN:
         return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return f"{local:%Y-%m-%d} {local.hour}:{local:%M} {zone_name(schedule.effective_timezone)}"
 

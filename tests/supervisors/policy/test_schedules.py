@@ -320,8 +320,9 @@ def test_clock_that_is_set_back_repeats_nothing() -> None:
     assert changed(hourly, {"title": "Figures"}, TUESDAY).next_at == hourly.next_at
 
 
-def test_zone_that_is_not_known_any_more_stops_the_schedule() -> None:
-    daily = replace(made(), timezone="Europe/Atlantis")
+@pytest.mark.parametrize("zone", ["Europe/Atlantis", "Europe", "/etc/localtime"])
+def test_zone_that_is_not_known_any_more_stops_the_schedule(zone: str) -> None:
+    daily = replace(made(), timezone=zone)
     assert daily.next_at is not None
     step = fall_due(daily, daily.next_at)
     assert step.occurrence is not None

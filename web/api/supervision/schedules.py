@@ -289,6 +289,12 @@ def _moments(schedule: Schedule, now: datetime, count: int = SHOWN_MOMENTS) -> l
     return [{"at": moment, "local": format_local(moment, zone)} for moment in upcoming(schedule, now, count)]
 
 
+def _localize(values: dict[str, Any], timezone: str) -> None:
+    """Read times without an offset in this zone, which may be unknown if there are none."""
+    if any(values.get(name) for name in LOCAL_FIELDS):
+        localize(values, LOCAL_FIELDS, ZoneInfo(timezone))
+
+
 async def _planned(schedule: Schedule, values: Mapping[str, Any], now: datetime) -> Schedule:
     """Return the schedule with these settings. Raise Invalid if it never occurs."""
     try:
@@ -319,7 +325,7 @@ async def _save(
 ) -> WholeScheduleResponse:
     """Change the schedule with this id; or the one with this name, which otherwise is created."""
     now, schedules = request.app[CLOCK].now(), request.app[STORAGE].schedules
-    localize(values, LOCAL_FIELDS, ZoneInfo(schedule.agent_timezone))
+    _localize(values, schedule.agent_timezone)
     await _require_check(request, await request.app[STORAGE].agents.get(schedule.agent_id), values)
 
     async def change(before: Schedule | None) -> Schedule:
@@ -342,7 +348,7 @@ async def create_schedule(request: web.Request, caller: Caller) -> WholeSchedule
     values, storage = await read_body_once(request, caller), request.app[STORAGE]
     agent = await load_named(caller, storage.agents.get, "agent", values.pop("agent_id"))
     values["name"] = values["name"] or values["title"][:MAX_NAME].strip()
-    localize(values, LOCAL_FIELDS, ZoneInfo(agent.timezone))
+    _localize(values, agent.timezone)
     await _require_check(request, agent, values)
     blank = _blank(request, caller, agent)
     schedule = await _planned(blank, values, blank.created_at)

@@ -231,6 +231,13 @@ async def test_schedule_without_a_zone_needs_a_person(service: Service, api: Api
     assert (mended.body["paused_reason"], mended.body["next_at"]) == ("", created["next_at"])
 
 
+async def test_schedule_gets_a_zone_although_that_of_its_agent_is_unknown(service: Service, api: Api) -> None:
+    created = await create(api)
+    await service.storage.pool.execute("UPDATE agent SET timezone = 'Europe/Atlantis'")
+    mended = await api.patch(f"{SCHEDULES}{created['id']}/", {"timezone": "Europe/Vienna"})
+    assert (mended.status, mended.body["next_at"]) == (200, created["next_at"])
+
+
 async def test_metrics_count_what_became_of_moments(service: Service, api: Api) -> None:
     created = await create(api)
     await api.post(f"{SCHEDULES}{created['id']}/run/")
