@@ -122,7 +122,8 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
     schedules = ScheduleRunner(storage.schedules, clock)
-    checks = CheckRunner(storage, parts.execution.toolset, parts.registry.ask, clock)
+    toolset, ask = parts.execution.toolset, parts.registry.ask
+    checks = CheckRunner(storage, toolset, ask, clock, lambda: parts.membership.does_chores)
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
@@ -131,7 +132,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     return (
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
-        MaintenanceService("checks of schedules", chore(checks.run_once), CHECKS_SECONDS),
+        MaintenanceService("checks of schedules", checks.run_once, CHECKS_SECONDS),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),

@@ -6,7 +6,7 @@ stays due, so a check that is cut off by the end of the process is made again.
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -84,19 +84,23 @@ def _decide(due: Sequence[DueSchedule], now: datetime) -> list[Step]:
 class CheckRunner:
     """Makes the checks of schedules, each in its own task, so that none waits for the tool of another."""
 
-    def __init__(self, stores: Storage, toolset: Toolset, ask: Ask, clock: Clock) -> None:
+    def __init__(
+        self, stores: Storage, toolset: Toolset, ask: Ask, clock: Clock, does_chores: Callable[[], bool]
+    ) -> None:
         self._stores = stores
         self._toolset = toolset
         self._ask = ask
         self._clock = clock
+        self._does_chores = does_chores
         self._in_progress: dict[UUID, UUID] = {}  # the organization of each schedule
 
     async def run_once(self) -> None:
-        """Make the checks that are due, and go on until none is in progress."""
+        """Make the checks that are due while this node does the chores, until none is in progress."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 try:
-                    await self._start_due(tasks)
+                    if self._does_chores():
+                        await self._start_due(tasks)
                 except StorageError as error:  # it must not end the checks in progress
                     log_failure(log, "due checks not read", error)
                 if not self._in_progress:

@@ -50,14 +50,20 @@ def storage(pool: Pool) -> Storage:
 
 
 @pytest.fixture
-async def runner(storage: Storage, clock: BusyClock) -> AsyncIterator[CheckRunner]:
+def chores() -> list[str]:
+    """What the node does for all; a test clears it to give the chores to another node."""
+    return ["checks"]
+
+
+@pytest.fixture
+async def runner(storage: Storage, clock: BusyClock, chores: list[str]) -> AsyncIterator[CheckRunner]:
     ask: Any = None  # tools of adapters ask nothing
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), SystemClock()) as outbound,
         open_schema_checker(SystemClock()) as checker,
     ):
         toolset = Toolset(storage, SystemClock(), outbound, checker, None)
-        yield CheckRunner(storage, toolset, ask, clock)
+        yield CheckRunner(storage, toolset, ask, clock, lambda: bool(chores))
 
 
 @pytest.fixture
@@ -158,6 +164,26 @@ async def test_slow_tools_delay_no_other_schedule(
     assert [call.path for call in server.requests].count("/wait") == MAX_CHECKS_PER_ORGANIZATION
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_node_that_loses_the_chores_starts_no_more_checks(
+    storage: Storage, agent: Agent, server: Receiver, runner: CheckRunner, chores: list[str]
+) -> None:
+    answered = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await answered.wait()
+        return web.json_response(1)
+
+    server.answer = answer
+    first = await watch(storage, agent)
+    running = asyncio.create_task(runner.run_once())
+    await server.wait_for(1)
+    chores.clear()
+    second = await watch(storage, agent, name="second")
+    answered.set()
+    await running
+    assert (await outcomes(storage, first), await outcomes(storage, second)) == (["unchanged"], [])
 
 
 async def test_check_that_is_not_stored_is_made_again(
