@@ -421,18 +421,20 @@ class Schedules:
         now: datetime,
         receipt: Receipt | None = None,
         *,
+        allow: Callable[[Sequence[Schedule]], None] = lambda _: None,
         actor: str = BY_SERVICE,
     ) -> Schedule:
         """Store what `change` makes of the agent's schedule with this id or name, of None if there is none.
 
-        Nothing is written if that is the same. Raise NotUnique, ReferenceMissing, LimitReached,
-        AnsweredBefore and the errors of `change`.
+        Nothing is written if that is the same. `allow` may refuse by all schedules of the agent, which are
+        locked. Raise NotUnique, ReferenceMissing, LimitReached, AnsweredBefore and the errors of both.
         """
 
         async def work(connection: Connection) -> Schedule:
             await connection.execute(LOCK_AGENT, agent_id)
             await connection.execute(LOCK_OF_AGENT, agent_id)
             present = await fetch_all(connection, Schedule, LIST_OF_AGENT, agent_id)
+            allow(present)
             before = next((each for each in present if key in {each.id, each.name}), None)
             after = await change(before)
             await insert_receipt(connection, receipt, after.organization_id)

@@ -1,7 +1,7 @@
 """Schedule tools: an agent has itself notified again and again, at set times."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from storage.ids import new_id
@@ -51,17 +51,20 @@ async def set_schedule(call: ToolInvocation) -> dict[str, Any]:
     """Create the agent's schedule of this name, or replace its settings."""
     values = _settings(call)
     name, agent = values["name"], call.agent
-    own = {each.name: _is_own(each, call) for each in await call.stores.schedules.list_of_agent(agent.id)}
-    if not own.get(name, True):
-        raise ToolError("not_allowed", f'The schedule "{name}" is not yours. Choose another name.')
-    if name not in own and sum(own.values()) >= MAX_OWN:
-        raise ToolError("limit_reached", f"You have {MAX_OWN} schedules. Delete one first.")
     blank = Schedule(new_id(), agent.organization_id, agent.id, "", "", call.now, call.actor, agent.timezone)
+
+    def allow(present: Sequence[Schedule]) -> None:
+        own = {each.name: _is_own(each, call) for each in present}
+        if not own.get(name, True):
+            raise ToolError("not_allowed", f'The schedule "{name}" is not yours. Choose another name.')
+        if name not in own and sum(own.values()) >= MAX_OWN:
+            raise ToolError("limit_reached", f"You have {MAX_OWN} schedules. Delete one first.")
 
     async def change(before: Schedule | None) -> Schedule:
         return await asyncio.to_thread(_checked, before or blank, values, call)
 
-    stored = await call.stores.schedules.save(agent.id, name, change, call.now, actor=call.actor)
+    save = call.stores.schedules.save
+    stored = await save(agent.id, name, change, call.now, allow=allow, actor=call.actor)
     hint, moments = hint_of(stored), await asyncio.to_thread(upcoming, stored, call.now, SHOWN_MOMENTS)
     return {
         "says": says(stored),

@@ -1,5 +1,6 @@
 """The schedule tools, called by a run."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -55,8 +56,11 @@ async def test_schedule_of_a_person_is_listed_but_not_changed(world: World) -> N
 
 
 async def test_number_of_schedules_that_an_agent_makes_is_limited(world: World, run: Puppet) -> None:
-    for number in range(MAX_OWN):
+    for number in range(MAX_OWN - 1):
         await run.call("set_schedule", **{**MORNING, "name": str(number)})
+    calls = [run.call("set_schedule", **{**MORNING, "name": name}) for name in ("a", "b", "c")]
+    answers = await asyncio.gather(*calls, return_exceptions=True)  # as the calls of one reply are made
+    assert [type(answer) for answer in answers].count(dict) == 1
     refused = await refusal(run, "set_schedule", **MORNING)
     assert refused == {"code": "limit_reached", "message": "You have 20 schedules. Delete one first."}
     assert MAX_OWN < MAX_PER_AGENT
