@@ -179,6 +179,9 @@ PROGRESS = (
 )
 
 
+FIELD_NAMES = {"paused_reason": "paused", "watch": "check"}  # for clients, where they differ
+
+
 @dataclass(frozen=True, slots=True)
 class DueSchedule(Schedule):
     """A schedule that must be looked at. `something_waits`: its agent has another uncleared notification."""
@@ -561,7 +564,7 @@ async def _store(
         names = [name for name, value in settings.items() if value != getattr(before, name)]
         if not names:
             return
-        data["fields"] = ["paused" if name == "paused_reason" else name for name in names]
+        data["fields"] = [FIELD_NAMES.get(name, name) for name in names]
     type_ = EventType.SCHEDULE_CREATED if before is None else EventType.SCHEDULE_CHANGED
     await insert_events(connection, [_event(type_, after, now, actor, **data)])
 

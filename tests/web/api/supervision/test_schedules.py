@@ -276,6 +276,9 @@ async def test_check_needs_an_idempotent_tool_of_the_agent(api: Api) -> None:
     refused = await api.patch(path, {"check": {"tool": "look", "arguments": {"a": "x" * 10_000}}})
     assert refused.body == {"check": {"arguments": ["Ensure this value has at most 10000 bytes."]}}
     assert (await api.patch(path, {"check": None})).body["check"] is None
+    told = {"after": 0, "type": "schedule.changed"}
+    events = (await api.get(f"/api/cloud/agents/{agent['id']}/events/", params=told)).body["events"]
+    assert [event["data"] for event in events] == [{"fields": ["check"]}]
 
 
 async def test_schedule_with_check_ends_within_30_days_and_is_renewed(service: Service, api: Api) -> None:
