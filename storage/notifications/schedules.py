@@ -351,6 +351,8 @@ SELECT id, scheduled_for FROM notification
 WHERE id = ANY($1::uuid[]) AND NOT cleared ORDER BY id FOR NO KEY UPDATE
 """
 
+LIST_RUNNING = "SELECT agent_id FROM agent_state WHERE agent_id = ANY($1::uuid[]) AND status = 'running'"
+
 LOCK_UNCHANGED = """
 SELECT s.id, EXISTS (
     SELECT FROM schedule_occurrence o WHERE o.schedule_id = s.id AND o.occurs_at = step.occurs_at
@@ -580,9 +582,7 @@ async def _fire(
     connection: Connection, steps: Sequence[Step], merging: Collection[UUID], now: datetime, actor: str
 ) -> Fired:
     notifying = [step.before for step in steps if step.notifies]
-    last_ids = [each.last_notification_id for each in notifying if each.id in merging]
-    waiting = {row["id"]: row["scheduled_for"] for row in await connection.fetch(LOCK_WAITING, last_ids)}
-    await lock_states(connection, {each.agent_id for each in notifying})
+    waiting = await _lock_waiting(connection, notifying, merging)
     read = [(s.before.id, s.before.version, s.occurrence and s.occurrence.occurs_at) for s in steps]
     rows = await connection.fetch(LOCK_UNCHANGED, *zip(*read, strict=True))
     unchanged = {row["id"]: row["has_occurred"] for row in rows}
@@ -602,6 +602,26 @@ async def _fire(
             items.append(InsertItem(notification_of(step, now), {step.before.organization_id}, actor=actor))
     refusals = await insert_together(connection.fetch, items)
     return settled, [item for item, refusal in zip(items, refusals, strict=True) if refusal is None]
+
+
+async def _lock_waiting(
+    connection: Connection, notifying: Sequence[Schedule], merging: Collection[UUID]
+) -> dict[UUID, datetime | None]:
+    """Lock the agents, and return the notifications that wait for an update, with their `scheduled_for`.
+
+    One that a watch has made does not wait during a run, which may have read it, and would clear it with a
+    change that nobody was told of.
+    """
+    last_ids = [each.last_notification_id for each in notifying if each.id in merging]
+    waiting = {row["id"]: row["scheduled_for"] for row in await connection.fetch(LOCK_WAITING, last_ids)}
+    await lock_states(connection, {each.agent_id for each in notifying})
+    watches = [each for each in notifying if each.watch is not None]
+    if watches:
+        rows = await connection.fetch(LIST_RUNNING, [each.agent_id for each in watches])
+        running = {row["agent_id"] for row in rows}
+        read = {each.last_notification_id for each in watches if each.agent_id in running}
+        waiting = {id_: moment for id_, moment in waiting.items() if id_ not in read}
+    return waiting
 
 
 async def _record(connection: Connection, steps: Sequence[Step], now: datetime, actor: str) -> None:

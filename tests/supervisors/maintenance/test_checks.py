@@ -108,6 +108,24 @@ async def test_only_a_changed_answer_notifies_and_says_what_changed(
     )
 
 
+async def test_change_during_a_run_is_a_notification_of_its_own(
+    storage: Storage, pool: Pool, agent: Agent, server: Receiver, runner: CheckRunner, clock: BusyClock
+) -> None:
+    watching = await watch(storage, agent, "nonempty")
+    for answer in ("[1]", "[2]", "[3]"):
+        server.answer = answering_json(answer)
+        await runner.run_once()
+        clock.advance(60)
+        if answer == "[2]":
+            begun = "UPDATE agent_state SET status = 'running', run_id = gen_random_uuid()"
+            await pool.execute(begun)  # the run reads the queue, and clears what it has read
+    assert await outcomes(storage, watching) == ["fired", "merged", "fired"]
+    assert [row["body"].splitlines()[-4:][0] for row in await pool.fetch(QUEUE)] == [
+        "look answered: [2]",
+        "look answered: [3]",
+    ]
+
+
 async def test_third_error_in_a_row_is_one_low_notification(
     storage: Storage, pool: Pool, agent: Agent, server: Receiver, runner: CheckRunner, clock: BusyClock
 ) -> None:
