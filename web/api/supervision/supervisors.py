@@ -90,7 +90,7 @@ class SupervisorRowResponse(TypedDict):
     why: str
     """Why the agent is in this phase, in a sentence or two for people."""
     next_wake: NextWake | None
-    """When and why it wakes next by itself; null if only something new can wake it."""
+    """When and why it wakes next by itself; null if only a schedule or something new can wake it."""
     cost_today_usd: Decimal
     """What its model calls have cost in the present UTC day, in US dollars, without those of unknown cost."""
     unpriced_calls_today: int
