@@ -304,7 +304,7 @@ def merged_changes(step: Step, scheduled_for: datetime | None) -> dict[str, Any]
 
 SHOWN = """(
     SELECT s.*, a.timezone AS agent_timezone, a.name AS agent_name, a.tags AS agent_tags,
-           st.status = 'archived' AS agent_archived
+           st.status = 'archived' AS agent_archived, st.paused AS agent_paused
     FROM schedule s JOIN agent a ON a.id = s.agent_id JOIN agent_state st ON st.agent_id = s.agent_id
     WHERE a.deleted_at IS NULL)"""
 TABLE = OwnedTable(SHOWN, "s", Schedule)
@@ -312,11 +312,12 @@ TABLE = OwnedTable(SHOWN, "s", Schedule)
 LIST_OF_AGENT = f"SELECT * FROM {SHOWN} s WHERE agent_id = $1 ORDER BY name"  # noqa: S608
 
 LIST_COMING = f"""
-SELECT s.* FROM unnest($1::uuid[]) AS o (id) CROSS JOIN LATERAL (
+SELECT s.* FROM organization o CROSS JOIN LATERAL (
     SELECT * FROM {SHOWN} s
     WHERE s.organization_id = o.id AND s.paused_reason = '' AND s.next_at <= $2
-      AND s.priority = 'high' AND s.watch IS NULL AND NOT s.agent_archived
+      AND s.priority = 'high' AND s.watch IS NULL AND NOT s.agent_archived AND NOT s.agent_paused
     ORDER BY s.next_at LIMIT $3) s
+WHERE o.id = ANY($1::uuid[]) AND NOT o.paused
 ORDER BY s.next_at, s.id LIMIT $3
 """  # noqa: S608
 

@@ -365,7 +365,7 @@ async def test_list_shows_what_its_filters_ask_for(storage: Storage, pool: Pool,
     assert [each.id for each in await storage.schedules.list_of_agent(agent.id)] == [paused.id]
 
 
-async def test_coming_schedules_are_those_that_wake(storage: Storage, agent: Agent) -> None:
+async def test_coming_schedules_are_those_that_wake(storage: Storage, pool: Pool, agent: Agent) -> None:
     daily = await stored(storage, agent)
     await stored(storage, agent, name="low", priority="low")
     await stored(storage, agent, name="paused", paused_reason=PausedReason.MANUAL)
@@ -373,6 +373,11 @@ async def test_coming_schedules_are_those_that_wake(storage: Storage, agent: Age
     assert [(each.id, each.next_at, each.agent_name) for each in coming] == [(daily.id, DUE, agent.name)]
     assert await storage.schedules.list_coming([agent.organization_id], DUE - SECOND, 10) == []
     assert soonest(await storage.schedules.list_of_agent(agent.id)) == coming[0]
+    for paused in ("UPDATE agent_state SET paused = $1", "UPDATE organization SET paused = $1"):
+        await pool.execute(paused, True)
+        assert await storage.schedules.list_coming([agent.organization_id], DUE, 10) == []
+        await pool.execute(paused, False)
+    assert await storage.schedules.list_coming([agent.organization_id], DUE, 10) == coming
 
 
 async def test_schedule_without_a_zone_needs_a_person(storage: Storage, agent: Agent) -> None:
