@@ -51,21 +51,27 @@ def verify(hook: Hook, headers: Mapping[str, str], token: str, body: bytes, now:
 
     With the kind `token` the last part of the path must be the secret.
     """
+    refusal = BadSignature("The signature is wrong, or made with another secret or of another body.")
     for secret in hook.secrets(now):
-        match hook.verify:
-            case Verification.TOKEN:
-                is_right = hmac.compare_digest(secret.encode(), token.encode(errors="replace"))
-            case Verification.STANDARD:
-                is_right = _is_standard(secret, headers, body)
-            case _:
-                own = Scheme(hook.header, hook.prefix, algorithm=hook.algorithm, encoding=hook.encoding)
-                is_right = _has_hmac(SCHEMES.get(hook.verify, own), secret, headers, body, now)
+        try:
+            match hook.verify:
+                case Verification.TOKEN:
+                    is_right = hmac.compare_digest(secret.encode(), token.encode(errors="replace"))
+                case Verification.STANDARD:
+                    is_right = _is_standard(secret, headers, body)
+                case _:
+                    own = Scheme(hook.header, hook.prefix, algorithm=hook.algorithm, encoding=hook.encoding)
+                    is_right = _has_hmac(SCHEMES.get(hook.verify, own), secret, headers, body, now)
+        except BadSignature as error:
+            refusal = error  # the other secret may have signed it
+            continue
         if is_right:
             return
-    raise BadSignature("The signature is wrong, or made with another secret or of another body.")
+    raise refusal
 
 
 def _is_standard(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Return True if one of the signatures is right. Raise BadSignature if the library tells a reason."""
     try:
         Webhook(secret).verify(body, dict(headers), json_parse=False)
     except WebhookVerificationError as error:

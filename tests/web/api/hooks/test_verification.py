@@ -161,6 +161,14 @@ def test_old_secret_is_valid_until_its_end_and_unreadable_one_never() -> None:
                 check(refused, given, GITHUB_BODY, NOW)
 
 
+@pytest.mark.parametrize("name", SIGNERS)
+def test_dated_signature_of_the_secret_before_is_verified(name: Verification) -> None:
+    other = "whsec_" + base64.b64encode(b"another secret").decode()
+    one = replace(kind(name, other), old_secret=STANDARD_SECRET, old_secret_until=SENT + SECOND)
+    check(one, SIGNERS[name](STANDARD_SECRET, SENT))
+    check(one, SIGNERS[name](other, SENT))
+
+
 def test_repeated_delivery_has_the_same_id_and_another_one_not() -> None:
     def id_of(one: Hook, headers: dict[str, str], body: bytes = BODY, payload: Any = None) -> Any:
         return notification_id(one, CIMultiDict(headers), body, payload)
