@@ -19,6 +19,7 @@ from web.access.auth import Caller
 from web.access.path_access import delete_owned, load_owned
 from web.access.references import single_organization
 from web.api.hooks.receiving import Delivery, HookDeliveryResponse, deliver
+from web.api.hooks.verification import is_base64_key
 from web.api.organizations.webhooks import owners_of
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.credentials.formats import make_signing_secret
@@ -33,6 +34,7 @@ from web.secret_fields import SecretValue
 from web.serializers import Serializer
 
 ONE_TARGET = "Name either an agent or a template."
+NOT_BASE64 = "Standard Webhooks need a secret in Base64, with or without whsec_ before it."
 
 
 class Algorithm(StrEnum):
@@ -216,9 +218,11 @@ async def _load(request: web.Request, caller: Caller) -> Hook:
 
 
 async def _check(request: web.Request, hook: Hook) -> None:
-    """Raise Invalid if the hook has not exactly one target, or a schema that is none."""
+    """Raise Invalid if it has not exactly one target, a secret that cannot sign, or a schema that is none."""
     if (hook.agent_id is None) == (hook.template_id is None):
         raise Invalid({"agent": [ONE_TARGET]})
+    if hook.verify is Verification.STANDARD and hook.secret and not is_base64_key(hook.secret):
+        raise Invalid({"secret": [NOT_BASE64]})
     if hook.only_if is not None:
         checker = request.app[SCHEMA_CHECKER]
         if errors := await checker.find_schema_errors(hook.organization_id, "only_if", hook.only_if):

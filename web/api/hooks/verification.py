@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from standardwebhooks import Webhook
-from standardwebhooks.webhooks import WebhookVerificationError
+from standardwebhooks.webhooks import EmptyWebhookSecretError, WebhookVerificationError
 
 from storage.delivery.hooks import Hook, Verification
 from storage.ids import derive_id, new_id
@@ -70,13 +70,22 @@ def verify(hook: Hook, headers: Mapping[str, str], token: str, body: bytes, now:
     raise refusal
 
 
+def is_base64_key(secret: str) -> bool:
+    """Return whether the secret can sign as Standard Webhooks do."""
+    try:
+        Webhook(secret)
+    except (EmptyWebhookSecretError, ValueError):
+        return False
+    return True
+
+
 def _is_standard(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
     """Return True if one of the signatures is right. Raise BadSignature if the library tells a reason."""
     try:
         Webhook(secret).verify(body, dict(headers), json_parse=False)
     except WebhookVerificationError as error:
         raise BadSignature(f"{error}.") from error
-    except ValueError:  # from the library, for what is not Base64 or not UTF-8
+    except (EmptyWebhookSecretError, ValueError):  # of what is not Base64 or not UTF-8
         return False
     return True
 

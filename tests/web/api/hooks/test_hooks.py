@@ -20,6 +20,7 @@ from tests.web.api.hooks.test_receiving import (
 )
 from tests.web.conftest import Api, Service
 from tests.web.people import founder, staff
+from web.api.hooks.hooks import NOT_BASE64
 
 
 def without_secret(created: Any) -> Any:
@@ -59,6 +60,8 @@ async def test_hook_shows_its_secret_once(api: Api) -> None:
     [
         ({"agent": None}, {"agent": ["Name either an agent or a template."]}),
         ({"verify": "md5"}, {"verify": ['"md5" is not a valid choice.']}),
+        ({"verify": "standard", "secret": "whsec_"}, {"secret": [NOT_BASE64]}),
+        ({"verify": "standard", "secret": "whsec_a"}, {"secret": [NOT_BASE64]}),
         ({"title": ""}, {"title": ["This field may not be blank."]}),
         ({"title": "x" * 1001}, {"title": ["Ensure this field has no more than 1000 characters."]}),
     ],

@@ -161,6 +161,12 @@ def test_old_secret_is_valid_until_its_end_and_unreadable_one_never() -> None:
                 check(refused, given, GITHUB_BODY, NOW)
 
 
+def test_secret_that_is_no_key_verifies_nothing() -> None:
+    for secret in ("whsec_", "!", "a", "é"):
+        with pytest.raises(BadSignature):
+            check(kind(Verification.STANDARD, secret), standard_headers(STANDARD_SECRET, SENT))
+
+
 @pytest.mark.parametrize("name", SIGNERS)
 def test_dated_signature_of_the_secret_before_is_verified(name: Verification) -> None:
     other = "whsec_" + base64.b64encode(b"another secret").decode()
