@@ -124,7 +124,7 @@ def notification_id(hook: Hook, headers: Mapping[str, str], body: bytes, payload
     if hook.verify in ID_FIELDS:
         named = payload.get(ID_FIELDS[hook.verify]) if isinstance(payload, dict) else None
     if named and isinstance(named, str):
-        return derive_id(hook.id, f"id {named}")
+        return derive_id(hook.id, f"id {named!a}")  # a header may hold bytes that are no text
     if hook.verify is Verification.TOKEN:
         return new_id()
     return derive_id(hook.id, f"sha256 {sha256(body).hexdigest()}")

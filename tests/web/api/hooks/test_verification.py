@@ -190,6 +190,7 @@ def test_repeated_delivery_has_the_same_id_and_another_one_not() -> None:
         first = id_of(one, {header: "a"})
         assert first == id_of(one, {header.lower(): "a"}, b"2")
         assert first not in (id_of(one, {header: "b"}), id_of(other, {header: "a"}))
+        assert id_of(one, {header: "\udcff"}) == id_of(one, {header: "\udcff"})  # a byte that is no UTF-8
     for name, field in ((Verification.STRIPE, "id"), (Verification.SLACK, "event_id")):
         one = kind(name, "s")
         assert id_of(one, {}, b"1", {field: "x"}) == id_of(one, {}, b"2", {field: "x"})
