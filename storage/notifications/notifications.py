@@ -185,13 +185,19 @@ async def insert_together(fetch: Fetch, items: list[InsertItem]) -> list[Storage
     """Insert the notifications and return for each the reason why it was refused, None if it was stored.
 
     RowLocked stands for an agent whose state another transaction holds. The item of a stored notification
-    gets the node that attends its agent.
+    gets the node that attends its agent. Of items with the same id only the first is inserted.
     """
-    rows = await fetch(*INSERT.given(items=[_row(item) for item in items]))
+    firsts = {item.new.id: item for item in reversed(items)}
+    rows = await fetch(*INSERT.given(items=[_row(item) for item in firsts.values()]))
+    row_by_id = dict(zip(firsts, rows, strict=True))
     refusals: list[StorageError | None] = []
-    for item, row in zip(items, rows, strict=True):
-        item.node_id = row["node_id"]
-        refusals.append(None if row["verdict"] == "inserted" else _refusal(item, row["verdict"]))
+    for item in items:
+        row = row_by_id[item.new.id]
+        item.node_id, verdict = row["node_id"], row["verdict"]
+        if verdict == "inserted":
+            refusals.append(None if firsts[item.new.id] is item else NotUnique("id"))
+        else:
+            refusals.append(_refusal(item, verdict))
     return refusals
 
 
@@ -537,16 +543,16 @@ class Notifications:
             refusals = await self._insert_in_parts(groups, insert)
         finally:
             self._passing.pop(passed, None)
-        return [refusals[item.new.id] for item in items]
+        return [refusals[id(item)] for item in items]
 
     async def _insert_in_parts(
         self, groups: list[list[InsertItem]], insert: Insert
-    ) -> dict[UUID, StorageError | None]:
+    ) -> dict[int, StorageError | None]:
         """Insert the groups, and the parts of one that fails by a lock or a constraint.
 
-        Return the refusals by notification.
+        Return the refusals by the identity of the item.
         """
-        refusals: dict[UUID, StorageError | None] = {}
+        refusals: dict[int, StorageError | None] = {}
         waiting = deque(groups)
         while waiting:
             group = waiting.popleft()
@@ -560,7 +566,7 @@ class Notifications:
                     continue
                 results = [error] * len(group)
             self.report_committed(item for item, refusal in zip(group, results, strict=True) if not refusal)
-            refusals.update(zip((item.new.id for item in group), results, strict=True))
+            refusals.update(zip(map(id, group), results, strict=True))
         return refusals
 
     async def _wait_for_state(self, items: list[InsertItem]) -> list[StorageError | None]:

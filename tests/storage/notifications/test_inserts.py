@@ -294,3 +294,24 @@ async def test_payload_that_two_nodes_insert_at_once_is_stored_once(
     with pytest.raises(NotUnique):
         await queue.insert(new, owners, payload="3")
     assert await pool.fetchval("SELECT content FROM notification_payload") == "1"
+
+
+async def test_payload_twice_in_a_group_leaves_the_others_alone(pool: Pool, scout: Agent) -> None:
+    new, owners = new_notification(scout.id), {scout.organization_id}
+    items = [InsertItem(each, owners, payload="1") for each in (new, new, new_notification(scout.id))]
+    refusals = await insert_together(pool.change, items)
+    assert [type(refusal) for refusal in refusals] == [type(None), NotUnique, type(None)]
+
+
+async def test_payload_twice_for_a_locked_agent_is_accepted_once(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any
+) -> None:
+    new, owners = new_notification(scout.id), {scout.organization_id}
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", scout.id)
+        inserts = [asyncio.create_task(queue.insert(new, owners, payload="1")) for _ in range(3)]
+        while not await pool.fetchval(COUNT_WAITING):
+            pass
+    results = await asyncio.gather(*inserts, return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["NoneType", "NotUnique", "NotUnique"]
+    assert await wake_seq(pool, scout) == 1
