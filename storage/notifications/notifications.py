@@ -349,8 +349,9 @@ class Notifications:
         *,
         actor: str = BY_SERVICE,
         payload: str | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Store the notification and its payload. Concurrent inserts share a commit.
+        """Store the notification and its payload, after `prepare` if there is room. Inserts share a commit.
 
         Raise ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not
         `allowed`, AnsweredBefore if the receipt exists already, LimitReached if too many are uncleared.
@@ -361,6 +362,8 @@ class Notifications:
         if self.limit.limit and len(allowed) > 1:  # only a caller with several organizations costs a read
             owner = await self._pool.fetchval(GET_ORGANIZATION_ID, notification.agent_id)
         async with self.limit.reserved(owner):
+            if prepare is not None:
+                await prepare()
             await self._insert(item)
 
     async def insert_in_transaction(

@@ -6,6 +6,7 @@ It takes room like a request of the hook's organization. An unknown hook has the
 import json
 import re
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
@@ -121,11 +122,13 @@ async def deliver(
         return {**done, "outcome": "ignored", "error": misfits[0], "notification": None}
     new = _notification(hook, delivery, agent_id, now)
     size = attachment_bytes([len(delivery.raw)])
+    options: dict[str, Any] = {"actor": hook.actor, "payload": delivery.raw.decode()}
+    if hook.template_id is not None:
+        of_template = request, hook.template_id, agent_id, new.title, hook.actor
+        options["prepare"] = partial(create_of_template, *of_template)
     try:
-        if hook.template_id is not None:
-            await create_of_template(request, hook.template_id, agent_id, new.title, hook.actor)
         async with storage.limits.document_bytes.reserved(owner, size):
-            await storage.notifications.insert(new, {owner}, actor=hook.actor, payload=delivery.raw.decode())
+            await storage.notifications.insert(new, {owner}, **options)
     except NotUnique:
         return {**done, "outcome": "repeated", "agent": agent_id}
     except ReferenceMissing as error:

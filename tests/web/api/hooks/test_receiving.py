@@ -352,6 +352,18 @@ async def test_full_queue_refuses_until_it_is_emptied(start_service: StartServic
     assert len(await queue(api)) == 1
 
 
+@pytest.mark.parametrize("name", ["waiting_notifications", "document_bytes"])
+async def test_delivery_without_room_creates_no_agent(start_service: StartService, name: str) -> None:
+    service = await start_service()
+    api = await service.new_organization()
+    template = await api.create_template(default_model="builtin/inbox")
+    hook = await new_hook(api, template=template["id"], priority="low")
+    assert (await deliver(service, hook, PULL, "a")).status == 202
+    getattr(service.storage.limits, name).limit = 1
+    assert (await deliver(service, hook, PULL, "b")).status in {400, 429}
+    assert len((await api.get("/api/cloud/agents/")).body) == 1
+
+
 @pytest.mark.one_node
 async def test_full_room_of_the_organization_refuses_its_deliveries_only(
     service: Service, api: Api, other: Api
