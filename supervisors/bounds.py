@@ -87,6 +87,5 @@ def _next_look(facts: AgentFacts, hold: Bound) -> Bound:
         return Bound(None, "Unbounded, because max_sleep_hours is not set.")
     if hold.at_most is None:
         return hold
-    return Bound(
-        facts.max_sleep_hours * HOUR_SECONDS + hold.at_most, "Its longest sleep, then its longest hold."
-    )
+    because = "Its longest sleep, then its longest hold; long runs and the waits after failures come on top."
+    return Bound(facts.max_sleep_hours * HOUR_SECONDS + hold.at_most, because)
