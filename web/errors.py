@@ -52,7 +52,7 @@ from supervisors.errors import (
 from supervisors.policy.explanations import NO_STARTS
 from web.fields import unknown_id
 from web.json import json_response
-from web.observability.requests import HEADER, HEADERS
+from web.observability.requests import HEADER, HEADERS, path_without_token
 
 log = structlog.get_logger(__name__)
 
@@ -196,7 +196,7 @@ async def refuse(request: web.Request, error: Exception) -> web.StreamResponse:
         request.app[REPORT_REFUSAL](error)
     refusal = _refusal(error)
     if refusal is None:
-        log.error("request failed", method=request.method, path=request.path, exc_info=error)
+        log.error("request failed", method=request.method, path=path_without_token(request), exc_info=error)
         detail = {"detail": "Internal server error.", "request_id": request[HEADERS][HEADER]}
         return json_response(detail, status=500)
     return json_response(refusal.body, refusal.status, refusal.headers)

@@ -14,6 +14,9 @@ HEADER = "X-Request-ID"
 HINT_HEADER = "X-Hint"
 USABLE = re.compile(r"[ -~]{1,128}")
 HEADERS = web.RequestKey("headers", dict[str, str])  # of the answer to the request, its id among them
+TOKEN_OF_HOOK = re.compile(
+    r"^(/+hooks/+[^/]+/+)[^/].*", re.DOTALL
+)  # in a path, whether it has a route or not
 BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # upper bounds
 
 CURRENT_ID: ContextVar[str] = ContextVar("request_id")
@@ -22,6 +25,11 @@ CURRENT_ID: ContextVar[str] = ContextVar("request_id")
 def id_for(sent: str = "") -> str:
     """Return the id that a client sent if it is usable, else a random one, which may be guessed."""
     return sent if sent and USABLE.fullmatch(sent) else f"{getrandbits(128):032x}"
+
+
+def path_without_token(request: web.BaseRequest) -> str:
+    """Return the path for a log line, without the token of a hook, which is a secret."""
+    return TOKEN_OF_HOOK.sub(r"\1{token}", request.path)
 
 
 def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
 from web.access.auth import CALLER, IS_OPERATOR, Caller
-from web.observability.requests import HEADER, HEADERS
+from web.observability.requests import HEADER, HEADERS, path_without_token
 from web.request.client_address import FORWARDED, client_address
 from web.server.connection import Connection
 
@@ -42,7 +42,7 @@ class AccessLog(AbstractAccessLogger):
             "request answered",
             request_id=response.headers.get(HEADER, ""),
             method=request.method,
-            path=route if "{token}" in route else request.path[:MAX_PATH],
+            path=path_without_token(request)[:MAX_PATH],
             route=route,
             status=response.status,
             duration_ms=round(seconds * 1000, 3),

@@ -85,13 +85,28 @@ async def test_line_has_no_query_and_a_bounded_path(service: Service, logged: Li
     assert "hunter2" not in str(line)
 
 
-async def test_token_of_a_hook_is_not_logged(service: Service, logged: Lines) -> None:
-    for end in ("", "/"):
-        path = f"/hooks/01a1f890-0c1d-7e8e-9a40-1f2b7c6d5e4f/secret-token{end}"
-        answer, line = await line_of(service, logged, service.nobody, "POST", path)
-        assert answer.status == 401
-        assert line["path"] == line["route"] == f"/hooks/{{id}}/{{token}}{end}"
-        assert "secret-token" not in str(line)
+@pytest.mark.parametrize(
+    ("method", "end", "status"),
+    [("POST", "", 401), ("POST", "/", 401), ("GET", "/", 405), ("POST", "/x/", 404), ("POST", "%2Fx", 401)],
+)
+async def test_token_of_a_hook_is_not_logged(
+    service: Service, logged: Lines, method: str, end: str, status: int
+) -> None:
+    hook = "/hooks/01a1f890-0c1d-7e8e-9a40-1f2b7c6d5e4f/"
+    answer, line = await line_of(service, logged, service.nobody, method, f"{hook}secret-token{end}")
+    assert (answer.status, line["path"]) == (status, f"{hook}{{token}}")
+    assert "secret-token" not in str(line)
+
+
+async def test_token_of_a_hook_whose_delivery_fails_is_not_logged(
+    service: Service, logged: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crash(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(service.storage.hooks, "get_cached", crash)
+    answer = await service.nobody.post("/hooks/01a1f890-0c1d-7e8e-9a40-1f2b7c6d5e4f/secret-token/")
+    assert (answer.status, "secret-token" in str(logged)) == (500, False)
 
 
 async def test_no_request_has_a_line_by_default(start_service: StartService) -> None:
