@@ -92,7 +92,8 @@ def _is_standard(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
 
 def _has_hmac(scheme: Scheme, secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> bool:
     """Return whether one of the signatures is right. Raise BadSignature for an old or missing one."""
-    parts = [part.strip() for part in _header(headers, scheme.header).split(",")]
+    whole = _header(headers, scheme.header)
+    parts = [part.strip() for part in whole.split(",")]
     if scheme.signed:
         among_them = "".join(part[2:] for part in parts if part.startswith("t="))
         seconds = _header(headers, scheme.time_header) if scheme.time_header else among_them
@@ -103,7 +104,8 @@ def _has_hmac(scheme: Scheme, secret: str, headers: Mapping[str, str], body: byt
     digest = hmac.digest(secret.encode(), body, scheme.algorithm)
     is_hex = scheme.encoding == "hex"
     expected = digest.hex().encode() if is_hex else base64.b64encode(digest)
-    given = [part.removeprefix(scheme.prefix) for part in parts if part.startswith(scheme.prefix)]
+    # The prefix of somebody's own scheme may have a comma.
+    given = [each.removeprefix(scheme.prefix) for each in (whole, *parts) if each.startswith(scheme.prefix)]
     texts = [(each.lower() if is_hex else each).encode(errors="replace") for each in given]
     return True in [hmac.compare_digest(expected, text) for text in texts]
 
