@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from storage.agent_facts import WAKE_LIMITS, WakeLimits
 from storage.model import Agent, Template
@@ -86,8 +86,15 @@ def limits_of(agent: Agent, template: Template | None, changes: Mapping[str, Any
 
 
 def delay_of(limits: WakeLimits, due_at: datetime) -> Delay | None:
-    """Return how the limits delay a wake that is due at this moment; None if they allow it."""
-    periods, zone, delay, at = parse_quiet_hours(limits.quiet_hours), ZoneInfo(limits.timezone), None, due_at
+    """Return how the limits delay a wake that is due at this moment; None if they allow it.
+
+    A time zone that tzdata does not know any more counts as UTC.
+    """
+    periods, delay, at = parse_quiet_hours(limits.quiet_hours), None, due_at
+    try:
+        zone = ZoneInfo(limits.timezone)
+    except (ZoneInfoNotFoundError, ValueError):
+        zone = ZoneInfo("UTC")
     try:
         while (found := _limit_at(limits, periods, zone, at)) is not None:
             because, at = found

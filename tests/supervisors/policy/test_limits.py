@@ -68,6 +68,11 @@ def test_quiet_hours_end_once_when_the_clock_changes(
     assert quiet_until(quiet_hours, at, timezone) == (until and utc(until))
 
 
+def test_time_zone_that_is_not_known_any_more_counts_as_utc() -> None:
+    for lost in ("Mars/Base", "../UTC"):
+        assert quiet_until("22:00-07:00", "2026-11-28 23:00", lost) == utc("2026-11-29 07:00")
+
+
 def test_full_hour_delays_for_an_hour_from_its_start() -> None:
     limits = WakeLimits(max_wakes_per_hour=2, fills_hour_at=utc("2026-11-28 12:10"))
     renewal = utc("2026-11-28 13:10")
