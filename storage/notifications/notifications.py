@@ -187,7 +187,9 @@ async def insert_together(fetch: Fetch, items: list[InsertItem]) -> list[Storage
     RowLocked stands for an agent whose state another transaction holds. The item of a stored notification
     gets the node that attends its agent. Of items with the same id only the first is inserted.
     """
-    firsts = {item.new.id: item for item in reversed(items)}
+    firsts: dict[UUID, InsertItem] = {}
+    for item in items:
+        firsts.setdefault(item.new.id, item)
     rows = await fetch(*INSERT.given(items=[_row(item) for item in firsts.values()]))
     row_by_id = dict(zip(firsts, rows, strict=True))
     refusals: list[StorageError | None] = []
