@@ -8,7 +8,8 @@ is refused because the service is busy pauses. After SECONDS it sends nothing mo
 sleep. Prints
 
 - `operations`: the cycles, those after SECONDS included
-- `seconds` and `in_time`: SECONDS, which begin when the load is steady, and the cycles that ended in them
+- `seconds` and `in_time`: SECONDS, which begin when the load is steady, after a cycle for each agent, and the
+  cycles that ended in them
 - `refused`: the requests that were refused
 - `busy`: for how much of the time this process used a core
 - `watching`: PostgreSQL's seconds of processor time for the question which agents sleep, to be subtracted
@@ -31,7 +32,6 @@ import uvloop
 from tests.benchmarks.connection import CONNECTIONS, Connection, parse_addresses
 from tests.benchmarks.process_tree import own_cpu_seconds
 
-SETTLE_SECONDS = 1.0
 POLL_SECONDS = 0.02
 SWEEP_SECONDS = 0.5
 MAX_COMMIT_DELAY = timedelta(seconds=0.1)  # of most commits; a sweep finds those that were visible later
@@ -93,6 +93,12 @@ class CycleLoad:
             address = addresses[number % len(addresses)]
             _, sender = await loop.create_connection(partial(Sender, self), *address)
             self.on_free(sender)
+
+    async def settle(self) -> None:
+        """Keep on until as many cycles have ended as there are agents, which are all sent to at first."""
+        until = time.perf_counter() + PATIENCE_SECONDS
+        while self.cycles < len(self._requests) and time.perf_counter() < until:
+            await self._poll(until)
 
     async def keep_on(self, seconds: float) -> None:
         """Send to each agent that sleeps again."""
@@ -156,7 +162,7 @@ async def measure(
     backend = await database.fetchval("SELECT pg_backend_pid()")
     load = CycleLoad(requests, database)
     await load.start(addresses)
-    await load.keep_on(SETTLE_SECONDS)
+    await load.settle()
     before, busy_before, began = load.cycles, time.process_time(), time.perf_counter()
     await load.keep_on(seconds)
     in_time, took = load.cycles - before, time.perf_counter() - began
