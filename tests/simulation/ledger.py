@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -72,14 +71,16 @@ class Ledger:
                     yield None, f"notification #{notification_id.int} is lost"
                 continue
             for name, value in fields.items():
-                if getattr(kept, name) != value and not (name == "scheduled_for" and _is_merged(kept, value)):
+                if getattr(kept, name) != value and not self._is_merged(kept, name, value):
                     yield kept.agent_id, f"{kept.title} has {name} {getattr(kept, name)} and not {value}"
         for notification_id in self._gone & self._tables.notifications.keys():
             yield None, f"notification #{notification_id.int} was deleted and is there"
 
-
-def _is_merged(kept: Notification, scheduled_for: datetime | None) -> bool:
-    """Return whether a schedule has brought the notification to a later moment than a client."""
-    later = kept.scheduled_for
-    is_later = later is not None and (scheduled_for is None or later > scheduled_for)
-    return is_later and kept.source is Source.SYSTEM
+    def _is_merged(self, kept: Notification, name: str, value: Any) -> bool:
+        """Return whether a schedule has changed the field since: to a later moment, or to its priority."""
+        if kept.source is not Source.SYSTEM:
+            return False
+        if name == "scheduled_for":
+            return kept.scheduled_for is not None and (value is None or kept.scheduled_for > value)
+        schedules = [each for each in self._tables.schedules.values() if str(each.id) == kept.source_id]
+        return name == "priority" and kept.priority in {schedule.priority for schedule in schedules}
