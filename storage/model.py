@@ -275,6 +275,8 @@ class Template:
     max_wakes_per_hour: int | None = None
     max_wakes_per_day: int | None = None
     quiet_hours: str = ""
+    approvers: Role = Role.ADMIN
+    approval_hours: int | None = 168
 
 
 @dataclass(frozen=True, slots=True)

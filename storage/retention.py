@@ -183,7 +183,8 @@ DELETE FROM transcript_turn WHERE id IN (
 
 # Attachments go before their messages, and messages before their contacts.
 LEFTOVERS = (
-    *("attachment", "notification", "schedule", "run", "message", "contact", "document", "project", "hook"),
+    *("attachment", "notification", "schedule", "parked_call", "approval_grant", "run", "message"),
+    *("contact", "document", "project", "hook"),
 )
 DELETE_LEFTOVERS = (
     *(DELETE_OF_DELETED.format(table=table) for table in LEFTOVERS),

@@ -12,6 +12,7 @@ from storage.agents.secrets import Secrets
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.agents.wakes import Wakes
+from storage.approval_grants import ApprovalGrants
 from storage.channels.contacts import Contacts
 from storage.channels.documents import Documents
 from storage.channels.memories import Memories
@@ -40,6 +41,7 @@ from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
 from storage.notifications.schedules import Schedules
 from storage.organization_limits import OrganizationLimits
+from storage.parked_calls import ParkedCalls
 from storage.postgres.membership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.shared_reads import FORGOTTEN_SECONDS
@@ -135,6 +137,8 @@ class Storage:
         """Open what reaches agents, and what they write."""
         self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
         self.schedules = Schedules(pool, self.notifications)
+        self.parked_calls = ParkedCalls(pool, self.notifications)
+        self.approval_grants = ApprovalGrants(pool)
         self.recent_notifications = RecentNotifications(pool)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)

@@ -130,6 +130,7 @@ class Tool:
     """A tool. `parameters` describe its arguments: a JSON Schema, or any other JSON value; None for none.
 
     If `is_enforced`, they are a JSON Schema of objects, and the arguments of a call must be valid under it.
+    `approval`: which calls a person must allow: "never", "always", "first_use" or {"when": a JSON Schema}.
     """
 
     id: UUID
@@ -143,6 +144,7 @@ class Tool:
     detail_url: str
     created_at: datetime
     idempotent: bool = False
+    approval: Any = "never"
 
 
 class Tools:
@@ -156,7 +158,7 @@ class Tools:
             GET_TOOL,
             partial(from_row, Tool),
             texts=("description",),
-            documents=("parameters",),
+            documents=("parameters", "approval"),
         )
 
     async def insert(self, tool: Tool, receipt: Receipt | None = None) -> None:
@@ -220,7 +222,7 @@ class AdapterConfig:
     """The config of one adapter for one template; `organization_id` is the template's.
 
     `config` is None if it cannot be decrypted. `secret_headers` are headers of tool calls, each with the name
-    of the secret that is its value.
+    of the secret that is its value. `approval` takes the place of that of the tools, unless it is None.
     """
 
     id: UUID
@@ -231,6 +233,7 @@ class AdapterConfig:
     created_at: datetime
     updated_at: datetime
     secret_headers: Mapping[str, str] = field(default_factory=dict)
+    approval: Any = None
 
 
 class AdapterConfigs:
@@ -239,7 +242,7 @@ class AdapterConfigs:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
-        documents = ("c.config", "c.secret_headers")
+        documents = ("c.config", "c.secret_headers", "c.approval")
         self.get = SharedReads("adapter configs", pool, GET_CONFIG, self._config, documents=documents)
 
     async def insert(self, config: AdapterConfig, receipt: Receipt | None = None) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, overload
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from storage.postgres.json_values import to_json
@@ -53,6 +54,12 @@ def quoted(value: Any) -> str:
         for character, escape in _LINE_ENDS.items():
             text = text.replace(character, escape)
     return text
+
+
+def payload_hint(size: int, id_: UUID) -> str:
+    """Say how an agent opens the JSON that is kept with its notification."""
+    how = f"Open it with the tool open_sms_attachment and the message id {id_}."
+    return f"Payload: {size} bytes of JSON. {how}"
 
 
 def storable(text: str) -> str:

@@ -101,7 +101,7 @@ def failure_reason(error: BaseException, address: str = "the server") -> str:
 _WITH_ID = """
     user_account invite api_key template secret agent webhook webhook_secret adapter tool adapter_config
     hook notification notification_payload schedule contact message attachment document project run trace
-    span span_metadata
+    span span_metadata parked_call approval_grant
 """
 _UNIQUE = {f"{table}_pkey": ("id",) for table in _WITH_ID.split()} | {
     "user_account_email_unique": ("email",),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from storage.model import (
 )
 from storage.notifications.notifications import NewNotification
 from storage.notifications.schedules import Schedule
+from storage.parked_calls import CallKind, CallState, ParkedCall
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
 from storage.postgres.statement import fetch_all
@@ -230,6 +232,30 @@ def schedule(of: Agent, **fields: Any) -> Schedule:
         agent_timezone=of.timezone,
         next_at=NOW + 24 * HOUR,
         due_at=NOW + 24 * HOUR,
+    )
+    return replace(defaults, **fields)
+
+
+def parked_call(of: Agent, **fields: Any) -> ParkedCall:
+    """Make a call for which a person is asked, until a week after NOW."""
+    arguments = fields.get("arguments", '{"amount":80}')
+    tool_id = fields.get("tool_id")
+    defaults = ParkedCall(
+        id=new_id(),
+        organization_id=of.organization_id,
+        agent_id=of.id,
+        run_id=None,
+        kind=CallKind.APPROVAL if tool_id else CallKind.QUESTION,
+        state=CallState.PENDING,
+        tool_id=None,
+        tool="refund" if tool_id else "ask_person",
+        arguments=arguments,
+        digest=sha256(f"{tool_id} {arguments}".encode()).digest(),
+        created_at=NOW,
+        expires_at=NOW + 168 * HOUR,
+        due_at=NOW + 3 * HOUR,
+        question="" if tool_id else "May I?",
+        agent_name=of.name,
     )
     return replace(defaults, **fields)
 

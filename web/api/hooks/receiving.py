@@ -21,7 +21,7 @@ from storage.notifications.notifications import NewNotification
 from storage.organization_limits import attachment_bytes
 from supervisors.errors import ChecksPending
 from supervisors.json_schema.checker import LIMIT_EXCEEDED, REFUSED_SECONDS
-from supervisors.text import storable
+from supervisors.text import payload_hint, storable
 from web.access.auth import admit_address
 from web.api.agents.agents import create_of_template
 from web.api.hooks.verification import BadSignature, notification_id, verify
@@ -41,7 +41,6 @@ PLACEHOLDER = re.compile(r"\{\{\s*([^\s{}]{1,200})\s*\}\}")
 INDEX = re.compile("[0-9]{1,9}")
 UNKNOWN = "There is no such hook, or the signature of the delivery is missing, wrong or too old."
 GONE = "The agent or the template of the hook was deleted."
-HINT = "Payload: {size} bytes of JSON. Open it with the tool open_sms_attachment and the message id {id}."
 
 
 class HookDeliveryResponse(TypedDict):
@@ -150,7 +149,7 @@ async def _misfits(request: web.Request, hook: Hook, delivery: Delivery) -> list
 
 def _notification(hook: Hook, delivery: Delivery, agent_id: UUID, now: datetime) -> NewNotification:
     title = " ".join(render(hook.title, delivery.payload).split())[:MAX_TITLE_CHARACTERS].strip()
-    hint = HINT.format(size=len(delivery.raw), id=delivery.id)
+    hint = payload_hint(len(delivery.raw), delivery.id)
     return NewNotification(
         id=delivery.id,
         agent_id=agent_id,
