@@ -12,7 +12,7 @@ import structlog
 
 from hostsvc.config import Config
 from hostsvc.execution import Execution
-from hostsvc.signals import DELIVERIES, WEBHOOKS, Signals
+from hostsvc.signals import DELIVERIES, PARKED_CALLS, WEBHOOKS, Signals
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership
 from storage.storage import Storage
@@ -21,6 +21,7 @@ from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
+from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
 from supervisors.maintenance.schedules import CheckRunner, ScheduleRunner
@@ -42,6 +43,7 @@ MATCH_RETRY_SECONDS = 0.5
 SWEEP_SECONDS = 1.0
 NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
 SCHEDULES_SECONDS = 0.01  # after some have fired, which delays the next ones
+PARKED_CALLS_SECONDS = 0.01
 CHECKS_SECONDS = 1.0
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
@@ -123,9 +125,13 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
     schedules = ScheduleRunner(storage.schedules, clock)
     toolset, ask = parts.execution.toolset, parts.registry.ask
-    checks = CheckRunner(storage, toolset, ask, clock, lambda: parts.membership.does_chores)
+    does_chores = partial(_does_chores, parts.membership)
+    checks = CheckRunner(storage, toolset, ask, clock, does_chores)
+    make, longest = partial(toolset.make, ask=ask), toolset.max_call_seconds
+    calls = ParkedCallRunner(storage.parked_calls, make, longest, clock, does_chores)
     chore = Chores(parts.membership, parts.signals, clock)
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
+    parked = chore(calls.run_once, storage.parked_calls.stored, PARKED_CALLS)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
     merge_counters = chore(lambda: storage.node_counters.merge_ended(clock.now()))
 
@@ -133,6 +139,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("budget renewal", chore(budgets.run_once), interval),
         MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
         MaintenanceService("checks of schedules", checks.run_once, CHECKS_SECONDS),
+        MaintenanceService("parked calls", parked, PARKED_CALLS_SECONDS),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
@@ -181,6 +188,10 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
 async def _check_all_agents(storage: Storage, scan: DueScan) -> None:
     storage.events.written.set()
     await scan.run_once()
+
+
+def _does_chores(membership: Membership) -> bool:
+    return membership.does_chores
 
 
 async def _drop_idle(registry: Registry) -> None:

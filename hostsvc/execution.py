@@ -21,6 +21,7 @@ from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
 from supervisors.outbound import Outbound
+from supervisors.tools.parking import ResultAddresses
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 from web.credentials.formats import RunTokens
@@ -62,7 +63,7 @@ async def open_execution(
     ):
         prices = price_list(config)
         catalog = _catalog(config, prices)
-        toolset = Toolset(storage, clock, outbound, checker, catalog)
+        toolset = Toolset(storage, clock, outbound, checker, catalog, credentials.results)
         wakes = WakeContexts(storage, clock, config.runs, _file_types(config))
         builtin = _builtin_harness(config, storage, feed, toolset, checker, wakes, models, prices, clock)
         opening = _open_harness(config, storage, builtin, clock, credentials, trusted_until)
@@ -80,10 +81,12 @@ def run_credentials(config: Config, token_secret: str, address: str, clock: Cloc
     tokens = RunTokens(token_secret)
     lifetime = timedelta(seconds=config.runs.max_seconds + RUN_TOKEN_SPARE_SECONDS)
     address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    url = config.server.base_url or address
     return RunCredentials(
-        url=config.server.base_url or address,
+        url=url,
         issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
         local_url=address,
+        results=ResultAddresses(url, token_secret),
     )
 
 

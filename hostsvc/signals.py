@@ -18,6 +18,7 @@ from supervisors.events.subscription import LiveEvent
 EVENTS = "events"  # were committed
 DELIVERIES = "deliveries"  # of webhooks were stored
 WEBHOOKS = "webhooks"  # have changed
+PARKED_CALLS = "parked_calls"  # were decided
 SIGNALS = frozenset(map(str, Signal))
 STREAMS = "streams"  # the fact whether a node shows events
 FOLLOWED = "followed"  # the fact of whom it shows live events
@@ -89,6 +90,8 @@ class Signals:
                 self.storage.outbox.stored.set()
             case "webhooks":
                 self.storage.webhooks.changed.set()
+            case "parked_calls":
+                self.storage.parked_calls.stored.set()
             case _ if kind in SIGNALS:
                 self.registry.hear(Signal(kind), ids)
 

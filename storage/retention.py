@@ -32,6 +32,11 @@ DELETE FROM webhook_delivery WHERE id IN (
     ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
+DELETE_PARKED_CALLS = """
+DELETE FROM parked_call WHERE id IN (
+    SELECT id FROM parked_call WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+"""
+
 DELETE_DOCUMENTS = """
 DELETE FROM document WHERE id IN (
     SELECT id FROM document WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -245,6 +250,10 @@ class Retention:
     async def delete_webhooks(self, until: datetime, limit: int) -> int:
         """Delete webhook deliveries that were delivered or given up before `until`."""
         return await delete_rows(self._pool, DELETE_WEBHOOKS, until, limit)
+
+    async def delete_parked_calls(self, until: datetime, limit: int) -> int:
+        """Delete parked calls that ended before `until`."""
+        return await delete_rows(self._pool, DELETE_PARKED_CALLS, until, limit)
 
     async def delete_documents(self, until: datetime, limit: int) -> int:
         """Delete documents that agents deleted before `until`, with their versions."""

@@ -328,7 +328,8 @@ FROM (
 
 # The first adapter of the agent that has such a tool.
 GET_CALLABLE = """
-SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+SELECT t.id, t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+       coalesce(c.approval, t.approval) AS approval,
        coalesce(e.tool_call_secret, '') AS secret, e.id AS template_id, c.id AS config_id,
        coalesce(c.secret_headers, '{}') AS secret_headers, g.organization_id
 FROM agent_adapter x
@@ -375,9 +376,11 @@ class CallableTool:
 
     `config` is the config of the adapter for the agent's template, None if there is none; `secret` is the
     template's `tool_call_secret`, which may be blank. `headers` are those whose values are secrets, and
-    `missing_secrets` are the names in the adapter config that no secret has.
+    `missing_secrets` are the names in the adapter config that no secret has. `approval` is that of the
+    adapter config, else that of the tool.
     """
 
+    id: UUID
     adapter_id: UUID
     name: str
     handler: str
@@ -388,6 +391,7 @@ class CallableTool:
     secret: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     missing_secrets: tuple[str, ...] = ()
+    approval: Any = "never"
 
 
 class AgentTools:
@@ -431,6 +435,7 @@ class AgentTools:
             secret=self._cipher.decrypt(row["secret"], tool_call_secret_of(row["template_id"])),
             headers={header: values[name] for header, name in named.items() if name in values},
             missing_secrets=tuple(sorted(set(named.values()) - values.keys())),
+            approval=decoded(row["approval"]),
         )
 
     async def _values(self, row: Record, names: Collection[str]) -> dict[str, str]:

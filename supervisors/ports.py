@@ -20,6 +20,7 @@ from storage.agent_facts import (
 from storage.events.model import Event, Interest
 from storage.history.runs import JournalFacts
 from storage.notifications.schedules import DueSchedule, Occurrence, Step
+from storage.parked_calls import CallStep, ParkedCall, Rule
 from storage.postgres.paging import Chunk
 
 
@@ -143,6 +144,20 @@ class ScheduleStore(Protocol):
     async def list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueSchedule]: ...
 
     async def fire(self, steps: Sequence[Step], now: datetime) -> list[Occurrence]: ...
+
+
+class ParkedCallStore(Protocol):
+    """Parked calls; `storage.parked_calls.ParkedCalls` documents each operation."""
+
+    stored: asyncio.Event
+
+    async def get_next_due(self) -> datetime | None: ...
+
+    async def list_due(
+        self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int
+    ) -> list[ParkedCall]: ...
+
+    async def change(self, call_id: UUID, rule: Rule, now: datetime) -> CallStep | None: ...
 
 
 class KnownModels(Protocol):

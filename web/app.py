@@ -27,7 +27,7 @@ from web.api.hooks import hooks, receiving
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
 from web.api.service import metrics, pages, status
 from web.api.supervision import attention, preview, schedules, supervisors, timeline
-from web.api.toolbox import adapters, agent_tools, tools
+from web.api.toolbox import adapters, agent_tools, call_results, tools
 from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
@@ -169,8 +169,11 @@ def _add_routes(app: web.Application) -> None:
                 resource.add_route("HEAD", endpoint, expect_handler=check_expectation)
         # Without it `PATCH /notifications/clear/` would go to `/notifications/{id}/`.
         resource.add_route("*", _refuse_method(routes), expect_handler=check_expectation)
-    for path in receiving.PATHS:
-        app.router.add_resource(path).add_route("POST", receiving.receive, expect_handler=check_expectation)
+    for receiver in (receiving, call_results):
+        for path in receiver.PATHS:
+            app.router.add_resource(path).add_route(
+                "POST", receiver.receive, expect_handler=check_expectation
+            )
     pages.add_documentation_files(app)
     pages.add_console_files(app)
 

@@ -121,8 +121,8 @@ class PermissionDenied(ApiError):
 class NotFound(ApiError):
     status = 404
 
-    def __init__(self) -> None:
-        super().__init__("Not found.")
+    def __init__(self, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__("Not found.", headers)
 
 
 def require_found(value: Value | None) -> Value:

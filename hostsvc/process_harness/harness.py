@@ -46,6 +46,7 @@ from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
 from supervisors.policy.journal import late_entries_of
 from supervisors.settings import RunSettings
 from supervisors.text import format_timestamp, hide
+from supervisors.tools.parking import ResultAddresses
 from web.ports import HarnessStatus
 
 log = structlog.get_logger()
@@ -62,12 +63,14 @@ NOT_CONFIRMED = (
 class RunCredentials:
     """The URL of the API, and an issuer of tokens, each for one run.
 
-    `local_url` is the address that the service itself listens on, for runs that reach nothing else.
+    `local_url` is the address that the service itself listens on, for runs that reach nothing else. Tools
+    send their results to `results`.
     """
 
     url: str
     issue_token: Callable[[UUID], str]
     local_url: str
+    results: ResultAddresses | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -250,7 +250,9 @@ async def _call(toolset: Toolset, conversation: Conversation, tool_call: ToolCal
             arguments = _parsed(tool_call.arguments)
             tool = await toolset.find(agent, tool_call.name)
             with conversation.run.waiting_for(f"tool {name}"):
-                result = await toolset.use(tool, agent, run_id, ask, arguments, span.id)
+                result = await toolset.use(
+                    tool, agent, run_id, ask, arguments, span.id, metadata=span.metadata
+                )
             partial = result if isinstance(result, PartialResult) else PartialResult(result, "")
             cut_result, note = shorten(partial.value, MAX_RESULT_BYTES)
             left_out = f"{note} {partial.left_out}".strip()

@@ -11,7 +11,7 @@ import hashlib
 import sys
 from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -35,6 +35,7 @@ MAX_ANSWER_SECONDS = 10.0  # a worker limits its processor time itself; this is 
 MAX_COMPLAINT_BYTES = 4096
 LIMIT_EXCEEDED = "$: this takes too long to check."
 REFUSED_SECONDS = 60.0
+TOOK_TOO_LONG = "$: {} took too long to check"
 MAX_SCHEMAS = 1000
 Kind = Literal["schema", "references"]  # of a check, as the worker process knows it
 SchemaKey = tuple[UUID, bytes]
@@ -70,6 +71,11 @@ class Worker:
         complaint = await self.complaints.read(MAX_COMPLAINT_BYTES)
         if complaint:
             log.debug("a worker for JSON Schemas has failed", reason=complaint.decode(errors="replace"))
+
+
+def is_undecided(errors: Sequence[str], place: str) -> bool:
+    """Return whether these errors of the checker only say that the check takes too long."""
+    return bool(errors) and errors[0].startswith((LIMIT_EXCEEDED, TOOK_TOO_LONG.format(place)))
 
 
 class SchemaChecker:
@@ -121,7 +127,7 @@ class SchemaChecker:
         seconds = self._slow_schemas.seconds_left(key)
         if not seconds:
             return []
-        return [f"$: {place} took too long to check; it is not tried again for {ceil(seconds)} s."]
+        return [f"{TOOK_TOO_LONG.format(place)}; it is not tried again for {ceil(seconds)} s."]
 
     @asynccontextmanager
     async def _turn(self, organization_id: UUID) -> AsyncIterator[None]:

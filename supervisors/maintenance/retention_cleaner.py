@@ -50,6 +50,7 @@ class RetentionCleaner:
         for kind, days, delete in (
             ("cleared notifications", settings.notifications, store.delete_notifications),
             ("traces and spans", settings.traces, store.delete_traces),
+            ("parked calls that have ended", settings.traces, store.delete_parked_calls),
             ("turns no longer carried", settings.tracing_content_days or settings.traces, store.delete_turns),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),

@@ -5,32 +5,32 @@ stays due, so a check that is cut off by the end of the process is made again.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import structlog
 
-from storage.errors import RowLocked, StorageError
+from storage.errors import RowLocked
 from storage.notifications.schedules import DueSchedule, OccurrenceOutcome, Step
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
-from supervisors.errors import TryAgainLater, log_failure
+from supervisors.errors import log_failure
+from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
 from supervisors.policy.schedules import Answer, after_check, fall_due
 from supervisors.ports import ScheduleStore
 from supervisors.tools.arguments import ToolError
+from supervisors.tools.parking import PARKED_CALL
 from supervisors.tools.toolset import Toolset
 
 log = structlog.get_logger(__name__)
 
-LOOK_SECONDS = 1.0  # until a new moment is found
 PAGE = 50  # stored by one transaction
 REST_SHARE = 0.5  # of the time that a page took, before the next one
-MAX_CHECKS = 128  # at once
-MAX_CHECKS_PER_ORGANIZATION = 16
-CHECK_RETRY_SECONDS = 10.0  # after a check that could not be stored
+PARKED = "The tool waits for a person, or answers later. A check needs its answer at once."
 
 
 class ScheduleRunner:
@@ -82,7 +82,7 @@ def _decide(due: Sequence[DueSchedule], now: datetime) -> list[Step]:
 
 
 class CheckRunner:
-    """Makes the checks of schedules, each in its own task, so that none waits for the tool of another."""
+    """Makes the checks of schedules, each in its own task."""
 
     def __init__(
         self, stores: Storage, toolset: Toolset, ask: Ask, clock: Clock, does_chores: Callable[[], bool]
@@ -91,46 +91,19 @@ class CheckRunner:
         self._toolset = toolset
         self._ask = ask
         self._clock = clock
-        self._does_chores = does_chores
-        self._in_progress: dict[UUID, UUID] = {}  # the organization of each schedule
+        self._checks = DueTasks("check of schedule", self._list_due, self._check, clock, does_chores)
 
     async def run_once(self) -> None:
         """Make the checks that are due while this node does the chores, until none is in progress."""
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                try:
-                    if self._does_chores():
-                        await self._start_due(tasks)
-                except StorageError as error:  # it must not end the checks in progress
-                    log_failure(log, "due checks not read", error)
-                if not self._in_progress:
-                    return
-                await self._clock.sleep(LOOK_SECONDS)
+        await self._checks.run(partial(self._clock.sleep, LOOK_SECONDS))
 
-    async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
-        """Start as many due checks as there is room for."""
-        running, now = self._in_progress, self._clock.now()
-        by_organization = Counter(running.values())
-        full = [owner for owner, count in by_organization.items() if count >= MAX_CHECKS_PER_ORGANIZATION]
-        due = await self._stores.schedules.list_due_checks(now, list(running), full, MAX_CHECKS)
-        for schedule in due:
-            owner = schedule.organization_id
-            if len(running) < MAX_CHECKS and by_organization[owner] < MAX_CHECKS_PER_ORGANIZATION:
-                by_organization[owner] += 1
-                running[schedule.id] = owner
-                tasks.create_task(self._check(schedule), name=f"check of schedule {schedule.id}")
+    async def _list_due(
+        self, without: Collection[UUID], full: Collection[UUID], limit: int
+    ) -> list[DueSchedule]:
+        return await self._stores.schedules.list_due_checks(self._clock.now(), without, full, limit)
 
     async def _check(self, schedule: DueSchedule) -> None:
-        try:
-            await self._stores.schedules.fire([await self._decide(schedule)], self._clock.now())
-        except (StorageError, TryAgainLater) as error:
-            log_failure(log, "check not stored yet", error, schedule=str(schedule.id))
-            await self._clock.sleep(CHECK_RETRY_SECONDS)
-        except Exception:  # the outermost edge of a task
-            log.exception("check crashed", schedule=str(schedule.id))
-            await self._clock.sleep(CHECK_RETRY_SECONDS)
-        finally:
-            del self._in_progress[schedule.id]
+        await self._stores.schedules.fire([await self._decide(schedule)], self._clock.now())
 
     async def _decide(self, schedule: DueSchedule) -> Step:
         """Decide what follows, by the answer of the tool if it would notify."""
@@ -145,8 +118,10 @@ class CheckRunner:
         agent, watch = await self._stores.agents.get(schedule.agent_id), schedule.watch
         if agent is None or watch is None:
             return Answer(error="The agent was deleted.")
+        metadata: dict[str, Any] = {}
         try:
             tool = await self._toolset.find_idempotent(agent, watch["tool"])
-            return Answer(await self._toolset.use(tool, agent, None, self._ask, watch["arguments"]))
+            use = self._toolset.use(tool, agent, None, self._ask, watch["arguments"], metadata=metadata)
+            return Answer(await use, PARKED if PARKED_CALL in metadata else "")
         except ToolError as error:
             return Answer(error=error.message)

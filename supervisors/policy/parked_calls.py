@@ -22,6 +22,7 @@ from supervisors.text import cut, excerpt, format_timestamp, payload_hint
 
 FIRST_REMINDER = timedelta(hours=3)
 LAST_REMINDER = timedelta(days=1)  # before it expires; after a quarter of a shorter wait
+RETRY = timedelta(seconds=10)  # of a call that could not be made
 MAX_SHOWN = 4000  # characters of a result in a notification; a longer one is its payload
 MAX_ARGUMENTS = 500  # characters of them in a notification
 MAX_NAME = 100
@@ -84,6 +85,10 @@ class CallAnswer:
     remote: Any = None
     question: str = ""
     schema: Any = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.expires_at is None and not self.question
 
     @property
     def digest(self) -> bytes:
@@ -228,6 +233,14 @@ def end_call(call: PresentCall, answer: CallAnswer, lease_until: datetime, now: 
     if call.ended_at is not None or call.due_at != lease_until:
         return None
     return _answered(call, answer, now)
+
+
+def postpone(call: PresentCall, lease_until: datetime, now: datetime) -> CallStep | None:
+    """Decide what follows when a claimed call could not be made: another attempt, soon."""
+    if call.ended_at is not None or call.due_at != lease_until:
+        return None
+    state = CallState.DUE if call.state is CallState.CALLING else call.state
+    return CallStep(replace(call, state=state, due_at=now + RETRY))
 
 
 def receive_result(call: PresentCall, answer: CallAnswer, now: datetime) -> CallStep:

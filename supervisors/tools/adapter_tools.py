@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import Any
@@ -21,6 +21,7 @@ from storage.history.trace_model import NewSpan, Span, Trace
 from storage.history.traces import Ending, Traces
 from storage.ids import new_id
 from storage.model import Agent
+from storage.parked_calls import CallKind, ParkedCall
 from storage.postgres.json_values import to_json
 from storage.toolbox import AgentTools, CallableTool, DescribedTool, ListedTool
 from supervisors.client_values import MAX_DEPTH, MAX_VALUES, OFF_LOOP_BYTES, has_more_values, is_deeper_than
@@ -34,8 +35,10 @@ from supervisors.outbound import (
     OutboundAnswer,
     OutboundCall,
 )
+from supervisors.policy.parked_calls import CallAnswer
 from supervisors.text import excerpt, format_timestamp, hide
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
+from supervisors.tools.parking import ResultAddresses, needs_person, park, park_answer
 from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation
 
 log = structlog.get_logger(__name__)
@@ -54,14 +57,24 @@ MAX_TRACE_NAME_LENGTH = 255
 MAX_HEADER_CHARACTERS = 8192
 HEADER_VALUE = re.compile(rf"[!-~]([ -~]{{0,{MAX_HEADER_CHARACTERS - 2}}}[!-~])?")
 RETRY_DELAYS_SECONDS = (0.2, 1.0)  # between attempts to connect
+ACCEPTED = 202  # with `expires_in`: the result comes later
+MAX_RESULT_SECONDS = 2_592_000  # 30 days
 MAX_RETRIED_SECONDS = 2.0  # a slower attempt is not retried: it would only be slow again
 
 
 class AdapterTools:
     """Finds the tools of agents' adapters, and calls them."""
 
-    def __init__(self, store: AgentTools, outbound: Outbound, checker: SchemaChecker, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: AgentTools,
+        outbound: Outbound,
+        checker: SchemaChecker,
+        clock: Clock,
+        results: ResultAddresses,
+    ) -> None:
         self._store = store
+        self._results = results
         self._outbound = outbound
         retried = sum(MAX_RETRIED_SECONDS + pause for pause in RETRY_DELAYS_SECONDS)
         self.max_call_seconds = retried + outbound.max_seconds
@@ -96,7 +109,24 @@ class AdapterTools:
         self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
     ) -> Any:
         """Call the tool with unchecked arguments and return its result. Raise ToolError if it fails."""
-        return await self._post(call, tool, call_id, _request_body(call, tool, call_id, arguments))
+        body = self._body(call, tool, call_id, arguments)
+        return (await self._post(call, tool, call_id, body)).value
+
+    async def make(self, call: ToolInvocation, parked: ParkedCall) -> CallAnswer:
+        """Make a parked call that was approved, as it was made, and return its answer.
+
+        The moment of the call is that of the decision, so that a repeated call has the same body. Raise
+        StorageError if the call was not made.
+        """
+        try:
+            with _readable():
+                tool = await self._store.get(call.agent.id, parked.tool_id) if parked.tool_id else None
+            if tool is None:
+                return CallAnswer(error="The agent does not have this tool any more.")
+            body = self._body(call, tool, parked.id, call.arguments.given)
+            return await self._post_recorded(call, tool, parked.id, body, new_id())
+        except ToolError as error:
+            return CallAnswer(error=error.message)
 
     async def _use(self, tool_id: UUID, call: ToolInvocation) -> Any:
         """Call the tool for a model or harness. In a run, the call id is the id of its span."""
@@ -105,10 +135,18 @@ class AdapterTools:
         if tool is None:
             raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
         arguments, call_id = call.arguments.given, call.span_id or new_id()
-        body = _request_body(call, tool, call_id, arguments)
+        body = self._body(call, tool, call_id, arguments)
         if tool.is_enforced:
             await self._require_fit(call.agent.organization_id, tool, arguments)
-        return await self._post(call, tool, call_id, body)
+        if await needs_person(call, tool, arguments, self._checker):
+            return await park(call, call_id, CallKind.APPROVAL, tool, arguments)
+        answer = await self._post(call, tool, call_id, body)
+        return answer.value if answer.is_final else await park_answer(call, call_id, tool, answer)
+
+    def _body(
+        self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
+    ) -> bytes:
+        return _request_body(call, tool, call_id, arguments, self._results.of(call_id))
 
     async def _require_fit(
         self, organization_id: UUID, tool: CallableTool, arguments: Mapping[str, Any]
@@ -119,22 +157,41 @@ class AdapterTools:
             message = f"The arguments do not fit the tool's parameters: {'; '.join(errors)}"
             raise ToolError("invalid", message, errors=errors)
 
-    async def _post(self, call: ToolInvocation, tool: CallableTool, call_id: UUID, body: bytes) -> Any:
-        """Send the call, with the trace of its run or else one of its own, and return its result."""
+    async def _post(self, call: ToolInvocation, tool: CallableTool, call_id: UUID, body: bytes) -> CallAnswer:
+        """Send the call, with the trace of its run or else one of its own, and return its answer."""
+        if call.run_id is None:
+            return await self._post_recorded(call, tool, call_id, body, call_id)
+        return await self._send(call, tool, call_id, body, (call.run_id, call.span_id or call_id))
+
+    async def _post_recorded(
+        self, call: ToolInvocation, tool: CallableTool, call_id: UUID, body: bytes, span_id: UUID
+    ) -> CallAnswer:
+        trace_id = new_id()
+        async with _recorded(call, trace_id, span_id, tool.name, self._clock):
+            return await self._send(call, tool, call_id, body, (trace_id, span_id))
+
+    async def _send(
+        self,
+        call: ToolInvocation,
+        tool: CallableTool,
+        call_id: UUID,
+        body: bytes,
+        trace: tuple[UUID, UUID],
+    ) -> CallAnswer:
+        """Send the call, as a span of this trace."""
         if not tool.url:
             raise ToolError("no_url", f"The tool {tool.name} has no URL to be called at.")
-        trace_id = call.run_id or new_id()
-        traceparent = _traceparent(trace_id, call.span_id or call_id)
-        headers = {**_secret_headers(tool), "Idempotency-Key": str(call_id), "traceparent": traceparent}
-        outbound_call = OutboundCall(
-            str(call_id), call.agent.organization_id, tool.url, body, tool.secret, headers
+        headers = {
+            **_secret_headers(tool),
+            "Idempotency-Key": str(call_id),
+            "traceparent": _traceparent(*trace),
+        }
+        owner = call.agent.organization_id
+        return await self._result(
+            tool, OutboundCall(str(call_id), owner, tool.url, body, tool.secret, headers)
         )
-        if call.run_id is not None:
-            return await self._result(tool, outbound_call)
-        async with _recorded(call, trace_id, call_id, tool.name, self._clock):
-            return await self._result(tool, outbound_call)
 
-    async def _result(self, tool: CallableTool, call: OutboundCall) -> Any:
+    async def _result(self, tool: CallableTool, call: OutboundCall) -> CallAnswer:
         try:
             answer = await self._answer(call)
         except AddressRefused as error:
@@ -145,8 +202,12 @@ class AdapterTools:
             message = f"The tool gave no answer; the call may or may not have had an effect: {error}"
             raise ToolError("no_answer", message) from error
         if len(answer.body) > OFF_LOOP_BYTES:
-            return await asyncio.to_thread(_result_without_secrets, tool, answer)
-        return _result_without_secrets(tool, answer)
+            value = await asyncio.to_thread(_result_without_secrets, tool, answer)
+        else:
+            value = _result_without_secrets(tool, answer)
+        if answer.status == ACCEPTED and isinstance(value, dict) and "expires_in" in value:
+            return CallAnswer(expires_at=self._clock.now() + _expires_in(value["expires_in"]))
+        return CallAnswer(value)
 
     async def _answer(self, call: OutboundCall) -> OutboundAnswer:
         """Send the call, again only if nothing was sent: not every tool respects the idempotency key."""
@@ -189,7 +250,11 @@ def _secret_headers(tool: CallableTool) -> Mapping[str, str]:
 
 
 def _request_body(
-    call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
+    call: ToolInvocation,
+    tool: CallableTool,
+    call_id: UUID,
+    arguments: Mapping[str, Any],
+    result: Mapping[str, str],
 ) -> bytes:
     """Return the body of the call, which is the same for every attempt."""
     data = {
@@ -201,6 +266,7 @@ def _request_body(
         "run": None if call.run_id is None else str(call.run_id),
         "arguments": dict(arguments),
         "config": tool.config,
+        "result": dict(result),
     }
     try:
         return to_json({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
@@ -266,6 +332,13 @@ def slug(text: str) -> str:
     """Return the text in the characters of names: without accents, and with `_` for anything else."""
     plain = normalize("NFKD", text).encode("ascii", "ignore").decode()
     return FORBIDDEN_IN_NAMES.sub(" ", plain).strip().replace(" ", "_")[:MAX_NAME_LENGTH] or DEFAULT_NAME
+
+
+def _expires_in(seconds: Any) -> timedelta:
+    """Return how long a tool may take that sends its result later."""
+    if type(seconds) is not int or not 1 <= seconds <= MAX_RESULT_SECONDS:
+        raise _unusable(f"202 with an expires_in that is no integer from 1 to {MAX_RESULT_SECONDS:,}")
+    return timedelta(seconds=seconds)
 
 
 def _result_without_secrets(tool: CallableTool, answer: OutboundAnswer) -> Any:
@@ -347,6 +420,9 @@ async def _recorded(
     A trace that cannot be ended stays open: the result of the call matters more.
     """
     agent, traces = call.agent, call.stores.traces
+    call.metadata["gen_ai.operation.name"] = "execute_tool"
+    call.metadata["gen_ai.tool.name"] = tool
+    call.metadata.setdefault("gen_ai.tool.call.id", str(span_id))
     name = excerpt(f"execute_tool {tool}", MAX_TRACE_NAME_LENGTH - 1)
     trace = Trace(trace_id, agent.organization_id, agent.id, name, clock.now(), None, "", {})
     await traces.insert(trace)
@@ -362,18 +438,13 @@ async def _recorded(
         raise
     finally:
         now = max(clock.now(), trace.started_at)
-        await _end_trace(traces, trace, span_id, tool, now, excerpt(error, 1000))
+        await _end_trace(traces, trace, span_id, call.metadata, now, excerpt(error, 1000))
 
 
 async def _end_trace(
-    traces: Traces, trace: Trace, span_id: UUID, tool: str, now: datetime, error: str
+    traces: Traces, trace: Trace, span_id: UUID, metadata: Mapping[str, Any], now: datetime, error: str
 ) -> None:
     span = Span(span_id, trace.id, None, trace.name, "tool", trace.started_at, now, error)
-    metadata = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.call.id": str(span_id),
-    }
     try:
         await traces.insert_spans([NewSpan(span, to_json(metadata).decode())])
         await traces.end(trace.id, Ending(now, error=error))

@@ -1,7 +1,7 @@
 """The parts of a tool: its definition, as models see it, and one call of it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ class ToolInvocation:
     `run_id` is the run that calls; None if a client calls on behalf of the agent. `span_id` is the span of
     the call in the run's trace, if there is one. `message_id` is the id of the message to send, if it was
     chosen before, so that the message is sent once however often the call is repeated. `actor` is who calls,
-    for the event log.
+    for the event log. `metadata` is that of the span of the call.
     """
 
     agent: Agent
@@ -46,6 +46,7 @@ class ToolInvocation:
     now: datetime
     message_id: UUID | None = None
     actor: str = BY_SERVICE
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

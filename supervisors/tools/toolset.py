@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -10,11 +11,13 @@ from storage.channels.messages import Channel
 from storage.errors import LimitReached
 from storage.events.model import BY_SERVICE, by_run
 from storage.model import Agent, Template
+from storage.parked_calls import ParkedCall
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import Outbound
+from supervisors.policy.parked_calls import CallAnswer, effective_arguments
 from supervisors.policy.replies import WaitingContact
 from supervisors.ports import KnownModels
 from supervisors.tools.adapter_tools import AdapterTools
@@ -26,9 +29,11 @@ from supervisors.tools.builtin import (
     memory,
     messages,
     notifications,
+    questions,
     runs,
     schedules,
 )
+from supervisors.tools.parking import PARKED_CALL, ResultAddresses
 from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation, denied_tools
 
 ADAPTER = "adapter"
@@ -44,12 +49,14 @@ class Toolset:
         outbound: Outbound,
         checker: SchemaChecker,
         models: KnownModels | None,
+        results: ResultAddresses | None = None,
     ) -> None:
+        self.results = results or ResultAddresses()
         self._stores = stores
         self._clock = clock
-        self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
+        self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock, self.results)
         self._messaging = messages.Messaging(self._adapters, clock)
-        self._builtin = _builtin(self._messaging, models)
+        self._builtin = _builtin(self._messaging, questions.Questions(checker), models)
         self.failures: Counter[str] = Counter()  # by built-in tool; ADAPTER for all others
 
     async def definitions(self, agent: Agent, template: Template | None) -> list[ToolDefinition]:
@@ -84,13 +91,16 @@ class Toolset:
         span_id: UUID | None = None,
         *,
         caller: str = BY_SERVICE,
+        metadata: dict[str, Any] | None = None,
     ) -> Any:
         """Call the tool and return its result, ready for JSON, or a part of it. Raise ToolError if it fails.
 
         `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
-        `caller`: who calls if it is no run, for the event log.
+        `caller`: who calls if it is no run, for the event log. `metadata`, that of the span, is added to.
         """
         call = self._call(agent, run_id, ask, arguments, span_id, caller=caller)
+        if metadata is not None:
+            call = replace(call, metadata=metadata)
         try:
             return await tool.use(call)
         except LimitReached as error:
@@ -99,6 +109,21 @@ class Toolset:
         except ToolError:
             self._count_failure(tool)
             raise
+
+    @property
+    def max_call_seconds(self) -> float:
+        """Return how long a call of a tool of an adapter can take."""
+        return self._adapters.max_call_seconds
+
+    async def make(self, parked: ParkedCall, ask: Ask) -> CallAnswer:
+        """Make a parked call that is due, and return its answer. Raise StorageError if it was not made."""
+        agent = await self._stores.agents.get(parked.agent_id)
+        if agent is None:
+            return CallAnswer(error="The agent was deleted.")
+        call = self._call(agent, parked.run_id, ask, effective_arguments(parked))
+        metadata = {PARKED_CALL: str(parked.id), "gen_ai.tool.call.id": str(parked.id)}
+        call = replace(call, now=parked.decided_at or call.now, metadata=metadata)
+        return await self._adapters.make(call, parked)
 
     def _count_failure(self, tool: AgentTool) -> None:
         is_builtin = tool.definition.adapter_id is None
@@ -151,7 +176,9 @@ class Toolset:
         )
 
 
-def _builtin(messaging: messages.Messaging, models: KnownModels | None) -> dict[str, AgentTool]:
+def _builtin(
+    messaging: messages.Messaging, people: questions.Questions, models: KnownModels | None
+) -> dict[str, AgentTool]:
     """Return the tools that every agent has."""
     tools = (
         notifications.list_notifications,
@@ -165,6 +192,7 @@ def _builtin(messaging: messages.Messaging, models: KnownModels | None) -> dict[
         messages.open_sms_attachment,
         messages.list_messages,
         messages.get_message,
+        AgentTool(questions.ASK_PERSON, people.ask_person),
         contacts.list_contacts,
         contacts.get_contact,
         contacts.create_contact,

@@ -16,7 +16,14 @@ from web.openapi.schemas import attribute_docstrings
 
 GUIDE = DOCS / "events.md"
 MARK = "<!-- The text from here to the end is written by `make events`. -->\n"
-NAMES: dict[Any, str] = {str: "text", int: "number", float: "number", UUID: "id", datetime: "timestamp"}
+NAMES: dict[Any, str] = {
+    str: "text",
+    int: "number",
+    float: "number",
+    bool: "true or false",
+    UUID: "id",
+    datetime: "timestamp",
+}
 
 
 def updated(guide: str) -> str:

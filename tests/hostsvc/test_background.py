@@ -31,6 +31,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "outbox measurement": 7,
         "schedules": 0.01,
         "checks of schedules": 1,
+        "parked calls": 0.01,
         "webhook sender": 0,
         "webhook matcher": 0.5,
         "event feed": 0,

@@ -107,7 +107,7 @@ async def test_callable_tool_has_config_and_secret_of_template(
     callable_tool = await agent_tools.get(scout.id, forecast.id)
 
     assert callable_tool == CallableTool(
-        weather.id, "forecast", "", "", None, False, {"city": "Linz"}, "whsec_1"
+        forecast.id, weather.id, "forecast", "", "", None, False, {"city": "Linz"}, "whsec_1"
     )
     assert "Linz" not in repr(callable_tool)
     assert "whsec_1" not in repr(callable_tool)

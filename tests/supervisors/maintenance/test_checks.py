@@ -16,7 +16,8 @@ from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.json_schema.checker import open_schema_checker
-from supervisors.maintenance.schedules import MAX_CHECKS_PER_ORGANIZATION, CheckRunner, ScheduleRunner
+from supervisors.maintenance.due_tasks import MAX_TASKS_PER_ORGANIZATION
+from supervisors.maintenance.schedules import CheckRunner, ScheduleRunner
 from supervisors.tools.toolset import Toolset
 from tests.receiver import Receiver, answering, answering_json, hang, receiving
 from tests.storage.factories import HOUR, MINUTE, NOW, adapter, schedule, stored_agent, tool
@@ -162,10 +163,10 @@ async def test_slow_tools_delay_no_other_schedule(
 
     server.answer = answer
     slow = {"tool": "wait", "arguments": {}, "wake_if": "changed"}
-    for number in range(MAX_CHECKS_PER_ORGANIZATION + 1):
+    for number in range(MAX_TASKS_PER_ORGANIZATION + 1):
         await watch(storage, agent, name=str(number), watch=slow)
     running = asyncio.create_task(runner.run_once())
-    await server.wait_for(MAX_CHECKS_PER_ORGANIZATION)
+    await server.wait_for(MAX_TASKS_PER_ORGANIZATION)
 
     other = await stored_agent(pool)
     shop = adapter(other.organization_id)
@@ -174,12 +175,12 @@ async def test_slow_tools_delay_no_other_schedule(
     other = await stored_agent(pool, other.organization_id, adapters=(shop.id,))
     quick = await watch(storage, other)
     plain = await watch(storage, agent, watch=None)
-    await server.wait_for(MAX_CHECKS_PER_ORGANIZATION + 1)
+    await server.wait_for(MAX_TASKS_PER_ORGANIZATION + 1)
     await ScheduleRunner(storage.schedules, clock).fire_due()
     assert await outcomes(storage, plain) == ["fired"]
     while not await outcomes(storage, quick):
         pass
-    assert [call.path for call in server.requests].count("/wait") == MAX_CHECKS_PER_ORGANIZATION
+    assert [call.path for call in server.requests].count("/wait") == MAX_TASKS_PER_ORGANIZATION
     running.cancel()
     await asyncio.wait([running])
 

@@ -11,7 +11,8 @@ import pytest
 
 from storage.errors import RowLocked
 from storage.notifications.schedules import DueSchedule, Occurrence, Step
-from supervisors.maintenance.schedules import LOOK_SECONDS, PAGE, ScheduleRunner
+from supervisors.maintenance.due_tasks import LOOK_SECONDS
+from supervisors.maintenance.schedules import PAGE, ScheduleRunner
 from supervisors.policy.schedules import fall_due
 from tests.storage.factories import NOW, SECOND, agent, organization, schedule
 from tests.supervisors.held_clock import HeldClock

@@ -9,6 +9,7 @@ from uuid import UUID
 from storage.events.model import EventType
 from storage.model import Outcome, Priority, Source
 from storage.notifications.schedules import OccurrenceOutcome
+from storage.parked_calls import CallKind
 from supervisors.events.subscription import MODEL_DELTA
 from web.api.agents.agents import AgentResponse
 from web.api.agents.runs import RunResponse
@@ -236,6 +237,40 @@ class OccurredData(TypedDict):
     """The notification that it has made or updated; null without one."""
 
 
+class ApprovalData(TypedDict):
+    """The data of `approval.requested`."""
+
+    kind: CallKind
+    """What the call waits for."""
+    tool: str
+    """The tool that was called."""
+
+
+class ReminderData(ApprovalData):
+    """The data of `approval.reminded`."""
+
+    expires_at: datetime | None
+    """When the wait ends without a decision; null: never."""
+
+
+class DecidedData(ApprovalData):
+    """The data of `approval.decided`."""
+
+    approved: bool
+    """Whether the call may be made, or the question was answered."""
+    note: str
+    """The first 200 characters of what the person has added; "" if nothing was."""
+    grant: UUID | None
+    """The grant that lets later calls through; null if none was given."""
+
+
+class OutcomeData(ApprovalData):
+    """The data of `approval.expired` and `approval.withdrawn`."""
+
+    outcome: str
+    """The sentence that says what ended the wait."""
+
+
 class ModelDeltaData(TypedDict):
     """The data of `model.delta`."""
 
@@ -259,6 +294,10 @@ Data = (
     | WebhookData
     | HookData
     | OccurredData
+    | ReminderData
+    | DecidedData
+    | OutcomeData
+    | ApprovalData
     | ModelDeltaData
     | NoData
 )
@@ -300,6 +339,11 @@ DATA: Mapping[str, type] = {
     EventType.SCHEDULE_CHANGED: FieldsData,
     EventType.SCHEDULE_DELETED: NoData,
     EventType.SCHEDULE_OCCURRED: OccurredData,
+    EventType.APPROVAL_REQUESTED: ApprovalData,
+    EventType.APPROVAL_REMINDED: ReminderData,
+    EventType.APPROVAL_DECIDED: DecidedData,
+    EventType.APPROVAL_EXPIRED: OutcomeData,
+    EventType.APPROVAL_WITHDRAWN: OutcomeData,
     EventType.ORGANIZATION_PAUSED: NoData,
     EventType.ORGANIZATION_UNPAUSED: NoData,
     MODEL_DELTA: ModelDeltaData,
@@ -323,8 +367,8 @@ class EventResponse(TypedDict):
     run: UUID | None
     """The run that it belongs to; null if none does."""
     resource_id: UUID | None
-    """The notification, message, schedule or delivery that it is about; null if it is about the agent or the
-    run."""
+    """The notification, message, schedule, parked call or delivery that it is about; null if it is about the
+    agent or the run."""
     by: ActorResponse
     """Who made the change."""
     data: Data

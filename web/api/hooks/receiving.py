@@ -20,7 +20,7 @@ from storage.ids import derive_id
 from storage.notifications.notifications import NewNotification
 from storage.organization_limits import attachment_bytes
 from supervisors.errors import ChecksPending
-from supervisors.json_schema.checker import LIMIT_EXCEEDED, REFUSED_SECONDS
+from supervisors.json_schema.checker import REFUSED_SECONDS, is_undecided
 from supervisors.text import payload_hint, storable
 from web.access.auth import admit_address
 from web.api.agents.agents import create_of_template
@@ -142,7 +142,7 @@ async def _misfits(request: web.Request, hook: Hook, delivery: Delivery) -> list
     value = orjson.loads(delivery.raw)  # the checker takes no integers of more than 64 bits
     check = request.app[SCHEMA_CHECKER].find_errors(hook.organization_id, "only_if", hook.only_if, value)
     errors = await check
-    if errors and errors[0].startswith((LIMIT_EXCEEDED, "$: only_if took too long")):
+    if is_undecided(errors, "only_if"):
         raise Unavailable(errors[0], int(REFUSED_SECONDS))
     return errors
 

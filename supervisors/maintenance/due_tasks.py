@@ -1,0 +1,93 @@
+"""Work on rows that are due, each in its own task, so that none waits for the tool of another."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Generic, Protocol, TypeVar
+from uuid import UUID
+
+import structlog
+
+from storage.errors import StorageError
+from supervisors.clock import Clock
+from supervisors.errors import TryAgainLater, log_failure
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0  # until what is new is found
+RETRY_SECONDS = 10.0  # after work that could not be stored
+MAX_TASKS = 128  # at once
+MAX_TASKS_PER_ORGANIZATION = 16
+
+
+class DueRow(Protocol):
+    """A row that is due."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def organization_id(self) -> UUID: ...
+
+
+Row = TypeVar("Row", bound=DueRow)
+ListDue = Callable[[Collection[UUID], Collection[UUID], int], Awaitable[Sequence[Row]]]
+"""Lists rows that are due: without these ids, without those of these organizations, at most so many."""
+
+
+class DueTasks(Generic[Row]):
+    """The tasks of one kind in this process. `kind` names it in the log."""
+
+    def __init__(
+        self,
+        kind: str,
+        list_due: ListDue[Row],
+        work: Callable[[Row], Awaitable[None]],
+        clock: Clock,
+        does_chores: Callable[[], bool],
+    ) -> None:
+        self._kind = kind
+        self._list_due = list_due
+        self._work = work
+        self._clock = clock
+        self._does_chores = does_chores
+        self._in_progress: dict[UUID, UUID] = {}  # the organization of each row
+
+    async def run(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Work on what is due while this node does the chores, until nothing is in progress.
+
+        `wait` returns when it is time to look again.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                try:
+                    if self._does_chores():
+                        await self._start_due(tasks)
+                except StorageError as error:  # it must not end the tasks in progress
+                    log_failure(log, f"due {self._kind} not read", error)
+                if not self._in_progress:
+                    return
+                await wait()
+
+    async def _start_due(self, tasks: asyncio.TaskGroup) -> None:
+        """Start as many tasks as there is room for."""
+        running = self._in_progress
+        by_organization = Counter(running.values())
+        full = [owner for owner, count in by_organization.items() if count >= MAX_TASKS_PER_ORGANIZATION]
+        for row in await self._list_due(list(running), full, MAX_TASKS):
+            owner = row.organization_id
+            if len(running) < MAX_TASKS and by_organization[owner] < MAX_TASKS_PER_ORGANIZATION:
+                by_organization[owner] += 1
+                running[row.id] = owner
+                tasks.create_task(self._do(row), name=f"{self._kind} {row.id}")
+
+    async def _do(self, row: Row) -> None:
+        try:
+            await self._work(row)
+        except (StorageError, TryAgainLater) as error:
+            log_failure(log, f"{self._kind} not stored yet", error, id=str(row.id))
+            await self._clock.sleep(RETRY_SECONDS)
+        except Exception:  # the outermost edge of a task
+            log.exception(f"{self._kind} crashed", id=str(row.id))
+            await self._clock.sleep(RETRY_SECONDS)
+        finally:
+            del self._in_progress[row.id]

@@ -1,0 +1,90 @@
+"""Parked calls that are due: reminders, ends, and the calls that a person has allowed.
+
+The claim of a call is stored before the call is made, with a lease. So of several nodes one makes it, and
+after a crash nobody makes it again unless that does no harm.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from storage.errors import StorageError
+from storage.parked_calls import CallState, CallStep, ParkedCall
+from supervisors.clock import Clock, wait_for_event
+from supervisors.errors import TryAgainLater, log_failure
+from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
+from supervisors.policy.parked_calls import CallAnswer, end_call, look, postpone
+from supervisors.ports import ParkedCallStore
+
+log = structlog.get_logger(__name__)
+
+STORE_SECONDS = 30.0  # longer than a call: until its answer is stored
+RETRY_SECONDS = 2.0  # until the next attempt to store an answer
+
+MakeCall = Callable[[ParkedCall], Awaitable[CallAnswer]]
+"""Makes a call and returns its answer. It raises StorageError or TryAgainLater if the call was not made."""
+
+
+class ParkedCallRunner:
+    """Looks at parked calls when they are due, and makes those that were approved."""
+
+    def __init__(
+        self,
+        store: ParkedCallStore,
+        make: MakeCall,
+        max_call_seconds: float,
+        clock: Clock,
+        does_chores: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._make = make
+        self._max_call_seconds = max_call_seconds
+        self._clock = clock
+        self._tasks = DueTasks("parked call", self._list_due, self._work, clock, does_chores)
+
+    async def run_once(self) -> None:
+        """Wait until a call is due or was decided, for a moment at most, and work on what is due."""
+        due_at = await self._store.get_next_due()
+        ahead = LOOK_SECONDS if due_at is None else (due_at - self._clock.now()).total_seconds()
+        if ahead > 0:
+            await self._wait(min(ahead, LOOK_SECONDS))
+        await self._tasks.run(partial(self._wait, LOOK_SECONDS))
+
+    async def _wait(self, seconds: float) -> None:
+        await wait_for_event(self._store.stored, seconds, self._clock)
+        self._store.stored.clear()
+
+    async def _list_due(
+        self, without: Collection[UUID], full: Collection[UUID], limit: int
+    ) -> list[ParkedCall]:
+        return await self._store.list_due(self._clock.now(), without, full, limit)
+
+    async def _work(self, call: ParkedCall) -> None:
+        """Store what the call needs; make it if this node has claimed it, and store the answer."""
+        now, lease = self._clock.now(), timedelta(seconds=self._max_call_seconds + STORE_SECONDS)
+        step = await self._store.change(call.id, partial(look, now=now, lease=lease), now)
+        claimed = step.after if step else call
+        is_polled = claimed.state is CallState.WAITING and claimed.remote is not None
+        if step is None or claimed.due_at is None or not (claimed.state is CallState.CALLING or is_polled):
+            return
+        try:
+            answer = await self._make(claimed)
+            rule = partial(end_call, answer=answer, lease_until=claimed.due_at)
+        except (StorageError, TryAgainLater) as error:
+            log_failure(log, "parked call not made yet", error, id=str(call.id))
+            rule = partial(postpone, lease_until=claimed.due_at)
+        await self._store_end(call, rule)
+
+    async def _store_end(self, call: ParkedCall, rule: Callable[..., CallStep | None]) -> None:
+        """Store the end of a call, however long the database is away: nobody else knows the answer."""
+        while True:
+            now = self._clock.now()
+            try:
+                await self._store.change(call.id, partial(rule, now=now), now)
+                return
+            except StorageError as error:
+                log_failure(log, "answer of a parked call not stored yet", error, id=str(call.id))
+                await self._clock.sleep(RETRY_SECONDS)
