@@ -188,7 +188,7 @@ SELECT coalesce(t.idempotent, false) AS is_idempotent, coalesce(c.approval, t.ap
             THEN 'tool_detached'
             WHEN tool_digest(t) <> p.tool_digest THEN 'tool_changed'
             ELSE '' END AS lost, {ROW}
-JOIN agent_state s ON s.agent_id = p.agent_id
+LEFT JOIN agent_state s ON s.agent_id = p.agent_id
 LEFT JOIN adapter_config c ON c.template_id = a.template_id AND c.adapter_id = t.adapter_id
 WHERE p.id = $1 FOR NO KEY UPDATE OF p
 """  # noqa: S608

@@ -42,7 +42,9 @@ class ResultAddresses:
         return {"url": url, "token": self._token(call_id)}
 
     def is_valid(self, call_id: UUID, token: str) -> bool:
-        return hmac.compare_digest(self._token(call_id).encode(), token.encode(errors="replace"))
+        """Return whether this is the token of the call. Without a secret none is."""
+        expected, given = self._token(call_id).encode(), token.encode(errors="replace")
+        return self.secret != "" and hmac.compare_digest(expected, given)
 
     def _token(self, call_id: UUID) -> str:
         return hmac.new(self.secret.encode(), b"result of the call " + call_id.bytes, sha256).hexdigest()

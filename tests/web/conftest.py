@@ -38,6 +38,7 @@ from supervisors.llm.port import IMAGE_TYPES
 from supervisors.maintenance.scans import Sweep
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
+from supervisors.tools.parking import ResultAddresses
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
 from tests.acceptance.client import eventually
@@ -345,7 +346,9 @@ async def serving(
                 timelines=Timelines(
                     storage.phase_events, storage.mark_events, storage.schedules, registry.status, clock, 30
                 ),
-                toolset=Toolset(storage, clock, outbound, checker, models),
+                toolset=Toolset(
+                    storage, clock, outbound, checker, models, ResultAddresses("", settings.token_secret)
+                ),
                 wakes=WakeContexts(storage, clock, RunSettings(), {"builtin": IMAGE_TYPES}),
                 clock=clock,
                 prices=PriceList(),
