@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.agents.agents import Agents
+from storage.approval_grants import ApprovalGrant
 from storage.delivery.hooks import Hook, Verification
 from storage.delivery.webhooks import Webhook
 from storage.history.trace_model import NewSpan, Span, SpanContent
@@ -256,6 +257,25 @@ def parked_call(of: Agent, **fields: Any) -> ParkedCall:
         due_at=NOW + 3 * HOUR,
         question="" if tool_id else "May I?",
         agent_name=of.name,
+    )
+    return replace(defaults, **fields)
+
+
+def approval_grant(call: ParkedCall, **fields: Any) -> ApprovalGrant:
+    """Make a grant for calls of the same tool with any arguments."""
+    defaults = ApprovalGrant(
+        id=new_id(),
+        organization_id=call.organization_id,
+        agent_id=call.agent_id,
+        tool_id=call.tool_id or new_id(),
+        tool_digest=call.tool_digest,
+        call_id=call.id,
+        digest=None,
+        arguments_schema=None,
+        until=None,
+        max_uses=None,
+        created_at=NOW,
+        created_by="",
     )
     return replace(defaults, **fields)
 

@@ -1,7 +1,7 @@
 """Every list of the storage is read in chunks that are bounded in bytes."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from asyncpg import Record
 
 from storage.agents.filters import AgentFilters, AgentSort, SortedPage
 from storage.agents.secrets import Secret, SecretFilters
+from storage.approval_grants import insert_grant
 from storage.channels.contacts import ContactFilters
 from storage.channels.documents import Document, DocumentFilters
 from storage.channels.messages import MessageFilters
@@ -22,6 +23,7 @@ from storage.history.transcripts import TranscriptFilters, TranscriptTurn, TurnK
 from storage.ids import new_id
 from storage.model import Agent, Notification, Role
 from storage.notifications.notifications import NotificationFilters
+from storage.postgres.json_values import to_json
 from storage.postgres.paging import CHUNK_BYTES, Chunk, Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
@@ -33,9 +35,11 @@ from tests.storage.factories import (
     NOW,
     adapter,
     api_key,
+    approval_grant,
     hook,
     new_notification,
     open_invite,
+    parked_call,
     schedule,
     stored_agent,
     stored_member,
@@ -123,6 +127,12 @@ class Lists:
         filters = NotificationFilters(self.owners)
         return await listed_page(self.storage.notifications, Notification, filters, page)
 
+    async def parked_calls(self, page: Page) -> Chunk[Any]:
+        return await self.storage.parked_calls.list_page(self.owners, page)
+
+    async def approval_grants(self, page: Page) -> Chunk[Any]:
+        return await self.storage.approval_grants.list_page(self.owners, page)
+
     async def schedules(self, page: Page) -> Chunk[Any]:
         return await self.storage.schedules.list_page(self.owners, page)
 
@@ -162,7 +172,12 @@ class Lists:
         await storage.hooks.insert(hook(owner, body=text))
         await storage.secrets.insert(Secret(new_id(), owner, None, f"{text}{new_id()}", NOW, NOW), "x")
         await storage.adapters.insert(weather)
-        await storage.tools.insert(tool(weather.id, parameters={"title": text}))
+        look_up = tool(weather.id, parameters={"title": text})
+        await storage.tools.insert(look_up)
+        call = parked_call(scout, tool_id=look_up.id, arguments=to_json({"text": text}).decode())
+        await storage.parked_calls.insert(replace(call, digest=call.id.bytes))
+        async with self.pool.transaction() as connection:
+            await insert_grant(connection, approval_grant(call, arguments_schema={"title": text}))
         await storage.adapter_configs.insert(config)
         await stored_agent(self.pool, owner, system_prompt=text, tags=(text,))
         await storage.notifications.insert(new_notification(scout.id, body=text), {owner})

@@ -9,6 +9,7 @@ import pytest
 
 from storage.agents.agents import RetainedAgent
 from storage.agents.secrets import Secret
+from storage.approval_grants import ApprovalGrant
 from storage.channels.contacts import Contact
 from storage.channels.documents import Document
 from storage.channels.messages import Message, StoredAttachment
@@ -21,6 +22,7 @@ from storage.identity.organizations import Invite, Member
 from storage.ids import new_id
 from storage.model import Agent, ApiKey, Notification, Organization, Run, Template
 from storage.notifications.schedules import Schedule
+from storage.parked_calls import ParkedCall
 from storage.postgres.paging import long_columns
 from storage.postgres.pool import Pool
 from storage.postgres.shared_reads import SHORT_BYTES, SharedReads
@@ -146,6 +148,14 @@ READS = {
         "schedule",
         Schedule,
         "name created_by agent_timezone agent_name cron timezone last_outcome answer_digest",
+    ),
+    "parked_calls.get": Read(
+        "parked_call",
+        ParkedCall,
+        "tool digest tool_digest decided_by decision_digest result_digest agent_name",
+    ),
+    "approval_grants.get": Read(
+        "approval_grant", ApprovalGrant, "tool_digest digest created_by revoked_by agent_name tool"
     ),
     "contacts.get": Read("contact", Contact, "name email phone"),
     "messages.get": Read("message", Message, "address"),

@@ -37,6 +37,7 @@ async def test_agent_has_the_builtin_tools(world: World) -> None:
         "open_sms_attachment",
         "list_messages",
         "get_message",
+        "ask_person",
         "list_contacts",
         "get_contact",
         "create_contact",

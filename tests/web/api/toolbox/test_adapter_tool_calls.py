@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 from aiohttp import ClientError, ClientTimeout, web
 
+from supervisors.tools.parking import ResultAddresses
 from tests.receiver import Receiver, answering_json, receiving
-from tests.web.conftest import Answer, Api, Service
+from tests.web.conftest import SETTINGS, Answer, Api, Service
 
 AGENTS = "/api/cloud/agents/"
 CITY = {
@@ -104,6 +105,7 @@ async def test_call_is_answered_by_the_server_of_the_tool(api: Api, server: Rece
         "run": None,
         "arguments": {"city": "Graz"},
         "config": {"unit": "K"},
+        "result": ResultAddresses("", SETTINGS.token_secret).of(UUID(call_id)),
     }
     assert received.headers["Idempotency-Key"] == received.headers["webhook-id"] == call_id
     assert received.headers["traceparent"].endswith(f"-{UUID(call_id).hex[16:]}-01")
