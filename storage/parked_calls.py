@@ -24,7 +24,6 @@ from storage.notifications.notifications import (
     NewNotification,
     Notifications,
     insert_together,
-    lock_states,
 )
 from storage.postgres.json_values import to_json
 from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
@@ -177,6 +176,10 @@ LEFT JOIN template e ON e.id = a.template_id
 """
 TABLE = OwnedTable(f"(SELECT {ROW} WHERE a.deleted_at IS NULL)", "p", ParkedCall)
 
+LOCK_STATE = """
+SELECT FROM agent_state WHERE agent_id = (SELECT agent_id FROM parked_call WHERE id = $1) FOR NO KEY UPDATE
+"""
+
 LOCK = f"""
 SELECT coalesce(t.idempotent, false) AS is_idempotent, coalesce(c.approval, t.approval) AS approval,
        CASE WHEN a.deleted_at IS NOT NULL THEN 'agent_deleted'
@@ -192,8 +195,6 @@ LEFT JOIN agent_state s ON s.agent_id = p.agent_id
 LEFT JOIN adapter_config c ON c.template_id = a.template_id AND c.adapter_id = t.adapter_id
 WHERE p.id = $1 FOR NO KEY UPDATE OF p
 """  # noqa: S608
-
-GET_AGENT_ID = "SELECT agent_id FROM parked_call WHERE id = $1"
 
 GET_TOOL_DIGEST = "SELECT tool_digest(t) FROM tool t WHERE id = $1"
 
@@ -340,8 +341,7 @@ async def _change(
     connection: Connection, call_id: UUID, rule: Rule, now: datetime, actor: str
 ) -> "tuple[CallStep, list[InsertItem]] | None":
     """Lock the agent's state before the call, as everywhere: its notification may become active."""
-    agent_id = await connection.fetchval(GET_AGENT_ID, call_id)
-    await lock_states(connection, [agent_id] if agent_id else [])
+    await connection.execute(LOCK_STATE, call_id)
     before = await fetch_one(connection, PresentCall, LOCK, call_id)
     step = rule(before) if before else None
     if before is None or step is None:
@@ -354,14 +354,23 @@ async def _change(
         await insert_events(connection, [_event(step.event, step.after, now, actor, step.data)])
     if step.grant is not None:
         await insert_grant(connection, step.grant)
-    return step, await _insert_notice(connection, step, now) if step.notice else []
+    return step, await _insert_notice(connection, step, now)
 
 
 async def _insert_notice(connection: Connection, step: CallStep, now: datetime) -> list[InsertItem]:
-    call, notice = step.after, step.notice
-    if notice is None:
+    if step.notice is None:
         return []
-    new = NewNotification(
+    new = notification_of(step.after, step.notice, now)
+    item = InsertItem(new, {step.after.organization_id}, payload=step.notice.payload)
+    [refusal] = await insert_together(connection.fetch, [item])
+    if refusal is not None:
+        raise refusal
+    return [item]
+
+
+def notification_of(call: ParkedCall, notice: Notice, now: datetime) -> NewNotification:
+    """Return the notification by which the agent of the call is told."""
+    return NewNotification(
         id=derive_id(call.id, "outcome"),
         agent_id=call.agent_id,
         source=Source.SYSTEM,
@@ -372,11 +381,6 @@ async def _insert_notice(connection: Connection, step: CallStep, now: datetime) 
         created_at=now,
         scheduled_for=None,
     )
-    item = InsertItem(new, {call.organization_id}, payload=notice.payload)
-    [refusal] = await insert_together(connection.fetch, [item])
-    if refusal is not None:
-        raise refusal
-    return [item]
 
 
 def _event(

@@ -34,7 +34,7 @@ CREATE UNIQUE INDEX parked_call_once ON parked_call (agent_id, digest) WHERE sta
 CREATE INDEX parked_call_due ON parked_call (due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX parked_call_of_organization ON parked_call (organization_id, created_at DESC, id DESC);
 CREATE INDEX parked_call_pending ON parked_call (organization_id, created_at DESC, id DESC) WHERE state = 'pending';
-CREATE INDEX parked_call_of_agent ON parked_call (agent_id);
+CREATE INDEX parked_call_of_agent ON parked_call (agent_id, ended_at);
 CREATE INDEX parked_call_of_tool ON parked_call (tool_id) WHERE ended_at IS NULL;
 CREATE INDEX parked_call_ended ON parked_call (ended_at) WHERE ended_at IS NOT NULL;
 

@@ -11,7 +11,19 @@ import pytest
 from storage.errors import LimitReached
 from storage.ids import new_id
 from storage.model import Agent, Role
-from storage.parked_calls import CallKind, CallState, CallStep, Lost, ParkedCall, PresentCall
+from storage.parked_calls import (
+    GET_NEXT_DUE,
+    GET_PENDING,
+    LIST_DUE,
+    LOCK,
+    LOCK_STATE,
+    CallKind,
+    CallState,
+    CallStep,
+    Lost,
+    ParkedCall,
+    PresentCall,
+)
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import Storage
@@ -291,6 +303,50 @@ async def test_list_shows_what_the_filters_say(
     other = await storage.parked_calls.list_page((new_id(),), Page(), **filters)
 
     assert (len(calls), len(other)) == (count, 0)
+
+
+FILL = """
+INSERT INTO parked_call (
+    id, organization_id, agent_id, kind, state, tool, tool_digest, arguments, digest, question, created_at,
+    expires_at, due_at, decided_by, note, ended_at, outcome)
+SELECT gen_random_uuid(), a.organization_id, a.id, 'approval',
+       'pending', 'refund', '', '{}', sha256(n::text::bytea), '', $1, $2, $2, '', '', NULL, ''
+FROM agent a CROSS JOIN generate_series($3::integer, $3::integer + 99) AS n
+"""
+MANY_AGENTS = 100
+FEW = 20
+
+
+def rows_touched(node: dict[str, Any]) -> int:
+    """Return the most rows that a step of a plan has read, including those it discarded."""
+    removed = sum(value for key, value in node.items() if key.startswith("Rows Removed"))
+    own = int((node["Actual Rows"] + removed) * node["Actual Loops"])
+    return max([own, *map(rows_touched, node.get("Plans", ()))])
+
+
+@pytest.mark.own_database
+@pytest.mark.parametrize("is_analyzed", [False, True])
+async def test_hundred_thousand_parked_calls_cost_the_runner_nothing(
+    storage: Storage, pool: Pool, agent: Agent, call: ParkedCall, is_analyzed: bool
+) -> None:
+    for _ in range(MANY_AGENTS - 1):
+        await stored_agent(pool, agent.organization_id)
+    for first in range(0, 1000, 100):
+        await pool.execute(FILL, NOW, NOW + 168 * HOUR, first)
+    if is_analyzed:
+        await pool.execute("ANALYZE parked_call, agent, tool, template")
+    assert (await storage.parked_calls.count_pending()).count == 100_001
+
+    others: list[UUID] = []
+    for sql, arguments in (
+        (GET_NEXT_DUE, ()),
+        (LIST_DUE, (NOW + 3 * HOUR, others, others, 128)),
+        (LOCK_STATE, (call.id,)),
+        (LOCK, (call.id,)),
+        (GET_PENDING, (agent.id, call.digest)),
+    ):
+        [(plan,)] = await pool.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *arguments)
+        assert rows_touched(plan[0]["Plan"]) <= FEW, sql
 
 
 async def test_count_of_pending_names_the_oldest(storage: Storage, call: ParkedCall, agent: Agent) -> None:

@@ -437,6 +437,18 @@ async def test_call_that_could_not_be_made_is_made_later(
     assert len(desk.calls()) == 1
 
 
+async def test_decision_wakes_the_runner_before_any_time_passes(desk: Desk, storage: Storage) -> None:
+    waiting = await desk.call(amount=80)
+    make = partial(desk.toolset.make, ask=desk.ask)
+    held = HeldClock(NOW)  # whose sleeps do not end
+    runner = ParkedCallRunner(storage.parked_calls, make, 60, held, lambda: True)
+    looking = asyncio.create_task(runner.run_once())
+    await desk.decide(waiting["call"])
+    await desk.server.wait_for(1)
+    await storage.pool.finish_writes()
+    looking.cancel()
+
+
 async def test_two_nodes_make_an_approved_call_once(desk: Desk, storage: Storage) -> None:
     waiting = await desk.call(amount=80)
     await desk.decide(waiting["call"])
