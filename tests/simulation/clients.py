@@ -3,9 +3,13 @@
 Each acknowledged write is looked up in the store at once (I3).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +18,9 @@ from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.notifications import NewNotification
 from storage.notifications.schedules import Schedule
+from storage.parked_calls import ParkedCall
+from storage.postgres.json_values import to_json
+from storage.toolbox import CallableTool
 from supervisors.engine.messages import (
     OwnedFieldsRequest,
     Reply,
@@ -26,12 +33,43 @@ from supervisors.engine.messages import (
 )
 from supervisors.engine.registry import tell_agents_of, tell_agents_of_template
 from supervisors.errors import SupervisorError
+from supervisors.policy.parked_calls import Decision, call_digest, decide, next_look
+from supervisors.tools.parking import GRANT, needs_person
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
 from tests.simulation.process import Process
-from tests.simulation.tables import Tables
+from tests.simulation.tables import Made, Tables
+from tests.storage.factories import parked_call
+
+TOOL = CallableTool(
+    UUID(int=1), UUID(int=2), "refund", "", "http://shop", None, False, None, "", approval="always"
+)
+
+
+class MaximumChecker:
+    """A schema checker that knows the maximum of an amount."""
+
+    async def find_errors(self, _: UUID, __: str, schema: Any, value: Any) -> list[str]:
+        await asyncio.sleep(0)
+        return [] if value["amount"] <= schema["properties"]["amount"]["maximum"] else ["too much"]
+
+
+def parked_call_of(
+    agent: Agent, call_id: UUID, amount: int, made_at: datetime, lasts: timedelta
+) -> ParkedCall:
+    """Return a call of the tool for which a person is asked, for so long."""
+    call = parked_call(
+        agent,
+        id=call_id,
+        tool_id=TOOL.id,
+        arguments=to_json({"amount": amount}).decode(),
+        digest=call_digest(TOOL.id, {"amount": amount}),
+        created_at=made_at,
+        expires_at=made_at + lasts,
+    )
+    return replace(call, due_at=next_look(call, made_at))
 
 
 class Clients:
@@ -147,6 +185,33 @@ class Clients:
 
     async def follow_zone(self, schedule: Schedule) -> None:
         await self._storage.schedules.follow_zone(schedule.id)
+
+    async def decide(self, call: ParkedCall, decisions: Sequence[Decision]) -> None:
+        """Decide about a parked call, as several people do at once."""
+        await asyncio.gather(*(self._decide(call, decision) for decision in decisions))
+
+    async def _decide(self, call: ParkedCall, decision: Decision) -> None:
+        calls, now = self._tables.calls, self._process.clock.now()
+        calls.proposed.append((call.id, decision))
+        rule = partial(decide, decision=decision, by="user:1", now=now)
+        step = await self._storage.parked_calls.change(call.id, rule, now)
+        if step is not None and not step.refusal:
+            calls.acknowledged[call.id] = decision
+
+    async def call_tool(self, agent: Agent, amount: int, *, is_harmless: bool) -> None:
+        """Call a tool whose every call needs an approval or a grant, as a run does."""
+        now, call_id, store = self._process.clock.now(), self._ids.new(), self._storage.parked_calls
+        call: Any = SimpleNamespace(
+            agent=agent, now=now, stores=SimpleNamespace(approval_grants=store), metadata={}
+        )
+        checker: Any = MaximumChecker()
+        calls = self._tables.calls
+        if not await needs_person(call, TOOL, {"amount": amount}, checker):
+            calls.made.append(Made(call_id, agent.id, amount, now, UUID(call.metadata[GRANT])))
+            return
+        parked = parked_call_of(agent, call_id, amount, now, timedelta(seconds=90))
+        calls.harmless |= {call_id} if is_harmless else set()
+        await store.insert(parked)
 
     async def delete_agent(self, agent: Agent) -> None:
         if await self._storage.agents.delete(agent.id, self._process.clock.now()):

@@ -19,6 +19,7 @@ from storage.model import Agent, AgentStatus, Notification, Organization, Outcom
 from storage.notifications.notifications import OnCommit
 from tests.simulation import row_events
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
+from tests.simulation.memory_calls import MemoryParkedCalls
 from tests.simulation.memory_events import MemoryEvents
 from tests.simulation.memory_facts import budgets
 from tests.simulation.memory_queue import MemoryNotifications
@@ -274,6 +275,7 @@ class MemoryStorage:
     usage: MemoryUsage
     spending: MemorySpending
     schedules: MemorySchedules
+    parked_calls: MemoryParkedCalls
     events: MemoryEvents
 
 
@@ -297,5 +299,6 @@ def build_memory_storage(
         usage=MemoryUsage(tables, wire),
         spending=MemorySpending(tables, wire),
         schedules=MemorySchedules(tables, wire, notifications, on_commit),
+        parked_calls=MemoryParkedCalls(tables, wire, notifications, on_commit),
         events=MemoryEvents(tables, wire),
     )

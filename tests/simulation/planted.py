@@ -20,8 +20,9 @@ from supervisors.engine.run import ActiveRun
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
-from supervisors.policy import attendance, decisions, limits, schedules, transitions
+from supervisors.policy import attendance, decisions, limits, parked_calls, schedules, transitions
 from supervisors.policy.attendance import View
+from supervisors.tools import parking
 from tests.simulation import memory_facts, memory_states
 from tests.simulation.cluster import SimulatedNode
 from tests.simulation.memory_queue import MemoryNotifications
@@ -399,6 +400,55 @@ PLANTED = (
         "timedelta(seconds=schedule.late_seconds) + LATE_GRACE",
         "timedelta(seconds=-1)",
         6,
+    ),
+    PlantedBug(
+        "a decision about a call is lost",
+        parked_calls.decide,
+        "state=CallState.DUE, due_at=now",
+        "state=CallState.DUE, due_at=None",
+        1,
+    ),
+    PlantedBug(
+        "another decision about a call takes the place of the first",
+        parked_calls.decide,
+        "if call.state is not CallState.PENDING:",
+        "if call.ended_at is not None:",
+        9,
+    ),
+    PlantedBug(
+        "a call that was cut off is made again, whatever it does",
+        parked_calls.look,
+        "call.state is CallState.DUE or call.is_idempotent",
+        "True",
+        3,
+    ),
+    PlantedBug(
+        "nobody is told that a call has expired",
+        parked_calls._end,
+        "if call.lost is Lost.AGENT_DELETED else",
+        "if call.lost is Lost.AGENT_DELETED or state is CallState.EXPIRED else",
+        1,
+    ),
+    PlantedBug(
+        "a grant covers all arguments, whatever its schema says",
+        parking.needs_person,
+        "covers = schema is None or",
+        "covers = True or",
+        9,
+    ),
+    PlantedBug(
+        "a grant for exact arguments covers all",
+        parked_calls._grant,
+        "if terms.is_exact else None,\n        arguments_schema",
+        "if False else None,\n        arguments_schema",
+        33,
+    ),
+    PlantedBug(
+        "an edited call is made as it was asked for",
+        parked_calls.effective_arguments,
+        "call.approved_arguments or call.arguments",
+        "call.arguments",
+        3,
     ),
     PlantedBug(
         "limits: a start that is refused for lack of a slot counts",

@@ -9,24 +9,28 @@ from uuid import UUID
 
 import aiojobs
 
+from storage.parked_calls import ParkedCall
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
 from supervisors.events.feed import EventFeed
 from supervisors.maintenance.loop import repeat
+from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
 from supervisors.maintenance.schedules import ScheduleRunner
+from supervisors.policy.parked_calls import CallAnswer, effective_arguments
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.cluster import SimulatedNode
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.memory_store import build_memory_storage
-from tests.simulation.tables import Tables
+from tests.simulation.tables import Made, Tables
 from tests.simulation.virtual_loop import OwnedTask, VirtualLoop
 
 SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
 RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
 IDLE_SWEEP_SECONDS = 3.0
+MAX_CALL_SECONDS = 8.0  # of the tool server
 SWEEP_SECONDS = 1.0
 
 Service = tuple[str, Callable[[], Awaitable[object]], float]
@@ -60,6 +64,7 @@ class Process:
         self._runs = replace(RUNS, max_concurrent=slots)
         self._organization_limit = organization_limit
         self._has_schedules = bool(tables.schedules)
+        self._calls = tables.calls
         self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
         self.feed = EventFeed(self.storage.events, self.clock)
         self._loop = loop
@@ -96,6 +101,7 @@ class Process:
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
             ("event feed", self.feed.run_once, 0),
             *self._services_of_schedules(),
+            *self._services_of_calls(),
             *self._services_of_many(),
         ):
             await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
@@ -141,6 +147,22 @@ class Process:
             return ()
         runner = ScheduleRunner(self.storage.schedules, self.clock)
         return (("schedules", runner.run_once, QUANTUM_SECONDS),)
+
+    def _services_of_calls(self) -> tuple[Service, ...]:
+        """Return what looks after parked calls, at every node, in a world that has any."""
+        if not self._calls.rows:
+            return ()
+        store, clock = self.storage.parked_calls, self.clock
+        runner = ParkedCallRunner(store, self._make_call, MAX_CALL_SECONDS, clock, lambda: True)
+        return (("parked calls", runner.run_once, QUANTUM_SECONDS),)
+
+    async def _make_call(self, call: ParkedCall) -> CallAnswer:
+        """Call the tool server, which takes a while before and after it does what it is asked."""
+        await self.clock.sleep(QUANTUM_SECONDS * self._random.randint(0, 8))
+        amount = effective_arguments(call)["amount"]
+        self._calls.made.append(Made(call.id, call.agent_id, amount, self.clock.now()))
+        await self.clock.sleep(QUANTUM_SECONDS * self._random.randint(0, 20))
+        return CallAnswer(error="no money") if amount % 7 == 0 else CallAnswer(amount)
 
     def _services_of_many(self) -> tuple[Service, ...]:
         """Return what a node does that is not alone."""

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -14,8 +15,10 @@ from storage.agent_facts import AgentState
 from storage.model import Agent, Organization
 from storage.notifications.schedules import IfUncleared
 from supervisors.engine import supervisor, updates
+from supervisors.maintenance.parked_calls import STORE_SECONDS
 from supervisors.policy.schedules import changed
-from tests.simulation import log_judge, schedule_judge, why_judge
+from tests.simulation import call_judge, log_judge, schedule_judge, why_judge
+from tests.simulation.clients import parked_call_of
 from tests.simulation.clock import Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.followers import Followers
@@ -25,6 +28,7 @@ from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_judge import LogJudge
 from tests.simulation.node_judge import NodeJudge
+from tests.simulation.process import MAX_CALL_SECONDS
 from tests.simulation.service import ORGANIZATION_LIMITS, SHARE_WITH_CAPS, SLOTS, Service, World
 from tests.simulation.tables import Tables, Witnesses
 from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
@@ -40,6 +44,9 @@ READS_PER_TICK = (None, 1, 1, 4)
 NODES = (1, 1, 1, 1, 2, 2, 3, 4)
 SHARE_WITH_PAUSES = 0.25  # of single agents
 SHARE_WITH_SCHEDULES = 0.2
+SHARE_WITH_CALLS = 0.2
+CALL_SECONDS = MAX_CALL_SECONDS + STORE_SECONDS + QUANTUM_SECONDS  # until a lease is over
+NINE_DAYS = timedelta(days=9)
 LATE_SECONDS = (None, 10)
 ERROR_METHODS = frozenset({"error", "exception", "critical"})
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
@@ -95,6 +102,8 @@ class Simulation:
         )
         lots = self._random("schedules")
         self._schedule_lots = lots if lots.random() < SHARE_WITH_SCHEDULES else None
+        lots = self._random("parked calls")
+        self._call_lots = lots if lots.random() < SHARE_WITH_CALLS else None
         self._workload = Workload(
             self._chance,
             self._tables,
@@ -104,6 +113,7 @@ class Simulation:
             has_caps=has_caps,
             has_pauses=self._random("pauses").random() < SHARE_WITH_PAUSES,
             has_schedules=self._schedule_lots is not None,
+            calls=self._call_lots,
         )
         self.loop.before_time_passes = self._at_rest
 
@@ -125,7 +135,17 @@ class Simulation:
             self.judge.condemn(why_judge.INVARIANT, agent_id, what)
         for schedule, what in schedule_judge.differences(self._tables, self._wall.now()):
             self.judge.condemn(schedule_judge.INVARIANT, schedule.agent_id, what)
+        await self._judge_calls()
         await self.service.die()
+
+    async def _judge_calls(self) -> None:
+        """Judge parked calls when the leases of dead processes are over."""
+        if self._call_lots is None:
+            return
+        await asyncio.sleep(CALL_SECONDS + 2 * REPAIR_SECONDS)
+        patience = timedelta(seconds=REPAIR_SECONDS)
+        for call, what in call_judge.differences(self._tables, self._wall.now(), patience):
+            self.judge.condemn(call_judge.INVARIANT, call.agent_id, what)
 
     def _at_rest(self) -> None:
         self.judge.at_rest()
@@ -185,6 +205,18 @@ class Simulation:
         if self._schedule_lots is not None:
             for each in list(self._tables.agents.values()):
                 self._add_schedule(each, self._schedule_lots)
+        if self._call_lots is not None:
+            for each in list(self._tables.agents.values()):
+                self._add_calls(each, self._call_lots)
+
+    def _add_calls(self, agent: Agent, lots: Random) -> None:
+        """Have the agent wait for decisions since nine days; some of them expire soon."""
+        calls = self._tables.calls
+        for amount in (1, 5, 9):
+            call_id, made_at = self.ids.new(), self._wall.now() - NINE_DAYS
+            lasts = NINE_DAYS + timedelta(seconds=lots.choice((4, 30, 3600)))
+            calls.rows[call_id] = parked_call_of(agent, call_id, amount, made_at, lasts)
+            calls.harmless |= {call_id} if lots.random() < 0.3 else set()
 
     def _add_schedule(self, agent: Agent, lots: Random) -> None:
         new = plain_schedule(

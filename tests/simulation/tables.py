@@ -19,10 +19,13 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from storage.agent_facts import AgentState, StateUpdate
+from storage.approval_grants import ApprovalGrant
 from storage.errors import DatabaseUnavailable, RowLocked
 from storage.events.model import Event, NewEvent
 from storage.model import Agent, Notification, Organization, Run, Template
 from storage.notifications.schedules import Schedule, Step
+from storage.parked_calls import ParkedCall
+from supervisors.policy.parked_calls import Decision
 from tests.simulation.event_table import EventTable
 
 Result = TypeVar("Result")
@@ -96,6 +99,30 @@ class Edit:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that the tool server has seen, under the id of the parked call or of its own."""
+
+    call_id: UUID
+    agent_id: UUID
+    amount: int
+    at: datetime
+    grant_id: UUID | None = None  # that let it through
+
+
+@dataclass(slots=True)
+class Calls:
+    """What has happened to calls in the world, and what the judge compares it with."""
+
+    rows: dict[UUID, ParkedCall] = field(default_factory=dict)
+    grants: dict[UUID, ApprovalGrant] = field(default_factory=dict)
+    harmless: set[UUID] = field(default_factory=set)  # which may be repeated
+    proposed: list[tuple[UUID, Decision]] = field(default_factory=list)  # whether acknowledged or not
+    acknowledged: dict[UUID, Decision] = field(default_factory=dict)
+    made: list[Made] = field(default_factory=list)
+    told: list[UUID] = field(default_factory=list)  # of whose end the agent was told
+
+
 @dataclass(slots=True)
 class Tables:
     """The committed rows. Each is an immutable value, replaced as a whole."""
@@ -112,6 +139,7 @@ class Tables:
     spending: dict[tuple[UUID, date], Decimal] = field(default_factory=dict)  # by agent or organization
     schedules: dict[UUID, Schedule] = field(default_factory=dict)
     occurrences: list[Step | Edit] = field(default_factory=list)  # in the order of their commits
+    calls: Calls = field(default_factory=Calls)
     events: EventTable = field(default_factory=EventTable)
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)
 

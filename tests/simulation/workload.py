@@ -11,6 +11,7 @@ from uuid import UUID
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.policy.explanations import OVER_BUDGET
+from supervisors.policy.parked_calls import Decision, GrantTerms
 from tests.simulation.clients import Clients
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.ids import Ids
@@ -25,6 +26,7 @@ WAKES_PER_DAY = (None, None, None, 2, 4)
 QUIET_HOURS = ("", "", "", "00:00-00:01, 09:00-09:01", "Mon-Sun 23:59-09:00")
 ZONES = ("UTC", "UTC", "Pacific/Kiritimati")
 SHARE_OF_URGENT = 0.1
+SHARE_OF_TWO_DECIDERS = 0.3
 SHARE_WITH_LIMITS = 0.5  # of the worlds: limits keep agents from much that may go wrong
 SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
 CONVERSATION_STEPS = (4, 6, 7)  # in quanta; shorter than either window
@@ -56,8 +58,10 @@ class Workload:
         has_caps: bool,
         has_pauses: bool,
         has_schedules: bool,
+        calls: Random | None,
     ) -> None:
-        """`has_pauses`: single agents are paused, too, not only organizations. `limits` draws limits."""
+        """`has_pauses`: single agents are paused, too, not only organizations. `limits` draws limits, and
+        `calls` parked calls, if there are any."""
         self._random = random
         self._limits = limits
         self._has_limits = limits.random() < SHARE_WITH_LIMITS
@@ -84,6 +88,9 @@ class Workload:
             self._kinds.append((4, self._change_cap))
         if has_schedules:
             self._kinds.append((12, self._edit_schedule))
+        self._call_lots = calls
+        if calls is not None:
+            self._kinds += [(30, self._decide), (15, self._call_tool)]
         if has_pauses:
             self._kinds.append((8, self._pause_agent))
 
@@ -231,6 +238,43 @@ class Workload:
             Action("zone of a schedule", lambda clients: clients.follow_zone(schedule)),
         )
         return self._random.choice(edits)
+
+    def _call_tool(self, agent: Agent) -> Action:
+        amount, is_harmless = self._amount(), self._lots().random() < 0.3
+        return Action("call", lambda clients: clients.call_tool(agent, amount, is_harmless=is_harmless))
+
+    def _decide(self, agent: Agent) -> Action | None:
+        calls = [call for call in self._tables.calls.rows.values() if call.agent_id == agent.id]
+        if not calls:
+            return None
+        call, decisions = self._lots().choice(calls[-3:]), [self._decision()]
+        if self._lots().random() < SHARE_OF_TWO_DECIDERS:
+            decisions.append(self._decision())
+        return Action("decision", lambda clients: clients.decide(call, decisions))
+
+    def _decision(self) -> Decision:
+        """Draw a decision, with a grant that covers one amount or amounts up to a maximum, for some time."""
+        lots = self._lots()
+        until = self._now() + timedelta(seconds=lots.choice((5, 40)))
+        schema = {"properties": {"amount": {"maximum": self._amount()}}}
+        exact = GrantTerms(is_exact=True)
+        limited = GrantTerms(is_exact=False, schema=schema, until=until, max_uses=lots.choice((1, 2)))
+        edited = f'{{"amount":{self._amount()}}}'
+        return lots.choice(
+            (
+                Decision(approve=True),
+                Decision(approve=False),
+                Decision(approve=True, arguments=edited),
+                Decision(approve=True, grant=exact),
+                Decision(approve=True, grant=limited),
+            )
+        )
+
+    def _amount(self) -> int:
+        return self._lots().randint(1, 8)
+
+    def _lots(self) -> Random:
+        return self._call_lots or self._random
 
     def _delete_agent(self, agent: Agent) -> Action | None:
         return Action("DELETE agent", lambda clients: clients.delete_agent(agent))
