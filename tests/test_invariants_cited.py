@@ -72,7 +72,7 @@ def test_tests_cite_only_invariants_and_scenarios_that_exist() -> None:
 def test_document_links_each_row_to_existing_tests() -> None:
     document = read_document(INVARIANTS.read_text())
     of_nodes = {f"N{number}" for number in range(1, 10)}
-    assert document.invariants == {f"I{number}" for number in range(1, 10)} | of_nodes
+    assert document.invariants == {f"I{number}" for number in range(1, 11)} | of_nodes
     assert document.scenarios == set(range(1, 26))
     assert document.unlinked == []
     assert missing_tests(document.tests, ROOT) == []
