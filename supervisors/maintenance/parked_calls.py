@@ -4,8 +4,9 @@ The claim of a call is stored before the call is made, with a lease. So of sever
 after a crash nobody makes it again unless that does no harm.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import structlog
 
 from storage.errors import StorageError
 from storage.parked_calls import CallState, CallStep, ParkedCall
-from supervisors.clock import Clock, wait_for_event
+from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.errors import TryAgainLater, log_failure
 from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
 from supervisors.policy.parked_calls import CallAnswer, end_call, look, postpone
@@ -22,6 +23,7 @@ from supervisors.ports import ParkedCallStore
 log = structlog.get_logger(__name__)
 
 STORE_SECONDS = 30.0  # longer than a call: until its answer is stored
+END_SECONDS = 4.0  # that the end of the service waits for the answer to a call
 RETRY_SECONDS = 2.0  # until the next attempt to store an answer
 
 MakeCall = Callable[[ParkedCall], Awaitable[CallAnswer]]
@@ -70,12 +72,20 @@ class ParkedCallRunner:
         is_polled = claimed.state is CallState.WAITING and claimed.remote is not None
         if step is None or claimed.due_at is None or not (claimed.state is CallState.CALLING or is_polled):
             return
+        making = asyncio.create_task(self._make_and_store(claimed, claimed.due_at))
         try:
-            answer = await self._make(claimed)
-            rule = partial(end_call, answer=answer, lease_until=claimed.due_at)
+            await asyncio.shield(making)
+        except asyncio.CancelledError:  # the service ends
+            await first_of(asyncio.shield(making), self._clock.sleep(END_SECONDS))
+            making.cancel()
+            raise
+
+    async def _make_and_store(self, call: ParkedCall, lease_until: datetime) -> None:
+        try:
+            rule = partial(end_call, answer=await self._make(call), lease_until=lease_until)
         except (StorageError, TryAgainLater) as error:
             log_failure(log, "parked call not made yet", error, id=str(call.id))
-            rule = partial(postpone, lease_until=claimed.due_at)
+            rule = partial(postpone, lease_until=lease_until)
         await self._store_end(call, rule)
 
     async def _store_end(self, call: ParkedCall, rule: Callable[..., CallStep | None]) -> None:

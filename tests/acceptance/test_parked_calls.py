@@ -94,3 +94,21 @@ async def test_call_that_kill_cuts_off_is_told_of_once(
         await client.at(service.url).ended_run(agent)
         assert await database.fetchval(COUNT_TOLD, call_id) == 1
         await database.close()
+
+
+async def test_end_of_the_service_waits_a_little_for_the_answer_to_a_call(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    async with receiving() as server, deciding(database_url) as storage:
+        server.answer = hang
+        service = await services.start(outbound=PRIVATE)
+        client = await sign_up(session, service.url)
+        database = await asyncpg.connect(database_url)
+        agent = await agent_with_tool(client, database, server)
+        call_id = await park(client, agent, 80)
+        await approve(storage, call_id)
+        await server.wait_for(1)
+        service.terminate()
+        assert await service.exit_code() == 0
+        assert await database.fetchval("SELECT state FROM parked_call") == "calling"
+        await database.close()

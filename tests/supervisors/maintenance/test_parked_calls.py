@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from aiohttp import web
 
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from storage.errors import DatabaseUnavailable
@@ -447,6 +448,27 @@ async def test_decision_wakes_the_runner_before_any_time_passes(desk: Desk, stor
     await desk.server.wait_for(1)
     await storage.pool.finish_writes()
     looking.cancel()
+
+
+async def test_service_that_ends_waits_for_the_answer_to_a_call(desk: Desk, storage: Storage) -> None:
+    waiting = await desk.call(amount=80)
+    may_answer = asyncio.Event()
+
+    async def answer_late(_: web.Request) -> web.Response:
+        await may_answer.wait()
+        return web.json_response("paid")
+
+    desk.server.answer = answer_late
+    await desk.decide(waiting["call"])
+    make, held = partial(desk.toolset.make, ask=desk.ask), HeldClock(NOW)  # whose sleeps do not end
+    runner = ParkedCallRunner(storage.parked_calls, make, 60, held, lambda: True)
+    looking = asyncio.create_task(runner.run_once())
+    await desk.server.wait_for(1)
+    looking.cancel()
+    may_answer.set()
+    await asyncio.wait({looking})
+
+    assert await desk.state(waiting["call"]) is CallState.DONE
 
 
 async def test_two_nodes_make_an_approved_call_once(desk: Desk, storage: Storage) -> None:
