@@ -19,7 +19,9 @@ from storage.identity.throttle import ThrottleBuckets
 from storage.ids import new_id
 from storage.model import Agent
 from storage.notifications.notifications import Notifications
+from storage.parked_calls import SHOWN_ONLY, CallState
 from storage.postgres.pool import Pool
+from storage.postgres.statement import fields_of, insert_into
 from storage.retention import LATE_WRITES, Retention
 from supervisors.clock import SystemClock
 from supervisors.maintenance.retention_cleaner import (
@@ -36,6 +38,7 @@ from tests.storage.factories import (
     hook,
     new_notification,
     new_span,
+    parked_call,
     stored_agent,
     template,
     usage_record,
@@ -143,6 +146,18 @@ async def test_cleared_notifications_expire_and_uncleared_ones_stay(database: Da
 
     assert deleted["cleared notifications"] == 1
     assert await database.count("notification") == [2]
+
+
+async def test_parked_calls_that_have_ended_expire_with_traces(database: Database) -> None:
+    agent, waiting = await stored_agent(database.pool), CallState.PENDING
+    for number, ended_at in enumerate((None, NOW - DAY, NOW - 3 * DAY)):
+        state = waiting if ended_at is None else CallState.DONE
+        call = parked_call(agent, arguments=str(number), state=state, ended_at=ended_at)
+        await database.pool.execute(*insert_into("parked_call", fields_of(call, without=SHOWN_ONLY)))
+
+    assert (await database.clean(traces=2))["parked calls that have ended"] == 1
+    await Agents(database.pool).delete(agent.id, NOW)
+    assert (await database.clean())["rows left by deleted agents"] == 2
 
 
 async def test_hooks_of_deleted_agents_are_deleted(database: Database) -> None:
