@@ -2,14 +2,16 @@
 
 import asyncio
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.background import MaintenanceService, Parts, maintenance_services, run_maintenance
+from hostsvc.background import Chores, MaintenanceService, Parts, maintenance_services, run_maintenance
 from hostsvc.config import Config
+from hostsvc.signals import PARKED_CALLS, Signals
 from supervisors.clock import SystemClock
 from supervisors.settings import SupervisorSettings
 
@@ -50,6 +52,27 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "service measurement",
         "outbox measurement",
     }
+
+
+async def test_decision_reaches_the_node_that_does_the_chores() -> None:
+    decided_here, decided_there = asyncio.Event(), asyncio.Event()
+    rung: list[str] = []
+    there = Signals(MagicMock())
+    there.storage = MagicMock()
+    there.storage.parked_calls.stored = decided_there
+    here: Any = SimpleNamespace(ring_for_chores=rung.append)
+    chore = Chores(MagicMock(does_chores=False), here, SystemClock())
+    decided_here.set()
+
+    await chore(_fail, decided_here, PARKED_CALLS)()
+    there.on_bell(rung[0], ())
+
+    assert decided_there.is_set()
+    assert not decided_here.is_set()
+
+
+async def _fail() -> None:
+    raise AssertionError("another node does the chores")
 
 
 async def test_services_run_until_the_block_ends() -> None:
