@@ -4,7 +4,8 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from hostsvc.config import Config
 from hostsvc.llm.price_list import PriceList
@@ -20,11 +21,12 @@ from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
+from supervisors.maintenance.webhooks import ApprovalLink
 from supervisors.outbound import Outbound
 from supervisors.tools.parking import ResultAddresses
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
-from web.credentials.formats import RunTokens
+from web.credentials.formats import ApprovalTokens, RunTokens
 from web.ports import HarnessStatus
 
 RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the grace periods after the maximum time of a run
@@ -88,6 +90,17 @@ def run_credentials(config: Config, token_secret: str, address: str, clock: Cloc
         local_url=address,
         results=ResultAddresses(url, token_secret),
     )
+
+
+def approval_link(base_url: str, token_secret: str) -> ApprovalLink:
+    """Return the function that makes links to approvals, for people, at this address of the service."""
+    tokens = ApprovalTokens(token_secret)
+
+    def link(call_id: UUID, issued_at: datetime, expires_at: datetime | None) -> str:
+        token = tokens.issue(call_id, issued_at, expires_at)
+        return f"{base_url}/console/approvals/{call_id}#token={token}"
+
+    return link
 
 
 @asynccontextmanager

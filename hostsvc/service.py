@@ -22,7 +22,7 @@ from hostsvc.database import (
     require_keys,
     wait_for_database,
 )
-from hostsvc.execution import Execution, open_execution, run_credentials
+from hostsvc.execution import Execution, approval_link, open_execution, run_credentials
 from hostsvc.listeners import Listeners, open_listeners
 from hostsvc.operating_system import (
     connection_settings,
@@ -50,7 +50,7 @@ from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
 from supervisors.maintenance.scans import DueScan
 from supervisors.maintenance.watches import StuckAgentWatch
-from supervisors.maintenance.webhooks import open_webhook_sender
+from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
@@ -309,7 +309,8 @@ async def _open_node(opening: Opening, membership: Membership) -> Service:
     storage, notice = await _open_storage(opening, membership, signals)
     settings = await web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    parts = await _open_parts(opening, storage, membership, signals, credentials)
+    link = approval_link(credentials.url, settings.token_secret)
+    parts = await _open_parts(opening, storage, membership, signals, credentials, link)
     base_url = config.server.base_url or listeners.url
     service = Service(base_url, settings.operator_token, listeners.node_url, parts, notice)
     await _begin_work(opening, service)
@@ -323,6 +324,7 @@ async def _open_parts(
     membership: Membership,
     signals: Signals,
     credentials: RunCredentials,
+    link: ApprovalLink,
 ) -> Parts:
     """Open execution and supervisors, and what signals them."""
     config, clock, enter = opening.config, opening.clock, opening.enter
@@ -333,7 +335,7 @@ async def _open_parts(
     feed = EventFeed(storage.events, clock)
     signals.connect(storage, Bells(storage.pool, lambda: membership.count, clock.sleep), feed)
     outbound = await enter(open_guarded_http(config.outbound, clock))
-    webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
+    webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random, link))
     until = membership.trusted_until
     execution = await enter(open_execution(config, storage, feed, outbound, clock, credentials, until))
     if execution.models:

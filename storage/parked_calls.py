@@ -15,7 +15,7 @@ from uuid import UUID
 
 from storage.approval_grants import ApprovalGrant, insert_grant
 from storage.errors import LimitReached
-from storage.events.events import insert_events
+from storage.events.events import format_moment, insert_events
 from storage.events.model import BY_SERVICE, EventType, NewEvent
 from storage.ids import derive_id
 from storage.model import Priority, Role, Source
@@ -332,7 +332,8 @@ async def _insert(connection: Connection, call: ParkedCall, actor: str) -> Parke
         if pending is not None:  # None: it was decided in between
             return pending
     if call.kind is not CallKind.RESULT:
-        event = _event(EventType.APPROVAL_REQUESTED, new, call.created_at, actor, {})
+        data = {"expires_at": new.expires_at and format_moment(new.expires_at)}
+        event = _event(EventType.APPROVAL_REQUESTED, new, call.created_at, actor, data)
         await insert_events(connection, [event])
     return new
 

@@ -4,10 +4,12 @@ The feed only says which organizations have new events. The positions of webhook
 their deliveries, so a restart goes on where they are. While there is no active webhook, nothing is read.
 
 A delivery is sent at once, then by a schedule, at least once: one in progress when the process dies is still
-due in the database. Every attempt sends the same id and the same bytes.
+due in the database. Every attempt sends the same id and the same bytes. An event that asks a person has a
+link, which is not stored: whoever has it may decide.
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +18,7 @@ from itertools import islice
 from random import Random
 from uuid import UUID
 
+import orjson
 import structlog
 
 from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DisabledWebhook, DueDelivery, Outbox
@@ -61,6 +64,10 @@ REST_SHARE_OF_SENDING = 4  # a rest is four times as long as the scan took: othe
 RECORD_RETRY_SECONDS = 1.0
 CRASH_PAUSE_SECONDS = 60.0
 CLOSE_SECONDS = 2.0
+ASKS_A_PERSON = re.compile(rb'\{"type"\s*:\s*"approval\.(requested|reminded)"')
+
+ApprovalLink = Callable[[UUID, datetime, datetime | None], str]
+"""Returns the link to the approval with this id, of an event at this time, until it expires."""
 
 
 class WebhookMatcher:
@@ -148,9 +155,12 @@ class WebhookMatcher:
 class WebhookSender:
     """Sends due deliveries, each in its own task, so that none waits for another's receiver."""
 
-    def __init__(self, outbox: Outbox, outbound: Outbound, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, outbox: Outbox, outbound: Outbound, clock: Clock, random: Random, link: ApprovalLink
+    ) -> None:
         self._outbox = outbox
         self._outbound = outbound
+        self._link = link
         self._clock = clock
         self._random = random
         self._in_progress: dict[asyncio.Task[None], DueDelivery] = {}
@@ -217,7 +227,7 @@ class WebhookSender:
             str(delivery.id),
             delivery.organization_id,
             delivery.url,
-            delivery.body,
+            with_link(delivery.body, self._link),
             secret,
             old_secrets=tuple(old_secrets),
         )
@@ -253,10 +263,10 @@ class WebhookSender:
 
 @asynccontextmanager
 async def open_webhook_sender(
-    outbox: Outbox, outbound: Outbound, clock: Clock, random: Random
+    outbox: Outbox, outbound: Outbound, clock: Clock, random: Random, link: ApprovalLink
 ) -> AsyncIterator[WebhookSender]:
     """Open a webhook sender; on leaving, the deliveries in progress get a moment to end."""
-    sender = WebhookSender(outbox, outbound, clock, random)
+    sender = WebhookSender(outbox, outbound, clock, random, link)
     try:
         yield sender
     finally:
@@ -271,6 +281,19 @@ def _log_disabled(webhook: DisabledWebhook) -> None:
         organization=str(webhook.organization_id),
         reason=webhook.reason,
     )
+
+
+def with_link(body: bytes, link: ApprovalLink) -> bytes:
+    """Return the body, with the link to what it asks a person for, if it does."""
+    if not ASKS_A_PERSON.match(body):
+        return body
+    payload = orjson.loads(body)
+    event = payload["data"]
+    at, expires_at = (
+        text and datetime.fromisoformat(text) for text in (event["at"], event["data"]["expires_at"])
+    )
+    event["link"] = link(UUID(event["resource_id"]), at, expires_at)
+    return orjson.dumps(payload)
 
 
 def attempt_after(

@@ -260,7 +260,8 @@ def _answered(call: PresentCall, answer: CallAnswer, now: datetime) -> CallStep:
             call, kind=CallKind.INPUT, state=CallState.PENDING, question=answer.question, remote=answer.remote
         )
         asked = replace(asked, answer_schema=answer.schema, expires_at=answer.expires_at)
-        return CallStep(replace(asked, due_at=next_look(asked, now)), EventType.APPROVAL_REQUESTED)
+        data = {"expires_at": format_timestamp(asked.expires_at)}
+        return CallStep(replace(asked, due_at=next_look(asked, now)), EventType.APPROVAL_REQUESTED, data)
     if answer.expires_at is not None:
         waiting = replace(call, state=CallState.WAITING, expires_at=answer.expires_at, remote=answer.remote)
         return CallStep(replace(waiting, due_at=answer.poll_at or answer.expires_at))

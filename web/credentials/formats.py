@@ -1,4 +1,4 @@
-"""API keys, one-time codes, the tokens of users and runs, and stream tickets: made and read."""
+"""API keys, one-time codes, the tokens of users, runs and approvals, and stream tickets: made and read."""
 
 import base64
 import hashlib
@@ -26,7 +26,9 @@ ISSUER = "hostsvc"
 FOR_USERS = "user"
 FOR_RUNS = "run"
 FOR_STREAMS = "event-stream"
+FOR_APPROVALS = "approval"
 TICKET_LIFETIME = timedelta(minutes=1)
+MAX_LINK_LIFETIME = timedelta(days=30)
 LEEWAY = timedelta(minutes=1)
 NO_LEEWAY = timedelta()
 CLAIMS = ["iss", "aud", "sub", "iat", "exp"]
@@ -133,6 +135,23 @@ class StreamTickets:
         if type(claims.version) not in {int, NoneType}:
             return None
         return TicketHolder(claims.subject, claims.version)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTokens:
+    """The tokens in the links of webhooks, each of which opens one parked call until that is decided."""
+
+    secret: str = field(repr=False)
+
+    def issue(self, call_id: UUID, now: datetime, expires_at: datetime | None) -> str:
+        """Sign a token, the same one for the same arguments: a delivery is repeated byte by byte."""
+        lifetime = min(expires_at - now, MAX_LINK_LIFETIME) if expires_at else MAX_LINK_LIFETIME
+        return _sign(self.secret, FOR_APPROVALS, call_id, now, lifetime, jti=str(call_id))
+
+    def read(self, text: str, now: datetime) -> UUID | None:
+        """Return the call, or None if the token is not ours or has expired."""
+        claims = _verify(self.secret, FOR_APPROVALS, CLAIMS, text)
+        return claims.subject if claims and _is_in_force(claims, now, NO_LEEWAY) else None
 
 
 def _sign(

@@ -13,6 +13,11 @@ from web.openapi.schemas import Components, Json, answer_schema, attribute_docst
 TEST = "webhook.test"
 OF_TEMPLATE = "template:agent.created"  # beside the event of this type, which has other data
 
+ASKING = (EventType.APPROVAL_REQUESTED, EventType.APPROVAL_REMINDED)
+LINK = (
+    "Whoever has this address may decide, without logging in, once and for at most 30 days. Keep it secret."
+)
+
 HEADERS = [
     request_header(
         "webhook-id",
@@ -76,4 +81,6 @@ def _event(type_: EventType, components: Components) -> Json:
         "data": answer_schema(DATA[type_], components),
     }
     del properties["resource"]
+    if type_ in ASKING:
+        properties["link"] = {"type": "string", "description": LINK}
     return {"type": "object", "required": list(properties), "properties": properties}

@@ -8,9 +8,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
 from aiohttp import web
 
+from hostsvc.execution import approval_link
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from storage.delivery import webhooks as stored_webhooks
 from storage.delivery.outbox import (
@@ -48,9 +50,14 @@ from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, Outboun
 from tests.receiver import Receiver, answering, hang, receiving
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, agent, stored_organization, template, webhook
 from tests.supervisors.held_clock import HeldClock
+from web.credentials.formats import ApprovalTokens
 
 PATIENCE_SECONDS = 60.0
 
+ASK = """
+INSERT INTO event (at, type, organization_id, resource_id, data)
+VALUES ($3, 'approval.requested', $1, $2, json_build_object('expires_at', $4::text))
+"""
 INSERT_EVENTS = """
 INSERT INTO event (at, type, organization_id) SELECT now(), 'run.ended', $1 FROM generate_series(1, $2)
 """
@@ -179,6 +186,8 @@ async def test_busy_organization_gets_one_turn_of_each_round(
 
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
+TOKENS = ApprovalTokens("s" * 32)
+link_to = approval_link("https://agents.example", TOKENS.secret)
 
 MULTIPLY = """
 INSERT INTO webhook_delivery (
@@ -200,7 +209,8 @@ class Deliveries:
         """Open a sender, as a process does when it starts."""
         settings = OutboundSettings(allow_private=allow_private, timeout_seconds=5)
         outbound = await self._stack.enter_async_context(open_guarded_http(settings, self.clock))
-        sender = WebhookSender(outbox or self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
+        random = Random(1)  # noqa: S311
+        sender = WebhookSender(outbox or self.storage.outbox, outbound, self.clock, random, link_to)
         self._stack.push_async_callback(sender.close)
         return sender
 
@@ -275,6 +285,29 @@ async def test_failing_receiver_gets_ten_identical_attempts(
     deliveries.clock.advance(100 * 86_400)
     await send_due(sender)
     assert len(receiver.requests) == 10, "the delivery was sent after it was given up"
+
+
+async def test_link_to_a_question_is_sent_but_not_stored(deliveries: Deliveries, receiver: Receiver) -> None:
+    storage, now, call_id = deliveries.storage, deliveries.clock.now(), new_id()
+    owner = (await stored_organization(storage.pool)).id
+    hook = webhook(owner, url=receiver.url, types=("approval.*",))
+    await storage.webhooks.insert(hook, SECRET)
+    expires_at = now + timedelta(days=7)
+    await storage.pool.execute(ASK, owner, call_id, now, expires_at.isoformat())
+    assert (await storage.webhook_matching.match(owner, 2**62, now)).stored == 1
+    sender = await deliveries.sender()
+    receiver.answer = answering(500)
+    await send_due(sender)
+    deliveries.clock.advance(10)
+    await send_due(sender)
+    first, second = receiver.requests
+    assert first.body == second.body
+    address, token = orjson.loads(first.body)["data"]["link"].split("#token=")
+    assert address == f"https://agents.example/console/approvals/{call_id}"
+    assert TOKENS.read(token, expires_at - SECOND) == call_id
+    assert TOKENS.read(token, expires_at) is None
+    [stored] = await storage.outbox.list_page(DeliveryFilters((owner,)), Page())
+    assert "link" not in stored.payload["data"]
 
 
 async def test_webhook_of_a_deleted_template_is_not_sent(deliveries: Deliveries, receiver: Receiver) -> None:

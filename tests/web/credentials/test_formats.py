@@ -6,7 +6,14 @@ from uuid import UUID
 import jwt
 import pytest
 
-from web.credentials.formats import KEY_TEXT, RunTokens, UserTokens, hash_secret, make_key
+from web.credentials.formats import (
+    KEY_TEXT,
+    ApprovalTokens,
+    RunTokens,
+    UserTokens,
+    hash_secret,
+    make_key,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
@@ -53,6 +60,18 @@ def test_token_is_for_user_or_run() -> None:
     assert TOKENS.read(of_a_run, NOW) is None
     assert run_tokens.read(TOKENS.issue(ANN, 1, NOW), NOW) is None
     assert "sss" not in repr(run_tokens)
+
+
+def test_token_of_approval_is_repeated_and_lasts_at_most_30_days() -> None:
+    tokens = ApprovalTokens(TOKENS.secret)
+    token = tokens.issue(ANN, NOW, None)
+    assert token == tokens.issue(ANN, NOW, None)
+    assert tokens.read(token, NOW + timedelta(days=30, seconds=-1)) == ANN
+    assert tokens.read(token, NOW + timedelta(days=30)) is None
+    hour = tokens.issue(ANN, NOW, NOW + timedelta(hours=1))
+    assert tokens.read(hour, NOW + timedelta(hours=1)) is None
+    assert RunTokens(TOKENS.secret).read(token, NOW) is None
+    assert tokens.read(RunTokens(TOKENS.secret).issue(ANN, NOW, timedelta(hours=1)), NOW) is None
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ class ActorType(StrEnum):
     """The operator of the service."""
     HOOK = "hook"
     """An inbound hook."""
+    LINK = "link"
+    """Whoever had the link to an approval that a webhook sent."""
     PROGRAM = "program"
     """Another program, which wrote to the database."""
     SERVICE = "service"
@@ -107,7 +109,7 @@ class ActorResponse(TypedDict):
     type: ActorType
     """The kind of actor."""
     id: UUID | None
-    """The id of the run, the key, the user or the hook; null for the others."""
+    """The id of the run, the key, the user, the hook or the approval; null for the others."""
 
 
 def actor_of(actor: str) -> ActorResponse:
@@ -238,7 +240,7 @@ class OccurredData(TypedDict):
 
 
 class ApprovalData(TypedDict):
-    """The data of `approval.requested`."""
+    """What the data of all events `approval.*` have."""
 
     kind: CallKind
     """What the call waits for."""
@@ -246,8 +248,8 @@ class ApprovalData(TypedDict):
     """The tool that was called."""
 
 
-class ReminderData(ApprovalData):
-    """The data of `approval.reminded`."""
+class AskedData(ApprovalData):
+    """The data of `approval.requested` and `approval.reminded`."""
 
     expires_at: datetime | None
     """When the wait ends without a decision; null: never."""
@@ -294,10 +296,9 @@ Data = (
     | WebhookData
     | HookData
     | OccurredData
-    | ReminderData
+    | AskedData
     | DecidedData
     | OutcomeData
-    | ApprovalData
     | ModelDeltaData
     | NoData
 )
@@ -339,8 +340,8 @@ DATA: Mapping[str, type] = {
     EventType.SCHEDULE_CHANGED: FieldsData,
     EventType.SCHEDULE_DELETED: NoData,
     EventType.SCHEDULE_OCCURRED: OccurredData,
-    EventType.APPROVAL_REQUESTED: ApprovalData,
-    EventType.APPROVAL_REMINDED: ReminderData,
+    EventType.APPROVAL_REQUESTED: AskedData,
+    EventType.APPROVAL_REMINDED: AskedData,
     EventType.APPROVAL_DECIDED: DecidedData,
     EventType.APPROVAL_EXPIRED: OutcomeData,
     EventType.APPROVAL_WITHDRAWN: OutcomeData,
