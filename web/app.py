@@ -26,10 +26,10 @@ from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_st
 from web.api.hooks import hooks, receiving
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
 from web.api.service import metrics, pages, status
-from web.api.supervision import attention, preview, schedules, supervisors, timeline
+from web.api.supervision import approvals, attention, preview, schedules, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, call_results, tools
 from web.api.tracing import spans, traces, transcripts
-from web.credentials.formats import RunTokens, StreamTickets, UserTokens
+from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import REPORT_REFUSAL
@@ -69,6 +69,7 @@ HANDLERS = (
     usage,
     notifications,
     schedules,
+    approvals,
     contacts,
     messages,
     documents,
@@ -137,6 +138,7 @@ def _add_own_parts(
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
+    app[app_keys.APPROVAL_TOKENS] = ApprovalTokens(settings.token_secret)
     app[app_keys.STREAM_TICKETS] = StreamTickets(settings.token_secret)
     app[LOGIN_GUARD] = LoginGuard(storage.throttle)
     signups = max(1, settings.limits.signups_per_hour)

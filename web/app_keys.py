@@ -15,7 +15,7 @@ from supervisors.llm.catalog import ModelCatalog, Prices
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
-from web.credentials.formats import RunTokens, StreamTickets, UserTokens
+from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.observability.counter_sums import CounterSums
@@ -49,6 +49,7 @@ LINES: web.AppKey[LineLimit] = web.AppKey("lines")  # of the log
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
+APPROVAL_TOKENS: web.AppKey[ApprovalTokens] = web.AppKey("approval_tokens")
 STREAM_TICKETS: web.AppKey[StreamTickets] = web.AppKey("stream_tickets")
 API_DOCUMENT: web.AppKey[Callable[[], Awaitable[bytes]]] = web.AppKey("api_document")
 COLLECTIONS: web.AppKey[Sequence[str]] = web.AppKey("collections")  # the paths of the lists

@@ -429,6 +429,27 @@ class JsonObject(JsonValue):
         return checked
 
 
+class WordOrObject(JsonValue):
+    """One of a few words, or a JSON object; with a `key`, one that has an object under it and no more."""
+
+    default_error_messages = wording(choice="Must be {choices}.")
+
+    def __init__(self, *words: str, key: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.words = words
+        self.key = key
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
+        super()._deserialize(value, attr, data, **options)
+        is_object = isinstance(value, dict) and (
+            not self.key or (value.keys() == {self.key} and isinstance(value[self.key], dict))
+        )
+        if not (is_object or value in self.words):
+            one = f'{{"{self.key}": {{…}}}}' if self.key else "an object"
+            raise self.make_error("choice", choices=" or ".join((*map('"{}"'.format, self.words), one)))
+        return value
+
+
 # Text and JSON values that PostgreSQL and every client can store unchanged.
 
 

@@ -149,9 +149,10 @@ class CallerRoute(Route):
     access = Access.CALLERS
     handler: CallerHandler
     takes_ticket: bool = False  # a stream ticket in the query replaces the credential
+    takes_link: bool = False  # so does the token of a link to the approval in the path
 
     async def admit(self, request: web.Request) -> tuple[Caller]:
-        caller = await admit_caller(request, takes_ticket=self.takes_ticket)
+        caller = await admit_caller(request, takes_ticket=self.takes_ticket, takes_link=self.takes_link)
         if caller.run is not None:
             caller.run.require_route(self.run_access)
         is_read = self.method == "GET"  # of all organizations, whatever the header names

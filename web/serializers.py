@@ -18,7 +18,7 @@ class Serializer(Generic[Model, Answer]):
     """
 
     def __init__(
-        self, answer: type[Answer], model: type[Model], **shown: str | Callable[[Any], object]
+        self, answer: type[Answer], model: type[Model], /, **shown: str | Callable[[Any], object]
     ) -> None:
         """Derive the attributes, but for the fields that show a given attribute, or what a function returns.
 

@@ -15,7 +15,19 @@ from tests.web.conftest import Answer, Service
 from web.errors import CHALLENGE
 from web.openapi.error_responses import statuses
 
-VARYING = {"id", "token", "ticket", "key", "prefix", "code", "email", "email_alias", "duration_ms", "secret"}
+VARYING = {
+    "id",
+    "token",
+    "ticket",
+    "key",
+    "prefix",
+    "code",
+    "email",
+    "email_alias",
+    "duration_ms",
+    "secret",
+    "digest",
+}
 UUID_OR_INSTANT = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"

@@ -47,8 +47,9 @@ LONG_WAITS = {str(seconds) for seconds in range(2, 61)}
 # Refusals for another reason than the form of the request: existing objects, or another field.
 STATE = re.compile(
     r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
-    r"|(model|password|tags|notifications): This field is required\."
-    r"|(config|config_schema): \$.*"
+    r"|(model|password|tags|notifications|approve|answer): This field is required\."
+    r"|(answer|arguments|grant): This decision has no such field\."
+    r"|(config|config_schema|approval|answer|arguments): \$.*"
     r"|agent: Name either an agent or a template\."
     r"|only_if: \$.*"
     r"|config_schema: A \$ref may not leave the document\."

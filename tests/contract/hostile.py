@@ -30,6 +30,7 @@ from web.fields import (
     Timezone,
     Url,
     Uuid,
+    WordOrObject,
 )
 from web.request.files import Files
 
@@ -151,7 +152,11 @@ def _of_object(field: ObjectOf) -> RefusedValues:
     for value, kind in (("x", "str"), ([], "list"), (1, "int")):
         yield value, {"non_field_errors": [f"{NO_OBJECT}{kind}."]}
     known = {each.data_key or name: each for name, each in field.schema.load_fields.items()}
-    usual = {name: "https://example.org/" for name, each in known.items() if each.required}
+    usual = {
+        name: each.words[0] if isinstance(each, WordOrObject) else "https://example.org/"
+        for name, each in known.items()
+        if each.required
+    }
     for name, each in known.items():
         for refused, messages in refused_values(each):
             yield {**usual, name: refused}, {name: messages}

@@ -106,6 +106,8 @@ AGENT = Ref("agent")
 RUN = Ref("run")
 NOTIFICATION = Ref("notification")
 SCHEDULE = Ref("schedule")
+APPROVAL = Ref("approval")
+GRANT = Ref("approval_grant")
 CONTACT = Ref("contact")
 MESSAGE = Ref("message")
 ATTACHMENT = Ref("attachment")
@@ -120,7 +122,8 @@ WEBHOOK = Ref("webhook")
 HOOK = Ref("hook")
 
 # How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
-# runs, webhook deliveries, attachments and reset codes are created otherwise, by `tests.contract.tenants`.
+# runs, approvals and their grants, webhook deliveries, attachments and reset codes are created otherwise, by
+# `tests.contract.tenants`.
 RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "account": (
         "/api/organizations/auth/signup/",
@@ -307,6 +310,8 @@ ROWS: dict[str, Row] = {
             max_wakes_per_hour=30,
             max_wakes_per_day=200,
             quiet_hours="Sun 03:00-04:00",
+            approvers="member",
+            approval_hours=24,
             temperature=0.5,
         )
     ),
@@ -329,7 +334,9 @@ ROWS: dict[str, Row] = {
     ),
     "DELETE /api/toolbox/adapters/{id}/": Row({"id": ADAPTER}),
     "GET /api/toolbox/tools/": Row(),
-    "POST /api/toolbox/tools/": Row(body=new("tool", url="https://MARK.example/")),
+    "POST /api/toolbox/tools/": Row(
+        body=new("tool", url="https://MARK.example/", approval={"when": {"title": "MARK"}})
+    ),
     "GET /api/toolbox/tools/{id}/": Row({"id": TOOL}),
     "PATCH /api/toolbox/tools/{id}/": Row({"id": TOOL}, {"description": "MARK", "parameters": ["MARK", 1]}),
     "DELETE /api/toolbox/tools/{id}/": Row({"id": TOOL}),
@@ -425,6 +432,16 @@ ROWS: dict[str, Row] = {
     "PUT /api/cloud/agents/{id}/schedules/{name}/": Row(
         {"id": AGENT, "name": "morning"}, {"title": "MARK", "cron": "0 9 * * *"}
     ),
+    "GET /api/defaults/approvals/": Row(),
+    "GET /api/defaults/approvals/{id}/": Row({"id": APPROVAL}),
+    "POST /api/defaults/approvals/{id}/decide/": Row(
+        {"id": APPROVAL},
+        {"approve": True, "note": "MARK", "arguments": {"a": "MARK"}, "grant": {"arguments": "exact"}},
+        for_admins=True,
+    ),
+    "GET /api/defaults/approval-grants/": Row(),
+    "GET /api/defaults/approval-grants/{id}/": Row({"id": GRANT}),
+    "POST /api/defaults/approval-grants/{id}/revoke/": Row({"id": GRANT}),
     "GET /api/defaults/contacts/": Row(),
     "POST /api/defaults/contacts/": Row(body=new("contact", agent=AGENT)),
     "GET /api/defaults/contacts/{id}/": Row({"id": CONTACT}),

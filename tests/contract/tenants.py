@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from aiohttp import FormData
 
@@ -14,18 +15,24 @@ from tests.contract.requests_by_route import (
     MARK,
     RESOURCES,
     TEMPLATE,
+    TOOL,
     UNIQUE,
     Ref,
     Row,
     key_of,
     row_of,
 )
+from tests.storage.factories import parked_call
 from tests.web.conftest import OPERATOR_TOKEN, Api, Service
 from tests.web.people import as_user, new_user, staff
 from web.credentials.formats import hash_secret
 from web.routes import Access, Route
 
 DELIVERIES = "/api/organizations/webhook-deliveries/"
+GRANTS = "/api/defaults/approval-grants/"
+ATTACH = """
+INSERT INTO agent_adapter (agent_id, adapter_id, position) VALUES ($1, $2, 1) ON CONFLICT DO NOTHING
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,13 @@ class RequestBuilder:
                 answer = await tenant.key.post(f"/api/cloud/agents/{agent_id}/run/")
                 assert answer.body["run"] is not None, "no run slot is free: this module starts too many runs"
                 return {"id": answer.body["run"]}
+            case "approval":
+                return await self._ask()
+            case "approval_grant":
+                path = f"/api/defaults/approvals/{(await self._ask())['id']}/decide/"
+                decision = {"approve": True, "grant": {"arguments": {"title": tenant.mark}}}
+                call = await tenant.key.post(path, decision)
+                return (await tenant.key.get(f"{GRANTS}?agent={call.body['agent']}")).body[0]
             case "webhook_delivery":
                 template = await self.resolve(TEMPLATE)
                 path, body = self._resources["agent"]
@@ -162,6 +176,18 @@ class RequestBuilder:
             case _:
                 path, body = self._resources[kind]
                 return await tenant.key.create(path, **await self.resolve(body))
+
+    async def _ask(self) -> Any:
+        """Park a call of a tool, as the agent's own call would."""
+        storage, [agent_id, tool_id] = self._place.service.storage, await self.resolve([AGENT, TOOL])
+        agent, tool = await storage.agents.get(UUID(agent_id)), await storage.tools.get(UUID(tool_id))
+        assert agent is not None
+        assert tool is not None
+        await storage.pool.execute(ATTACH, agent.id, tool.adapter_id)
+        arguments = f'{{"a":"{self._place.mark}_{secrets.token_hex(8)}"}}'
+        times = {"created_at": datetime.now(UTC), "expires_at": None, "due_at": None}
+        call = parked_call(agent, tool_id=tool.id, tool=tool.name, arguments=arguments, **times)
+        return {"id": str((await storage.parked_calls.insert(call)).id)}
 
     async def _upload(self, agent_id: str) -> Any:
         form = FormData({"agent": agent_id, "channel": "sms", "direction": "outbound"})

@@ -140,6 +140,8 @@ async def test_empty_body_is_an_empty_object(ours: Tenant, route: Route) -> None
     required = {name: REQUIRED for name, each in named_fields(route.body).items() if each.required}
     if route.handler.__name__ == "create_agent":
         required["model"] = REQUIRED  # no template provides one
+    if route.handler.__name__ == "decide_approval":
+        required["approve"] = REQUIRED  # it is no question
     if route.handler.__name__ == "accept_invite":
         required["password"] = REQUIRED  # the request has no user's token
     empty = {"data": b"", "headers": {"Content-Type": JSON}}

@@ -60,12 +60,14 @@ NOT_OF_THE_KEY = {"detail": "X-Organization: The credential belongs to another o
 
 RUNS = "/api/cloud/runs/"
 SEARCH = "/api/defaults/documents/search/"
-KIND_OF_FILTER = {"parent": "agent"}
+KIND_OF_FILTER = {"parent": "agent", "tool_id": "tool"}
 REF_OF_LIST = {  # a resource that each list contains
     **{path: Ref(kind) for kind, (path, _) in RESOURCES.items() if kind != "account"},
     "/api/organizations/memberships/": Ref("membership"),
     "/api/organizations/organizations/": Ref("organization"),
     "/api/organizations/webhook-deliveries/": Ref("webhook_delivery"),
+    "/api/defaults/approvals/": Ref("approval"),
+    "/api/defaults/approval-grants/": Ref("approval_grant"),
     RUNS: Ref("run"),
     "/api/cloud/supervisors/": Ref("agent"),
 }

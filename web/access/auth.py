@@ -17,7 +17,9 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Outcome, Role, Run
+from storage.parked_calls import CallState
 from web.app_keys import (
+    APPROVAL_TOKENS,
     CLOCK,
     NODES,
     RATE_LIMITS,
@@ -92,12 +94,13 @@ class Caller:
     run: RunScope | None = None
     is_user: bool = False
     is_confined: bool = False  # to the organization in X-Organization, the only one in `roles`
+    is_link: bool = False  # of a webhook: to the approval in the path, which is the credential
     token_version: int | None = None  # of a user's tokens; None for a key or a run
 
     @cached_property
     def identity(self) -> str:
-        """Return the kind and the id of the caller, for the log: `key:…`, `user:…` or `run:…`."""
-        kind = "user" if self.is_user else "run" if self.run else "key"
+        """Return the kind and the id of the caller, for the log: `key:…`, `user:…`, `run:…` or `link:…`."""
+        kind = "user" if self.is_user else "run" if self.run else "link" if self.is_link else "key"
         return f"{kind}:{self.credential}"
 
     @cached_property
@@ -176,7 +179,8 @@ class Caller:
         """Raise PermissionDenied if the role is above the caller's in an organization of the caller."""
         own = self.roles[organization_id]
         if role.is_above(own):
-            raise PermissionDenied(f"This needs the role {role}; yours is {own}.")
+            roles = " or ".join(each for each in reversed(Role) if not role.is_above(each))
+            raise PermissionDenied(f"This needs the role {roles}; yours is {own}.")
 
     def is_admin(self, organization_id: UUID) -> bool:
         """Return whether the caller is an admin or owner of the organization."""
@@ -222,15 +226,21 @@ def requested_organization(request: web.Request, caller: Caller) -> UUID:
     return next(iter(caller.roles))
 
 
-async def admit_caller(request: web.Request, *, takes_ticket: bool = False) -> Caller:
+async def admit_caller(
+    request: web.Request, *, takes_ticket: bool = False, takes_link: bool = False
+) -> Caller:
     """Return the caller, who may use a stream ticket if it has no credential and `takes_ticket`.
 
-    Raise NotAuthenticated, or Throttled if the caller or the address must wait.
+    With `takes_link` it may be the link to the approval in the path. Raise NotAuthenticated, or Throttled if
+    the caller or the address must wait.
     """
     has_credential = not takes_ticket or "Authorization" in request.headers
     ticket = "" if has_credential else request.query.get(TICKET_PARAMETER, "")
     try:
-        caller = await (authenticate_ticket(request, ticket) if ticket else authenticate(request))
+        if takes_link and _credential(request)[0] == "approval":
+            caller = await authenticate_link(request)
+        else:
+            caller = await (authenticate_ticket(request, ticket) if ticket else authenticate(request))
     except NotAuthenticated:
         admit_address(request)
         raise
@@ -367,6 +377,21 @@ def _may_act(app: web.Application, run: Run) -> bool:
     nodes = app[NODES]
     is_elsewhere = run.node_id is not None and run.node_id != nodes.node_id and nodes.is_living(run.node_id)
     return is_elsewhere and run.outcome is None
+
+
+async def authenticate_link(request: web.Request) -> Caller:
+    """Return the caller behind the token of a link, who acts as an admin on the approval in the path.
+
+    Raise NotAuthenticated if the token is for another one, or if that waits for nobody any more.
+    """
+    app = request.app
+    call_id = app[APPROVAL_TOKENS].read(_credential(request)[1], app[CLOCK].now())
+    if call_id is None or call_id != parse_uuid(request.match_info["id"]):
+        raise NotAuthenticated("The link is not valid, or has expired.")
+    call = await app[STORAGE].parked_calls.get(call_id)
+    if call is None or call.state is not CallState.PENDING:
+        raise NotAuthenticated("The link can be used once, and this was decided or has ended.")
+    return Caller(call_id, {call.organization_id: Role.ADMIN}, is_link=True)
 
 
 async def authenticate_ticket(request: web.Request, ticket: str) -> Caller:

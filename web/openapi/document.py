@@ -25,7 +25,7 @@ from web.paging import TOTAL_HEADER, PageQuery
 from web.request.forms import MAX_FIELDS
 from web.request.json_text import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.request.unknown_names import IGNORED_HEADER, PREFER_HEADER, STRICT
-from web.routes import EVENT_STREAM, LAST_EVENT_ID, Access, Route
+from web.routes import EVENT_STREAM, LAST_EVENT_ID, Access, CallerRoute, Route
 from web.settings import VERSION
 
 INTERFACE_VERSION = "1.0.0"
@@ -73,6 +73,12 @@ SECURITY_SCHEMES: dict[str, Json] = {
         **BEARER,
         "bearerFormat": "JWT",
         "description": "The token of a run, for its own record and for what its agent's tools may do.",
+    },
+    "ApprovalLink": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "The token of a webhook's `link`, until its call is decided: `Approval …`.",
     },
     "OperatorToken": {
         **BEARER,
@@ -179,6 +185,8 @@ def _security(route: Route) -> list[Json]:
             schemes = ["ApiKey", "UserToken"]
             if route.run_access is not RunAccess.NEVER:
                 schemes.append("RunToken")
+            if isinstance(route, CallerRoute) and route.takes_link:
+                schemes.append("ApprovalLink")
             return [{scheme: []} for scheme in schemes]
 
 

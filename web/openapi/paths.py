@@ -32,6 +32,8 @@ TAGS = {
     "usage": "What the model calls of all agents together used and cost.",
     "notifications": "The queue of each agent. High-priority ones wake it and keep it awake until cleared.",
     "schedules": "What puts a notification into the queue of an agent again and again, at set times.",
+    "approvals": "Calls and questions of agents that wait for a person's decision, or for a result.",
+    "approval-grants": "Calls that need no decision any more, because a person has said so.",
     "contacts": "The people that agents are in touch with.",
     "messages": "Messages between agents and contacts. An inbound one also notifies its agent.",
     "attachments": "Files that were uploaded with messages.",

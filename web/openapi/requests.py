@@ -30,6 +30,7 @@ from web.fields import (
     Text,
     Timezone,
     Url,
+    WordOrObject,
 )
 from web.openapi.schemas import (
     Components,
@@ -192,7 +193,7 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
             return {"type": "array", "items": items, "maxItems": field.max_items}
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
-        case JsonObject():
+        case JsonObject() | WordOrObject():
             return _object(field)
         case fields.Raw():
             return {} if field.allow_none else {"type": ANY_VALUE_BUT_NULL, "items": {}}
@@ -202,7 +203,11 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
     raise TypeError(f"the API document cannot describe the field {field}: add it to web/openapi/requests.py")
 
 
-def _object(field: JsonObject) -> Json:
+def _object(field: JsonObject | WordOrObject) -> Json:
+    if isinstance(field, WordOrObject):
+        has_key = {"properties": {field.key: {"type": "object"}}, "required": [field.key]}
+        named = {**has_key, "additionalProperties": False} if field.key else {}
+        return {"anyOf": [{"type": "string", "enum": list(field.words)}, {"type": "object", **named}]}
     if not isinstance(field, SecretHeaders):
         return {"type": "object"}
     return {

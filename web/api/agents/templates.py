@@ -11,11 +11,11 @@ from aiohttp import web
 
 from storage.agent_facts import WAKE_LIMITS
 from storage.ids import new_id
-from storage.model import CarryOver, Content, ReasoningEffort, Reply, Template, ToolChoice, Unpriced
-from storage.postgres.json_values import to_json
+from storage.model import CarryOver, Content, ReasoningEffort, Reply, Role, Template, ToolChoice, Unpriced
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import tell_agents_of_template
 from supervisors.settings import MAX_CONTEXT_TOKENS
+from web.access.approval_rules import check_schema
 from web.access.auth import Caller, requested_organization
 from web.access.model_checks import (
     READ_BY_PRICE_CHECK,
@@ -24,8 +24,8 @@ from web.access.model_checks import (
     warn_of_refused_models,
 )
 from web.access.path_access import load_owned
-from web.app_keys import CLOCK, REGISTRY, SCHEMA_CHECKER, STORAGE
-from web.errors import Conflict, Invalid, require_found
+from web.app_keys import CLOCK, REGISTRY, STORAGE
+from web.errors import Conflict, require_found
 from web.fields import (
     MAX_INT32,
     MAX_SIDE_TEXT,
@@ -49,7 +49,9 @@ from web.serializers import Serializer
 
 MAX_RETENTION_DAYS = 36_500
 MAX_TEMPERATURE = 2
-MAX_FORMAT_BYTES = 16_384
+APPROVAL_HOURS = 7 * 24
+FOR_ADMINS = ("approvers", "approval_hours")  # may change these fields
+MAX_APPROVAL_HOURS = 10 * 366 * 24
 
 
 class TemplateBody(Body):
@@ -85,6 +87,10 @@ class TemplateBody(Body):
     max_wakes_per_hour = Integer(min_value=1, max_value=MAX_INT32, allow_none=True, load_default=None)
     max_wakes_per_day = Integer(min_value=1, max_value=MAX_INT32, allow_none=True, load_default=None)
     quiet_hours = QuietHours(load_default="")
+    approvers = Choice(Role, load_default=Role.ADMIN)
+    approval_hours = Integer(
+        min_value=1, max_value=MAX_APPROVAL_HOURS, allow_none=True, load_default=APPROVAL_HOURS
+    )
 
 
 class TemplateDeletionQuery(Body):
@@ -176,6 +182,12 @@ class TemplateResponse(TypedDict):
     quiet_hours: str
     """When only run requests and urgent notifications start an agent that does not say, in its time zone,
     such as `Mon-Fri 22:00-07:00`; "": never."""
+    approvers: Role
+    """The lowest role that may decide about calls of its agents that need an approval, and answer their
+    questions; API keys act as admins. Only admins and owners change it."""
+    approval_hours: int | None
+    """After how many hours such a call or question, if it is made from now on, expires without a decision;
+    null: never. Only admins and owners change it."""
 
 
 def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
@@ -216,17 +228,8 @@ async def create_template(request: web.Request, caller: Caller) -> TemplateRespo
 
 async def _check_response_format(request: web.Request, organization_id: UUID, body: dict[str, Any]) -> None:
     """Raise Invalid if the format is too long, as each request to a model has it, or no JSON Schema."""
-    schema = body.get("response_format")
-    if schema is None:
-        return
-    if len(to_json(schema)) > MAX_FORMAT_BYTES:
-        raise Invalid(
-            {"response_format": [f"Ensure this field has no more than {MAX_FORMAT_BYTES} bytes as JSON."]}
-        )
-    checker = request.app[SCHEMA_CHECKER]
-    errors = await checker.find_schema_errors(organization_id, "this schema", schema)
-    if errors:
-        raise Invalid({"response_format": errors})
+    if (schema := body.get("response_format")) is not None:
+        await check_schema(request.app, organization_id, "response_format", schema)
 
 
 @routes.get("/api/templates/{id}/")
@@ -246,6 +249,8 @@ async def change_template(request: web.Request, caller: Caller) -> TemplateRespo
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
     changes = without_hidden_secret(await read_body(request))
+    if any(name in changes and changes[name] != getattr(template, name) for name in FOR_ADMINS):
+        caller.require_admin(template.organization_id)
     if changes.get("default_model", template.default_model) != template.default_model:
         require_known_default(request, changes["default_model"])
     await _check_response_format(request, template.organization_id, changes)

@@ -11,6 +11,7 @@ from aiohttp import web
 from storage.ids import new_id
 from storage.model import Template, Visibility
 from storage.toolbox import Adapter, AdapterConfig
+from web.access.approval_rules import ApprovalMode, ApprovalWhen, approval_rule, check_approval
 from web.access.auth import Caller, requested_organization
 from web.access.path_access import (
     delete_owned,
@@ -77,6 +78,7 @@ class AdapterConfigChangesBody(Body):
 
     config = JsonValue(load_default=dict)
     secret_headers = SecretHeaders(load_default=dict)
+    approval = approval_rule(allow_none=True, load_default=None)
 
 
 class AdapterConfigBody(AdapterConfigChangesBody):
@@ -108,6 +110,9 @@ class AdapterConfigResponse(TypedDict):
     secret_headers: Mapping[str, str]
     """Headers of each tool call, at most 20, such as `{"Authorization": "CRM_KEY"}`. The value of each is the
     secret of this name of the template, else of the organization; a call fails if there is none."""
+    approval: ApprovalMode | ApprovalWhen | None
+    """Which calls of the agents of the template wait until a person allows them, instead of what the tools
+    say; null: as the tools say. Only admins and owners change it."""
     created_at: datetime
     """When the config was created."""
     updated_at: datetime
@@ -195,6 +200,7 @@ async def create_config(request: web.Request, caller: Caller) -> AdapterConfigRe
     if adapter.visibility is not Visibility.PUBLIC and adapter.organization_id != template.organization_id:
         raise PermissionDenied
     await _check_config(request, template.organization_id, adapter, body["config"])
+    await check_approval(request, caller, template.organization_id, None, body["approval"])
     now = request.app[CLOCK].now()
     config = AdapterConfig(
         id=new_id(), organization_id=template.organization_id, created_at=now, updated_at=now, **body
@@ -240,6 +246,8 @@ async def change_config(request: web.Request, caller: Caller) -> AdapterConfigRe
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     changes = await read_body(request)
     storage, now = request.app[STORAGE], request.app[CLOCK].now()
+    approval = changes.get("approval", config.approval)
+    await check_approval(request, caller, config.organization_id, config.approval, approval)
     if "config" in changes:
         adapter = require_found(await storage.adapters.get(config.adapter_id))
         await _check_config(request, config.organization_id, adapter, changes["config"])

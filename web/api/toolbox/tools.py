@@ -10,6 +10,7 @@ from aiohttp import web
 from storage.ids import new_id
 from storage.toolbox import Adapter, Tool
 from supervisors.tools.adapter_tools import may_take_arguments
+from web.access.approval_rules import ApprovalMode, ApprovalWhen, approval_rule, check_approval
 from web.access.auth import Caller
 from web.access.path_access import load, require_adapter, require_visible
 from web.access.references import load_named
@@ -33,6 +34,7 @@ class ToolChangesBody(Body):
     handler = Line(load_default="", max_length=255)
     detail_url = Url(load_default="", max_length=200)
     idempotent = Boolean(load_default=False)
+    approval = approval_rule(load_default=ApprovalMode.NEVER)
 
 
 class ToolBody(ToolChangesBody):
@@ -71,6 +73,8 @@ class ToolResponse(TypedDict):
     """An http or https URL with more about it, for people; "" if there is none."""
     idempotent: bool
     """Whether a repeated call with the same arguments does no harm. Checks of schedules need such a tool."""
+    approval: ApprovalMode | ApprovalWhen
+    """Which calls wait until a person allows them. Only admins and owners change it."""
 
 
 serialize_tool = Serializer(ToolResponse, Tool)
@@ -91,6 +95,7 @@ async def create_tool(request: web.Request, caller: Caller) -> ToolResponse:
     body = await read_body_once(request, caller)
     adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
     is_enforced = await _check_parameters(request, adapter.organization_id, body["parameters"])
+    await check_approval(request, caller, adapter.organization_id, body["approval"], body["approval"])
     now = request.app[CLOCK].now()
     tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
     answer = serialize_tool(tool)
@@ -148,6 +153,8 @@ async def change_tool(request: web.Request, caller: Caller) -> ToolResponse:
         changes["is_enforced"] = await _check_parameters(
             request, adapter.organization_id, changes["parameters"]
         )
+    approval = changes.get("approval", tool.approval)
+    await check_approval(request, caller, adapter.organization_id, tool.approval, approval)
     with refusing_constraint_errors(changes):
         changed = await request.app[STORAGE].tools.update(tool.id, changes)
     return serialize_tool(require_found(changed))

@@ -41,6 +41,8 @@ async def test_template_needs_only_a_name(api: Api) -> None:
         "max_wakes_per_hour": None,
         "max_wakes_per_day": None,
         "quiet_hours": "",
+        "approvers": "admin",
+        "approval_hours": 168,
     }
     assert (await api.get(f"{TEMPLATES}{created['id']}/")).body == created
 

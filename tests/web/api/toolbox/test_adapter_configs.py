@@ -19,6 +19,7 @@ async def test_config_must_fit_the_schema_of_its_adapter(api: Api) -> None:
         **body,
         "config": {"port": 1},
         "secret_headers": {},
+        "approval": None,
         "created_at": config["created_at"],
         "updated_at": config["created_at"],
     }
