@@ -44,6 +44,7 @@ SWEEP_SECONDS = 1.0
 NODE_WATCH_SECONDS = 0.1  # between two recoveries, also if the database fails them
 SCHEDULES_SECONDS = 0.01  # after some have fired, which delays the next ones
 PARKED_CALLS_SECONDS = 0.01
+PENDING_COUNT_SECONDS = 60.0  # to count 100,000 calls takes tens of milliseconds, and they wait for hours
 CHECKS_SECONDS = 1.0
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
@@ -93,7 +94,7 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
     counter = AgentCounter(states, registry.statistics, clock)
     probe = LoopLagProbe(registry.statistics, clock)
     node_watch = NodeWatch(membership, membership.changed, scan)
-    facts = storage.service_facts
+    facts, pending = storage.service_facts, storage.parked_calls.refresh_pending
     sweep = Sweep(states, registry, membership, config.limits.concurrent_runs)
     catch_up = partial(parts.doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
@@ -107,6 +108,7 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
         MaintenanceService("service measurement", lambda: facts.refresh(clock.now()), interval, counts=True),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval, counts=True),
+        MaintenanceService("approval measurement", pending, PENDING_COUNT_SECONDS, counts=True),
         MaintenanceService("event feed", parts.feed.run_once, 0),
         MaintenanceService("write probe", parts.writes.run_once, PROBE_PAUSE_SECONDS),
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),

@@ -222,8 +222,12 @@ SELECT {ROW} JOIN turn ON turn.id = p.id ORDER BY p.due_at, p.id
 GET_NEXT_DUE = "SELECT min(due_at) FROM parked_call WHERE due_at IS NOT NULL"
 
 COUNT_PENDING = """
+SELECT count(*) AS count, min(created_at) AS oldest_at FROM parked_call WHERE state = 'pending'
+"""
+
+COUNT_PENDING_OF = """
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM parked_call
-WHERE state = 'pending' AND ($1::uuid[] IS NULL OR organization_id = ANY ($1::uuid[]))
+WHERE agent_id = $1 AND state = 'pending'
 """
 
 
@@ -242,6 +246,7 @@ class ParkedCalls:
         self._pool = pool
         self._notifications = notifications
         self.stored = asyncio.Event()
+        self.last_pending = PendingCalls(0, None)
         self.get = SharedReads(
             "parked calls",
             pool,
@@ -303,10 +308,17 @@ class ParkedCalls:
         conditions.add_optional("p.created_at <= $", until)
         return await fetch_page(self._pool, ParkedCall, TABLE.page, conditions)
 
-    async def count_pending(self, organization_ids: Collection[UUID] | None = None) -> PendingCalls:
-        """Count what waits for a person in the organizations; None: in all of them."""
-        found = await fetch_one(self._pool, PendingCalls, COUNT_PENDING, organization_ids)
-        return found or PendingCalls(0, None)
+    async def count_pending(self) -> PendingCalls:
+        """Count what waits for a person, in all organizations."""
+        return await fetch_one(self._pool, PendingCalls, COUNT_PENDING) or PendingCalls(0, None)
+
+    async def count_pending_of(self, agent_id: UUID) -> PendingCalls:
+        """Count what the agent waits for a person for."""
+        return await fetch_one(self._pool, PendingCalls, COUNT_PENDING_OF, agent_id) or PendingCalls(0, None)
+
+    async def refresh_pending(self) -> None:
+        """Count into `last_pending`, which the metrics show without waiting for the database."""
+        self.last_pending = await self.count_pending()
 
     async def get_next_due(self) -> datetime | None:
         """Return when the first call must be looked at; None if none must."""

@@ -27,6 +27,7 @@ from storage.agents.attention import (
 )
 from storage.agents.overviews import (
     ALL_PHASES,
+    AskingAgent,
     FailingAgent,
     FailingWebhook,
     NextReminder,
@@ -37,6 +38,7 @@ from storage.agents.overviews import (
 )
 from storage.channels.messages import Channel
 from storage.notifications.schedules import Schedule, Schedules
+from storage.parked_calls import CallKind
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
 from supervisors.engine.snapshot import AgentSummary
@@ -187,6 +189,8 @@ class OverviewReader:
         attention = Attention()
         attention.add(AttentionKind.PAUSED, paused, why_paused)
         await self._add_agents(attention, active_ids, phases, stuck, now)
+        asking = await self._store.list_asking(organization_ids, MAX_COUNTED)
+        attention.add(AttentionKind.APPROVAL, asking, why_asking)
         messages = await self._failed.list(MESSAGES, organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.FAILED_MESSAGE, messages, why_unsent)
         runs = await self._failed.list(RUNS, organization_ids, MAX_COUNTED)
@@ -360,6 +364,15 @@ def why_failing_agent(agent: FailingAgent, why: str) -> str:
     """Say how many runs in a row count toward a quarantine, and what follows."""
     runs = "Its last run" if agent.failures == 1 else f"Its last {agent.failures} runs"
     return f"{runs} failed, or cleared nothing. {why}"
+
+
+def why_asking(call: AskingAgent) -> str:
+    """Say what an agent asks a person, and until when."""
+    what = f"It asks: {quoted(excerpt(call.question, MAX_ERROR))}"
+    if call.kind is CallKind.APPROVAL:
+        what = f"It wants to call {quoted(excerpt(call.tool, MAX_NAME))}"
+    end = "." if call.expires_at is None else f", and waits for an answer until {when(call.expires_at)}."
+    return f"{what}{end}"
 
 
 def why_unsent(message: FailedMessage) -> str:

@@ -31,6 +31,8 @@ class AttentionKind(StrEnum):
     """The last runs of the agent failed, or cleared nothing; it tries again, and rests after the fifth."""
     UNCLEARED_HIGH = "uncleared_high"
     """A high-priority notification has been active for ten minutes or longer."""
+    APPROVAL = "approval"
+    """A call of a tool waits until a person allows it, or a question until a person answers."""
     STOPPED_SCHEDULE = "stopped_schedule"
     """The time zone of a schedule is not known any more, so it comes no more."""
     FAILING_WEBHOOK = "failing_webhook"

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from storage.parked_calls import CallKind
 from storage.postgres.pool import Pool
 from storage.postgres.statement import fetch_all
 
@@ -127,6 +128,20 @@ WHERE s.organization_id = ANY($1::uuid[]) AND s.paused_reason = 'timezone' ORDER
 """
 
 
+# Along the index of what waits for a person.
+LIST_ASKING = """
+SELECT p.id, p.agent_id, a.name, a.timezone, p.organization_id, p.created_at AS since, p.kind, p.tool,
+       left(p.question, 500) AS question, p.expires_at
+FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM parked_call p WHERE p.organization_id = o.id AND p.state = 'pending'
+    ORDER BY p.created_at, p.id LIMIT $2
+) p
+JOIN agent a ON a.id = p.agent_id AND a.deleted_at IS NULL
+ORDER BY since, p.id LIMIT $2
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class PhaseCount:
     """How many agents of an organization are in a phase of the event log, or in all phases."""
@@ -161,6 +176,17 @@ class ScheduleWithoutZone(TroubledAgent):
     id: UUID
     title: str
     lost_timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskingAgent(TroubledAgent):
+    """A call or a question for which an agent waits for a person."""
+
+    id: UUID
+    kind: CallKind
+    tool: str
+    question: str
+    expires_at: datetime | None
 
 
 class WakingAgent(NamedTuple):
@@ -270,3 +296,7 @@ class Overviews:
     ) -> list[ScheduleWithoutZone]:
         """List the schedules that have stopped because their time zone is not known any more."""
         return await fetch_all(self._pool, ScheduleWithoutZone, LIST_WITHOUT_ZONE, organization_ids, limit)
+
+    async def list_asking(self, organization_ids: Sequence[UUID], limit: int) -> list[AskingAgent]:
+        """List the calls and questions that wait for a person, the oldest first."""
+        return await fetch_all(self._pool, AskingAgent, LIST_ASKING, organization_ids, limit)

@@ -16,7 +16,16 @@ from storage.approval_grants import ApprovalGrant
 from storage.events.model import EventType
 from storage.ids import derive_id
 from storage.model import Priority
-from storage.parked_calls import CallKind, CallState, CallStep, Lost, Notice, ParkedCall, PresentCall
+from storage.parked_calls import (
+    CallKind,
+    CallState,
+    CallStep,
+    Lost,
+    Notice,
+    ParkedCall,
+    PendingCalls,
+    PresentCall,
+)
 from storage.postgres.json_values import decoded, to_json
 from supervisors.text import cut, excerpt, format_timestamp, payload_hint
 
@@ -223,6 +232,16 @@ def what_happened(call: ParkedCall) -> str:
         verb = "declined" if call.state is CallState.DENIED else "answered"
     decided = f"It was {verb} by {call.decided_by} at {_time(call.decided_at)}."
     return decided if call.outcome in {"", decided} else f"{decided} {call.outcome}"
+
+
+def why_pending(pending: PendingCalls) -> str:
+    """Say since when an agent waits for a person; "" if it does not."""
+    if pending.oldest_at is None:
+        return ""
+    if pending.count == 1:
+        return f"It asked a person at {_time(pending.oldest_at)}, and waits for the answer."
+    first = f"first at {_time(pending.oldest_at)}"
+    return f"It asked a person {pending.count} times, {first}, and waits for the answers."
 
 
 # A call is answered

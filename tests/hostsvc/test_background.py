@@ -31,6 +31,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "agent counter": 7,
         "service measurement": 7,
         "outbox measurement": 7,
+        "approval measurement": 60,
         "schedules": 0.01,
         "checks of schedules": 1,
         "parked calls": 0.01,
@@ -51,6 +52,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "agent counter",
         "service measurement",
         "outbox measurement",
+        "approval measurement",
     }
 
 

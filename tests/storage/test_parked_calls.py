@@ -353,4 +353,5 @@ async def test_count_of_pending_names_the_oldest(storage: Storage, call: ParkedC
     pending = await storage.parked_calls.count_pending()
 
     assert (pending.count, pending.oldest_at) == (1, NOW)
-    assert (await storage.parked_calls.count_pending([new_id()])).count == 0
+    assert await storage.parked_calls.count_pending_of(agent.id) == pending
+    assert (await storage.parked_calls.count_pending_of(new_id())).count == 0

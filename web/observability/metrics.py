@@ -49,6 +49,8 @@ class Scrape(Collector):
     failed_messages: Mapping[Channel, int]
     outbox: OutboxSize
     oldest_delivery_seconds: float
+    pending_approvals: int
+    oldest_approval_seconds: float
     restarts: int  # of supervisors of this node
     nodes: Mapping[str, int]  # by state
     confirmed_seconds: float
@@ -148,6 +150,10 @@ def _of_work(scrape: Scrape) -> Iterator[Metric]:
     yield _filled(Gauges, "hostsvc_webhook_deliveries", text, "state", states)
     text = "Age of the oldest delivery that waits; 0 while there is none."
     yield Gauges("hostsvc_oldest_webhook_delivery_seconds", text, scrape.oldest_delivery_seconds)
+    text = "Calls and questions of agents that wait for a person, as last counted."
+    yield Gauges("hostsvc_pending_approvals", text, scrape.pending_approvals)
+    text = "Age of the oldest of them; 0 while there is none."
+    yield Gauges("hostsvc_oldest_pending_approval_seconds", text, scrape.oldest_approval_seconds)
 
 
 def _model_durations(calls: Mapping[str, ModelCalls]) -> Metric:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 
 from aiohttp import web
@@ -109,7 +110,7 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         numbers_of = {nodes.node_id: own}
     has_others = len(numbers_of) > 1
     outbox = app[STORAGE].outbox
-    oldest = outbox.oldest_pending_at
+    pending = app[STORAGE].parked_calls.last_pending
     scrape = Scrape(
         version=VERSION,
         readiness=readiness,
@@ -124,7 +125,9 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         tool_failures=dict(app[TOOLSET].failures),
         failed_messages=dict(app[TOOLSET].failed_messages),
         outbox=outbox.last_size,
-        oldest_delivery_seconds=(app[CLOCK].now() - oldest).total_seconds() if oldest else 0,
+        oldest_delivery_seconds=_age(app, outbox.oldest_pending_at),
+        pending_approvals=pending.count,
+        oldest_approval_seconds=_age(app, pending.oldest_at),
         restarts=own.supervisors.restarts,
         nodes=Counter(node.state for node in nodes.nodes.values()),
         confirmed_seconds=max(map(nodes.seconds_since_beat, numbers_of)),
@@ -132,3 +135,7 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         is_sum=has_others,
     )
     return await asyncio.to_thread(list, scrape.collect()), readiness.can_write
+
+
+def _age(app: web.Application, since: datetime | None) -> float:
+    return 0.0 if since is None else (app[CLOCK].now() - since).total_seconds()

@@ -16,7 +16,7 @@ from marshmallow.fields import Field
 
 from storage.agents.attention import AttentionKind, FailedDelivery, FailedMessage, FailedRun
 from storage.agents.filters import AgentFilters, AgentRow, AgentSort, Position, SortedPage, Value
-from storage.agents.overviews import FailingWebhook, ScheduleWithoutZone, TroubledAgent
+from storage.agents.overviews import AskingAgent, FailingWebhook, ScheduleWithoutZone, TroubledAgent
 from storage.model import AgentStatus, Purpose
 from supervisors.engine.snapshot import AgentSummary, NextWake, Snapshot
 from supervisors.organization_overview import (
@@ -26,6 +26,7 @@ from supervisors.organization_overview import (
     OverviewReader,
 )
 from supervisors.policy.limits import delay_of
+from supervisors.policy.parked_calls import why_pending
 from supervisors.policy.phases import Phase, ShownPhase
 from supervisors.policy.schedules import comes_at, soonest, why_wakes, why_wakes_later
 from web.access.auth import Caller
@@ -161,6 +162,8 @@ class AttentionResponse(TypedDict):
     """The delivery that the webhook of a template did not take; null if it is about something else."""
     schedule: UUID | None
     """The schedule that has stopped; null if it is about something else."""
+    approval: UUID | None
+    """The call or question that waits for a person; null if it is about something else."""
 
 
 class AgendaResponse(TypedDict):
@@ -221,6 +224,7 @@ _serialize_attention = Serializer(
     run=_of("run_id", FailedMessage, FailedRun),
     delivery=_of("id", FailedDelivery),
     schedule=_of("id", ScheduleWithoutZone),
+    approval=_of("id", AskingAgent),
 )
 _serialize_agenda = Serializer(
     AgendaResponse, AgendaItem, agent="agent.agent_id", agent_name="agent.name", timezone="agent.timezone"
@@ -250,7 +254,8 @@ async def explain_agent(request: web.Request, agent_id: UUID) -> Snapshot | Past
     """
     query = read_query(request)
     if query["at"] is None:
-        return await _with_schedule(request, require_found(await request.app[STATUS].snapshot(agent_id)))
+        snapshot = await _with_schedule(request, require_found(await request.app[STATUS].snapshot(agent_id)))
+        return await _with_pending(request, snapshot)
     agent = require_found(await request.app[STORAGE].agents.get(agent_id))
     localize(query, ("at",), ZoneInfo(agent.timezone))
     if query["at"] > request.app[CLOCK].now():
@@ -276,6 +281,14 @@ async def _with_schedule(request: web.Request, snapshot: Snapshot) -> Snapshot:
         return snapshot
     because = why_wakes(coming) if delay is None else why_wakes_later(coming, delay)
     return replace(snapshot, why=f"{snapshot.why} {because}", next_wake=NextWake(at, because))
+
+
+async def _with_pending(request: web.Request, snapshot: Snapshot) -> Snapshot:
+    """Add what a sleeping agent waits for a person for."""
+    if snapshot.phase is not Phase.ASLEEP:
+        return snapshot
+    pending = await request.app[STORAGE].parked_calls.count_pending_of(snapshot.agent)
+    return replace(snapshot, why=f"{snapshot.why} {why_pending(pending)}".rstrip())
 
 
 @routes.get("/api/cloud/supervisors/", answer=list[SupervisorRowResponse], query=SortedAgentQuery)

@@ -288,6 +288,27 @@ async def test_list_is_filtered_by_kind_tool_agent_and_age(desk: Desk) -> None:
         assert [each["id"] for each in listed] == [str(each.id) for each in found], query
 
 
+async def test_pending_call_needs_a_person_in_overview_why_and_metrics(service: Service, desk: Desk) -> None:
+    call = await desk.ask(created_at=NOW - timedelta(hours=1))
+    await desk.ask(tool_id=None, question="Which colour?", expires_at=None)
+    overview = (await desk.api.get("/api/cloud/overview/")).body
+    first, second = overview["attention"]
+    assert (first["kind"], first["approval"], first["agent_name"]) == ("approval", str(call.id), "Rosa")
+    assert first["sentence"].startswith('It wants to call "refund", and waits for an answer until ')
+    assert second["sentence"] == 'It asks: "Which colour?".'
+    assert overview["attention_counts"] == {"approval": 2}
+    why = (await desk.api.get(f"/api/cloud/agents/{desk.agent['id']}/supervisor/")).body["why"]
+    assert " It asked a person 2 times, first at " in why
+    assert why.endswith(" UTC, and waits for the answers.")
+    await service.storage.parked_calls.refresh_pending()
+    metrics = (await service.operator.get("/metrics?scope=node")).body
+    assert "\nhostsvc_pending_approvals 2.0\n" in metrics
+    [age] = [
+        line for line in metrics.splitlines() if line.startswith("hostsvc_oldest_pending_approval_seconds")
+    ]
+    assert float(age.split()[1]) >= 3600
+
+
 @pytest.mark.parametrize("rule", ["always", "first_use", {"when": {"required": ["amount"]}}])
 async def test_rule_of_a_tool_is_stored_and_of_a_config_too(api: Api, rule: Any) -> None:
     adapter = await create_adapter(api)

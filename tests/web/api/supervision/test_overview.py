@@ -65,6 +65,7 @@ async def test_quarantined_agent_needs_a_person(service: Service, api: Api) -> N
         "run": None,
         "delivery": None,
         "schedule": None,
+        "approval": None,
     }
     assert item["sentence"].startswith("Quarantined until")
     assert body["agenda"][0]["because"] == "It tries again after a failure."
