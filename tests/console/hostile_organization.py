@@ -12,7 +12,7 @@ from tests.acceptance.client import Client
 from tests.console.hostile_strings import STRINGS, in_lines
 from tests.console.visits import Person
 from web.app import ROUTES
-from web.fields import JsonObject, JsonValue, Line, ListOf, ObjectOf, Text
+from web.fields import JsonObject, JsonValue, Line, ListOf, ObjectOf, Text, WordOrObject
 
 BODIES = {(route.method, route.path): route.body for route in ROUTES if route.body is not None}
 # Texts that must be something certain, or that no answer contains.
@@ -51,9 +51,18 @@ async def fill(person: Person, lines: int | None = None) -> dict[str, str]:
     for kind, path, fixed in kinds(ids):
         chosen = LINES[-1:] if kind in SINGLE else LINES[-lines:] if lines else LINES
         ids[kind] = await store(client, path, fixed, chosen)
+    ids["approval"] = await ask(client, ids)
     await client.post(f"{AGENTS}{ids['agent']}/run/", wakeup=True)
     run = await client.ended_run(ids["agent"])
     return {**ids, "run": run["id"]}
+
+
+async def ask(client: Client, ids: dict[str, str]) -> str:
+    """Have the agent call a tool that needs an approval, and return the id of what waits."""
+    tools = await client.get(f"{AGENTS}{ids['agent']}/tools/")
+    [name, *_] = [tool["name"] for tool in tools if tool["adapter"] == ids["adapter"]]
+    call = await client.post(f"{AGENTS}{ids['agent']}/tools/{name}/", **{LINES[0]: STRINGS})
+    return str(call["result"]["call"])
 
 
 def kinds(ids: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -62,7 +71,8 @@ def kinds(ids: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "adapter", "/api/toolbox/adapters/", {"config_schema": {"type": "object", "title": STRINGS[0]}}
     yield "tool", "/api/toolbox/tools/", {"adapter": ids["adapter"]}
     yield "config", "/api/toolbox/adapter-configs/", {"template": ids["template"], "adapter": ids["adapter"]}
-    yield "agent", AGENTS, {"model": "builtin/inbox", "template": ids["template"]}
+    adapters = [ids["adapter"]]
+    yield "agent", AGENTS, {"model": "builtin/inbox", "template": ids["template"], "adapters": adapters}
     agent = {"agent": ids["agent"]}
     yield "notification", NOTIFICATIONS, {**agent, "priority": "low", "source": "sms"}
     yield "contact", "/api/defaults/contacts/", agent
@@ -111,6 +121,8 @@ def hostile_value(field: Any, line: str) -> Any:
             return None if item is None else [item]
         case ObjectOf():
             return {**hostile_body(field.schema, line), "url": f"https://example.org/{uuid4().hex}"}
+        case WordOrObject():
+            return {field.key: {"title": line}}
         case JsonObject():
             return {"type": "object", "title": line}
         case JsonValue():

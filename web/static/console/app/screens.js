@@ -5,6 +5,7 @@ const SCREENS = [
   { pattern: "/", name: "now", label: "Now", key: "n", load: () => import("./screens/now/now.js") },
   { pattern: "/agents", name: "agents", label: "Agents", key: "a", load: () => import("./screens/agents/agents.js") },
   { pattern: "/runs", name: "runs", label: "Runs", key: "r", load: () => import("./screens/runs/runs.js") },
+  { pattern: "/approvals/:id?", name: "approvals", label: "Approvals", key: "v", takesLink: true, load: () => import("./screens/approvals/approvals.js") },
   { pattern: "/messages", name: "messages", label: "Messages", key: "m", load: () => import("./screens/messages/messages.js") },
   { pattern: "/contacts/:id?", name: "contacts", label: "Contacts", key: "c", load: () => import("./screens/contacts/contacts.js") },
   { pattern: "/queue", name: "queue", label: "Queue", key: "q", load: () => import("./screens/queue/queue.js") },

@@ -92,10 +92,16 @@ export const queryString = (query = {}) => {
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 };
 
-const headersFor = (hasBody) => {
+/** Return the token of a link to an approval, by which a webhook has led here; it takes the place of a session. */
+export const linkToken = () => (/\/approvals\/./.test(location.pathname) ? (/^#token=([\w.-]+)$/.exec(location.hash)?.[1] ?? null) : null);
+
+const headersFor = (path, hasBody) => {
   const headers = { Accept: "application/json" };
-  if (session.value) headers.Authorization = `${isOperator.value ? "Bearer" : "Token"} ${session.value.token}`;
-  if (organization.value) headers["X-Organization"] = organization.value.id;
+  const isApproval = path.startsWith("/api/defaults/approval"); // of any organization of the person
+  const link = isApproval && linkToken();
+  if (link) headers.Authorization = `Approval ${link}`;
+  else if (session.value) headers.Authorization = `${isOperator.value ? "Bearer" : "Token"} ${session.value.token}`;
+  if (organization.value && !isApproval) headers["X-Organization"] = organization.value.id;
   if (hasBody) headers["Content-Type"] = "application/json";
   return headers;
 };
@@ -106,7 +112,7 @@ export const send = async (method, path, { query, body, signal, headers } = {}) 
     return await fetch(path + queryString(query), {
       method,
       signal,
-      headers: { ...headersFor(body !== undefined), ...headers },
+      headers: { ...headersFor(path, body !== undefined), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: "no-store",
     });
@@ -125,7 +131,7 @@ const answer = async (method, path, options) => {
     if (response.ok) throw new ApiError(response.status, { detail: "The answer is not JSON." });
   }
   if (response.ok) return { body, response };
-  const isSessionOver = response.status === 401 && session.value !== null;
+  const isSessionOver = response.status === 401 && session.value !== null && !linkToken();
   if (isSessionOver) expireSession();
   throw new ApiError(response.status, body, isSessionOver);
 };

@@ -1,6 +1,6 @@
 // The frame around all screens: navigation, the state of the connection, and what is the same everywhere.
 import { html, signal, useEffect, useState } from "../lib.js";
-import { endSession, get, isOperator, organization, post, session, updateSession } from "../core/api.js";
+import { endSession, get, isOperator, linkToken, organization, post, session, updateSession } from "../core/api.js";
 import { hasSingleKeys, layers, toggleSingleKeys, useKeys } from "../core/keys.js";
 import { isFrozen, live, toggleFrozen } from "../core/live.js";
 import { currentUrl, navigate, path } from "../core/router.js";
@@ -237,17 +237,18 @@ const SignedIn = ({ found }) => {
   </div>`;
 };
 
-const PublicFrame = ({ found }) => html`<main id="main" class="door"><${Screen} ...${found} /><${Toasts} /></main>`;
+const PublicFrame = ({ found }) => html`<main id="main" class=${found.screen.isPublic ? "door" : "alone"}><${Screen} ...${found} /><${Toasts} /></main>`;
 
 /** Show the console: a public screen, the sign-in, or the frame with the screen of the address. */
 export const Shell = () => {
   const found = screenAt(path.value);
   const here = location.pathname + location.search;
-  const mustSignIn = !session.value && !found?.screen.isPublic;
+  const isOpen = found?.screen.isPublic || (found?.screen.takesLink && linkToken() !== null);
+  const mustSignIn = !session.value && !isOpen;
   useEffect(() => {
     if (mustSignIn) navigate(`/console/sign-in?next=${encodeURIComponent(here)}`, { replace: true });
   }, [mustSignIn]);
   if (mustSignIn) return null;
-  if (found?.screen.isPublic) return html`<${PublicFrame} found=${found} />`;
+  if (isOpen) return html`<${PublicFrame} found=${found} />`;
   return html`<${SignedIn} found=${found} />`;
 };

@@ -37,7 +37,11 @@ export const ResourceList = ({ path, filters, columns, text, open, label, empty,
   <//>`;
 };
 
-const filled = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
+/** Return the values without those that were left blank, but for fields that began with something. */
+const filled = (values, groups) => {
+  const begun = new Set(groups.flatMap(({ fields }) => fields).filter(({ from }) => from?.(null)).map(({ name }) => name));
+  return Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== null || begun.has(name)));
+};
 
 /** Show a form that creates a resource, or changes those fields of it that were edited.
  *
@@ -48,7 +52,7 @@ export const ResourceForm = ({ path, resource, groups, adapt = (values) => value
   const before = useRef(resource);
   const save = async (values) => {
     const wanted = adapt(values);
-    if (!resource) return saved(await post(path, filled(wanted)));
+    if (!resource) return saved(await post(path, filled(wanted, groups)));
     const changes = changesOf(wanted, before.current);
     if (Object.keys(changes).length) before.current = await patch(`${path}${resource.id}/`, changes);
     toast(Object.keys(changes).length ? "Saved." : "Nothing has changed.");

@@ -6,7 +6,10 @@ import { query } from "../../core/router.js";
 import { formatDuration, Instant, now, plural } from "../../core/words.js";
 import { Button, Lazy, Line, Loaded, Page, PhaseBadge, Sentence, Tabs, toast } from "../../ui/ui.js";
 import { AgentActions } from "../agents/actions.js";
+import { Title } from "../approvals/approvals.js";
 import { Lane } from "./lane.js";
+
+const MAX_ASKED = 5;
 
 // The head of an agent: why it does what it does, what wakes it next, what keeps it awake, and what one can do.
 
@@ -48,6 +51,16 @@ const Blockers = ({ agent, ids }) => {
     </dd>`;
 };
 
+/** Show what the agent has asked a person, if anything. */
+const Asked = ({ agent }) => {
+  const filters = { agent: agent.id, state: "pending", limit: MAX_ASKED };
+  const { data } = useGet("/api/defaults/approvals/", filters, { events: ["approval.*"], agent: agent.id });
+  if (!data?.length) return null;
+  return html`<dt>Waits for a person</dt>
+    <dd>${data.map((call) => html`<div key=${call.id}><a href="/console/approvals/${call.id}"><${Title} call=${call} /></a></div>`)}
+      ${data.length === MAX_ASKED && html`<a href="/console/approvals">All that wait</a>`}</dd>`;
+};
+
 /** Show the sentence of an agent large, and the facts beside it. */
 export const Head = ({ agent, state }) => {
   const { phase, why, next_wake: next, blockers, failures, run } = state;
@@ -65,6 +78,7 @@ export const Head = ({ agent, state }) => {
               ? "Nothing wakes it at present."
               : "Only something new can wake it."}
       </dd>
+      <${Asked} agent=${agent} />
       ${blockers.length > 0 && html`<${Blockers} agent=${agent} ids=${blockers} />`}
       ${failures.consecutive > 0 &&
       html`<dt>Failures</dt>

@@ -69,6 +69,7 @@ const KINDS = {
   quarantined: { word: "quarantined", tone: "bad", plural: "agents in quarantine", all: "/console/agents?phase=quarantined" },
   over_budget: { word: "over budget", tone: "warn", plural: "agents over budget", all: "/console/agents?phase=over_budget" },
   uncleared_high: { word: "waiting", tone: "warn", plural: "agents with waiting notifications", all: "/console/agents?sort=-uncleared_high" },
+  approval: { word: "asks", tone: "warn", plural: "calls and questions that wait for a person", all: "/console/approvals" },
   failing: { word: "failing", tone: "warn", plural: "agents whose last runs failed" },
   failed_message: { word: "not sent", tone: "bad", plural: "messages that were not sent", all: "/console/messages", canSend: true },
   failed_run: { word: "failed", tone: "bad", plural: "runs that failed", all: "/console/runs?show=person", canSend: false },
@@ -93,6 +94,7 @@ const places = {
   over_budget: ({ agent }) => [`/console/agents/${agent}/settings`, "Raise the cap"],
   uncleared_high: ({ agent }) => [`/console/agents/${agent}/queue`, "Open the queue"],
   failing: ({ agent }) => [`/console/agents/${agent}/runs`, "Open its runs"],
+  approval: ({ approval }) => [`/console/approvals/${approval}`, "Decide"],
   stopped_schedule: ({ agent }) => [`/console/agents/${agent}/schedules`, "Open its schedules"],
   failing_webhook: ({ webhook }) => [`/console/webhooks/${webhook}`, "Open the webhook"],
 };
@@ -142,7 +144,7 @@ const Kind = ({ kind, items, total, reload }) => {
   const { plural: words = "others", all, canSend } = KINDS[kind] ?? {};
   const act = (action) => async () => (await actOn(action, kind), reload());
   return html`
-    ${shown.map((item) => html`<${Item} key=${idOf(item) ?? item.agent ?? item.webhook ?? item.sentence} item=${item} reload=${reload} />`)}
+    ${shown.map((item) => html`<${Item} key=${idOf(item) ?? item.approval ?? item.agent ?? item.webhook ?? item.sentence} item=${item} reload=${reload} />`)}
     ${total > shown.length &&
     html`<li class="now-more">
       ${plural(total - shown.length, "other")} of ${total.toLocaleString("en")} ${words}
@@ -229,7 +231,7 @@ export const agendaOf = (supervisors, moment) =>
     .map(({ agent, name, next_wake: wake }) => ({ ...wake, agent, agent_name: name, timezone: null, href: `/console/service/${agent}` }))
     .sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 
-const TYPES = ["agent.*", "run.*", "notification.*", "organization.*", "budget.*", "webhook.*"];
+const TYPES = ["agent.*", "run.*", "notification.*", "organization.*", "budget.*", "webhook.*", "approval.*"];
 const READ_SECONDS = 20; // some things begin without an event: a notification has waited for ten minutes
 const SAMPLE = 100;
 
@@ -304,7 +306,7 @@ const PersonNow = () => {
         phases=${data.phases}
         phaseLink=${link}
         found=${{ items: [...reasons.map(degraded), ...data.attention], counts: data.attention_counts }}
-        calm=${Object.keys(data.phases).length ? html`<${Calm}><p>Agents that are quarantined, over budget, forgotten, or leave something waiting appear here; so do messages, runs and webhooks that failed.</p><//>` : html`<${FirstSteps} />`}
+        calm=${Object.keys(data.phases).length ? html`<${Calm}><p>Agents that ask, are quarantined, over budget, forgotten, or leave something waiting appear here; so do messages, runs and webhooks that failed.</p><//>` : html`<${FirstSteps} />`}
         agenda=${html`<${Agenda} items=${data.agenda} total=${data.agenda_total} />`}
         reload=${overview.reload}
       />`}

@@ -79,6 +79,13 @@ export const groupsFor = (template) => [
     ],
   },
   {
+    title: "Approvals",
+    fields: [
+      { name: "approvers", label: "Who decides about calls that need it", type: "select", options: [["admin", "admins and owners"], ["owner", "owners"], ["member", "every member"]] },
+      count("approval_hours", "Hours until a wait for a person expires", "Blank: never.", { min: 1, from: (one) => (one ? one.approval_hours : 168) }),
+    ],
+  },
+  {
     title: "Traces",
     fields: [
       { name: "content", label: "Texts in traces", type: "select", options: [["", "as the service"], ["full", "kept"], ["none", "not kept"]] },

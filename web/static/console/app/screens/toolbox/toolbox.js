@@ -42,7 +42,8 @@ const Editor = ({ adapter, template, config, reload }) => {
   const isJson = asJson || !canShow;
   const entered = (values) => (isJson ? values.config : readSchema(schema, values, "config"));
   const save = async (values) => {
-    const body = { config: entered(values), secret_headers: headersOf(values.secret_headers) };
+    const approval = values.approval.trim() ? approvalOf(values.approval) : null;
+    const body = { config: entered(values), secret_headers: headersOf(values.secret_headers), approval };
     try {
       await (config ? patch(`${PATH}${config.id}/`, body) : post(PATH, { ...body, template, adapter: adapter.id }));
     } catch (error) {
@@ -72,6 +73,8 @@ const Editor = ({ adapter, template, config, reload }) => {
         </fieldset>`}
     <${Field} name="secret_headers" label="Headers with secrets" type="textarea" rows=${2} value=${linesOf(config?.secret_headers)}
       help="One a line: a header and the name of a secret, such as Authorization: CRM_KEY." />
+    <${Field} name="approval" label="Approval" type="textarea" rows=${2} value=${config?.approval ? approvalText(config.approval) : ""}
+      help="Which calls a person must approve, for the agents of this template: never, always, first_use, or {"when": a JSON Schema}. Blank: as each tool says." />
     <${SecretNames} template=${template} />
   <//>`;
 };
@@ -108,6 +111,18 @@ export const ADAPTER_GROUPS = [
   },
 ];
 
+const approvalText = (approval) => (typeof approval === "string" ? approval : asJson(approval));
+
+/** Return the rule that a text stands for: a word, or an object in JSON. */
+const approvalOf = (text) => {
+  if (!text.trim().startsWith("{")) return text.trim();
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw { fields: { approval: `This is not JSON. ${error.message}` } };
+  }
+};
+
 const TOOL_GROUPS = [
   {
     fields: [
@@ -117,6 +132,14 @@ const TOOL_GROUPS = [
       { name: "detail_url", label: "Address with more about it", maxlength: 200 },
       { name: "description", label: "Description", type: "textarea", rows: 3, help: "As models read it." },
       { name: "idempotent", label: "A repeated call does no harm", type: "checkbox", help: "Then checks of schedules may call it." },
+      {
+        name: "approval",
+        label: "Approval",
+        rows: 3,
+        type: "textarea",
+        from: (tool) => approvalText(tool?.approval ?? "never"),
+        help: `Which calls a person must approve: never, always, first_use, or {"when": a JSON Schema of the arguments}.`,
+      },
       {
         name: "parameters",
         label: "Parameters",
@@ -134,7 +157,7 @@ const ToolDialog = ({ adapter, tool, close, saved }) => html`<${Dialog} title=${
     path="/api/toolbox/tools/"
     resource=${tool.id ? tool : null}
     groups=${TOOL_GROUPS}
-    adapt=${(values) => (tool.id ? values : { ...values, adapter })}
+    adapt=${({ approval, ...values }) => ({ ...values, approval: approvalOf(approval), ...(!tool.id && { adapter }) })}
     saved=${() => (saved(), close())}
     actions=${tool.id && html`<${DeleteButton} path="/api/toolbox/tools/${tool.id}/" question="Agents lose this tool." done=${() => (saved(), close())} />`}
   />

@@ -66,7 +66,7 @@ export const Deliveries = ({ webhook }) => {
 const PATH = "/api/organizations/webhooks/";
 const HOME = "/console/webhooks";
 const EVENTS = ["webhook.*"];
-const FAMILIES = ["*", "agent.*", "run.*", "notification.*", "message.*", "budget.*", "webhook.*", "hook.*", "schedule.*", "organization.*"];
+const FAMILIES = ["*", "agent.*", "run.*", "notification.*", "message.*", "budget.*", "webhook.*", "hook.*", "schedule.*", "approval.*", "organization.*"];
 
 const Health = ({ webhook }) => {
   const { is_active: isActive, disabled_at: disabledAt, failing_since: failingSince } = webhook;
