@@ -1,17 +1,21 @@
-"""The commands of a guide, run in one shell and compared with what it says they print."""
+"""The commands and the server of a guide, run and compared with what it says they print."""
 
 import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 MARK = "@@ end of command @@"
 PATIENCE_SECONDS = 60.0
 
+PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<id>"),
@@ -83,3 +87,35 @@ async def run(
         with suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)  # what it has started in the background
     return output.decode().split(f"\n{MARK}\n")[: len(commands)]
+
+
+@asynccontextmanager
+async def tool_server(guide: str, directory: Path, **environment: str) -> AsyncIterator[str]:
+    """Run the tool server of a guide and yield its address."""
+    [program] = PROGRAM.findall(guide)
+    file = directory / "tool_server.py"
+    file.write_text(program)
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    environment = {**os.environ, **environment, "PORT": str(port), "PYTHONUNBUFFERED": "1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, file, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert b"Running on" in await process.stdout.readline()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+def differences(documented: Sequence[Example], printed: Sequence[str]) -> list[str]:
+    """Return what the commands have printed instead of what the guide says."""
+    assert len(printed) == len(documented)
+    return [
+        f"$ {example.command}\n{output.strip()}\ninstead of\n{example.expected}"
+        for example, output in zip(documented, printed, strict=True)
+        if not example.fits(output)
+    ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.process import Launch, Sections, serving
-from tests.contract.guide import examples, run
+from tests.contract.guide import differences, examples, run
 from tests.contract.test_guide import shell_environment
 from tests.curl import environment_with_curl
 from tests.paths import DOCS
@@ -42,6 +42,4 @@ async def test_assistant_of_the_guide_answers_and_remembers(
         for documented_port, port in zip(PORTS, ports, strict=True):
             commands = [command.replace(documented_port, port) for command in commands]
         printed = await run(commands, shell_environment(environment_with_curl(tmp_path)), PATIENCE_SECONDS)
-    assert len(printed) == len(documented)
-    for example, output in zip(documented, printed, strict=True):
-        assert example.fits(output), f"$ {example.command}\n{output.strip()}\ninstead of\n{example.expected}"
+    assert differences(documented, printed) == []
