@@ -194,7 +194,7 @@ async def refuse(request: web.Request, error: Exception) -> web.StreamResponse:
         return _framework_error_response(error)
     if isinstance(error, UNAVAILABLE):
         request.app[REPORT_REFUSAL](error)
-    refusal = _refusal(error)
+    refusal = refusal_of(error)
     if refusal is None:
         log.error("request failed", method=request.method, path=path_without_token(request), exc_info=error)
         detail = {"detail": "Internal server error.", "request_id": request[HEADERS][HEADER]}
@@ -202,7 +202,7 @@ async def refuse(request: web.Request, error: Exception) -> web.StreamResponse:
     return json_response(refusal.body, refusal.status, refusal.headers)
 
 
-def _refusal(error: Exception) -> ApiError | None:
+def refusal_of(error: Exception) -> ApiError | None:
     """Return the response to an error; None if it is a bug of ours."""
     match error:
         case ApiError():

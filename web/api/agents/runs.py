@@ -1,6 +1,6 @@
 """Runs: start, stop and list them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -342,18 +342,24 @@ async def get_run(request: web.Request, caller: Caller) -> RunResponse:
     run = await _load_run(request, caller, agent_id)
     query = read_query(request)
     if query["wait"] is not None:
-        request[PLACE].leave()
-        run = await _wait_for_end(request, caller, agent_id, query["wait"])
+        read = partial(_load_run, request, caller, agent_id)
+        run = await wait_for_end(request, run, query["wait"], read)
     return serialize_run.row(run)
 
 
-async def _wait_for_end(request: web.Request, caller: Caller, agent_id: UUID, seconds: float) -> Record:
-    """Return the run when it has ended, or after `seconds`. Of a run at another node the row is polled."""
+async def wait_for_end(
+    request: web.Request, run: Record, seconds: float, read: Callable[[], Awaitable[Record]]
+) -> Record:
+    """Return the run when it has ended, or after `seconds`, during which the request takes no room.
+
+    Of a run at another node the row is polled, by `read`.
+    """
+    request[PLACE].leave()
     clock = request.app[CLOCK]
     deadline = clock.monotonic() + seconds
-    await request.app[REGISTRY].wait_for_end(agent_id, path_id(request, "run_id"), seconds)
+    await request.app[REGISTRY].wait_for_end(run["agent_id"], run["id"], seconds)
     while True:
-        run = await _load_run(request, caller, agent_id)
+        run = await read()
         remaining = deadline - clock.monotonic()
         if run["ended_at"] is not None or remaining <= 0:
             return run

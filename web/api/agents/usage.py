@@ -340,7 +340,11 @@ async def get_daily_usage(request: web.Request, caller: Caller) -> DailyUsageRes
 
     Without `start_date` the period is 30 days long. Calls stay in the sums after their agents were deleted.
     """
-    query = read_query(request)
+    return await sum_daily_usage(request, caller, read_query(request))
+
+
+async def sum_daily_usage(request: web.Request, caller: Caller, query: dict[str, Any]) -> DailyUsageResponse:
+    """Return the sums for a `DailyUsageQuery`. Raise Invalid for a period that is refused."""
     localize(query, DATETIME_FIELDS, UTC)
     storage = request.app[STORAGE]
     start, end = _period(query, request.app[CLOCK].now(), "start_date")

@@ -12,7 +12,7 @@ from marshmallow import ValidationError
 
 from storage.errors import Forbidden, ReferenceMissing
 from storage.ids import new_id
-from storage.model import Notification, Priority, Source
+from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.changes import NotificationState
 from storage.notifications.notifications import NewNotification, NotificationFilters
 from supervisors.policy.explanations import why_silent
@@ -165,15 +165,22 @@ async def create_notification(request: web.Request, caller: Caller) -> Notificat
     now = request.app[CLOCK].now()
     new = NewNotification(id=new_id(), created_at=now, **body)
     answer = serialize_notification(new)
-    try:
-        allowed, receipt = caller.reach.organization_ids, receipt_of(request, answer)
-        await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
-    except ReferenceMissing as error:
-        raise Invalid({"agent": [unknown_id(agent_id)]}) from error
-    except Forbidden as error:
-        raise caller.refusal() from error
+    await insert_notification(request, caller, new, receipt_of(request, answer))
     _hint(request, new, now)
     return answer
+
+
+async def insert_notification(
+    request: web.Request, caller: Caller, new: NewNotification, receipt: Receipt | None = None
+) -> None:
+    """Store a notification. Raise Invalid for an unknown agent, PermissionDenied for one of others."""
+    try:
+        allowed = caller.reach.organization_ids
+        await request.app[STORAGE].notifications.insert(new, allowed, receipt, actor=caller.identity)
+    except ReferenceMissing as error:
+        raise Invalid({"agent": [unknown_id(new.agent_id)]}) from error
+    except Forbidden as error:
+        raise caller.refusal() from error
 
 
 def _hint(request: web.Request, notification: Notification | NewNotification, now: datetime) -> None:

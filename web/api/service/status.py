@@ -343,4 +343,4 @@ async def get_any_supervisor(request: web.Request) -> Snapshot | PastSupervisorR
 
     With `at`, as it was at that moment.
     """
-    return await explain_agent(request, path_id(request))
+    return await explain_agent(request, path_id(request), read_query(request))

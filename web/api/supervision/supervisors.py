@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import TypedDict
+from typing import Any, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -244,15 +244,16 @@ MAX_SUM = MAX_COUNT * MAX_MONEY  # of the costs of a day, each of which may be a
 @routes.get("/api/cloud/agents/{id}/supervisor/", query=SupervisorAtQuery)
 async def get_supervisor(request: web.Request, caller: Caller) -> Snapshot | PastSupervisorResponse:
     """Explain what the agent is doing and why, and what wakes it next; with `at`, as it was then."""
-    return await explain_agent(request, await agent_of_path(request, caller))
+    return await explain_agent(request, await agent_of_path(request, caller), read_query(request))
 
 
-async def explain_agent(request: web.Request, agent_id: UUID) -> Snapshot | PastSupervisorResponse:
-    """Return the explanation of the agent at the moment `at` of the query, else at present.
+async def explain_agent(
+    request: web.Request, agent_id: UUID, query: dict[str, Any]
+) -> Snapshot | PastSupervisorResponse:
+    """Return the explanation of the agent at the moment of a `SupervisorAtQuery`, else at present.
 
     Raise NotFound if the agent does not exist, Invalid for a moment that lies ahead.
     """
-    query = read_query(request)
     if query["at"] is None:
         snapshot = await _with_schedule(request, require_found(await request.app[STATUS].snapshot(agent_id)))
         return await _with_pending(request, snapshot)
@@ -309,13 +310,13 @@ async def list_own_supervisors(request: web.Request, caller: Caller) -> web.Resp
             headers[TOTAL_HEADER] = str(await sorted_agents.count(filters, MAX_TOTAL))
         has_next = rows.is_cut or len(rows) > query["limit"]
         del rows[query["limit"] :]
-        items = await _explain(request, filters, rows)
+        items = await explain_rows(request, filters, rows)
     if has_next:
         headers |= next_link(request, write_position(rows[-1].position), query["limit"])
     return json_response(items, headers=headers)
 
 
-async def _explain(
+async def explain_rows(
     request: web.Request, filters: AgentFilters, rows: Sequence[AgentRow]
 ) -> list[SupervisorRowResponse]:
     """Return the rows with the explanations of their agents.
@@ -338,7 +339,13 @@ async def get_overview(request: web.Request, caller: Caller) -> OverviewResponse
 
     Webhooks are among it where you are an admin or owner.
     """
-    organization_id = read_query(request)["organization"]
+    return await read_overview(request, caller, read_query(request)["organization"])
+
+
+async def read_overview(
+    request: web.Request, caller: Caller, organization_id: UUID | None
+) -> OverviewResponse:
+    """Return the overview of one of the caller's organizations, or of all of them."""
     await require_organization(request, caller, organization_id)
     owners = [own_id for own_id in caller.organizations if organization_id in {None, own_id}]
     administered = [own_id for own_id in owners if caller.is_admin(own_id)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import pairwise
 from typing import Any, TypedDict
 from uuid import UUID
@@ -18,10 +17,10 @@ from supervisors.timeline.bands import Band, BandPhase
 from supervisors.timeline.marks import Ahead, AheadKind, Mark
 from supervisors.timeline.timelines import MAX_CHANGES, MAX_PAUSES, PastState, TooManyChanges
 from web.access.auth import Caller
-from web.access.path_access import load_agent, load_in_turn
+from web.access.path_access import load_agent, turn_to_read
 from web.api.events.schemas import ActorResponse, actor_of
 from web.app_keys import CLOCK, TIMELINES
-from web.errors import Invalid
+from web.errors import Invalid, require_found
 from web.fields import Datetime
 from web.request.parsing import Body, localize, read_query
 from web.routes import Routes
@@ -237,13 +236,19 @@ async def get_timeline(request: web.Request, caller: Caller) -> TimelineResponse
     If the period reaches past now, the answer says what lies ahead. A period with more than 4,000 changes of
     the phase is refused, with the latest `end` that its `start` takes.
     """
-    agent = await load_agent(request, caller)
-    query = read_query(request)
+    return await read_timeline(request, await load_agent(request, caller), read_query(request))
+
+
+async def read_timeline(request: web.Request, agent: Agent, query: dict[str, Any]) -> TimelineResponse:
+    """Return the timeline of the agent in the period of a `TimelineQuery`.
+
+    Raise NotFound if the agent was deleted, Invalid for a period that is refused.
+    """
     localize(query, ("start", "end"), ZoneInfo(agent.timezone))
     start, end = _period(query, request.app[CLOCK].now())
-    read = partial(request.app[TIMELINES].timeline, start=start, end=end)
     try:
-        timeline = await load_in_turn(request, read)
+        async with turn_to_read(request):
+            timeline = require_found(await request.app[TIMELINES].timeline(agent.id, start=start, end=end))
     except TooManyChanges as error:
         raise Invalid({"end": [TOO_MANY_CHANGES.format(format_timestamp(error.fits_until))]}) from None
     return {

@@ -1,5 +1,6 @@
 """The tools of an agent, for outside harnesses: the same as in the built-in loop, and called the same way."""
 
+from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict, cast
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from marshmallow import INCLUDE, fields
 from storage.errors import ReferenceMissing
 from storage.model import Agent
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
-from supervisors.tools.tool import PartialResult, ToolDefinition
+from supervisors.tools.tool import AgentTool, PartialResult, ToolDefinition
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_agent
 from web.app_keys import REGISTRY, STORAGE, TOOLSET
@@ -128,12 +129,12 @@ async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
     """
     agent = await load_agent(request, caller)
     try:
-        result = await _call_tool(request, caller, agent)
+        tool = await request.app[TOOLSET].find(agent, printable(request.match_info["name"]))
+        parameters = await read_values(request, build_call_schema(tool.definition))
+        result = await use_tool(request, caller, agent, tool, parameters)
     except ToolError as error:
         refused: dict[str, Any] = {"error": error.as_json()}
         return json_response(refused, status=404 if error.code == UNKNOWN_TOOL else 400)
-    except ReferenceMissing as error:
-        raise NotFound from error  # the agent was deleted during the call
     return json_response(_called(result))
 
 
@@ -143,11 +144,15 @@ def _called(result: Any) -> ToolCalledResponse:
     return {"result": result}
 
 
-async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:
-    toolset = request.app[TOOLSET]
-    tool = await toolset.find(agent, printable(request.match_info["name"]))
-    parameters = await read_values(request, build_call_schema(tool.definition))
-    run_id = caller.run.run_id if caller.run else None
-    return await toolset.use(
-        tool, agent, run_id, request.app[REGISTRY].ask, parameters, caller=caller.identity
-    )
+async def use_tool(
+    request: web.Request, caller: Caller, agent: Agent, tool: AgentTool, parameters: Mapping[str, Any]
+) -> Any:
+    """Call a tool on behalf of an agent, and for the run whose token is used.
+
+    Raise ToolError if it fails, NotFound if the agent was deleted during the call.
+    """
+    run_id, ask = caller.run.run_id if caller.run else None, request.app[REGISTRY].ask
+    try:
+        return await request.app[TOOLSET].use(tool, agent, run_id, ask, parameters, caller=caller.identity)
+    except ReferenceMissing as error:
+        raise NotFound from error
