@@ -33,6 +33,8 @@ from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, Us
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import REPORT_REFUSAL
+from web.mcp import agents as mcp_agents
+from web.mcp import assistant
 from web.observability.counter_sums import CounterSums
 from web.observability.line_limit import LineLimit
 from web.observability.requests import RequestCounts
@@ -83,6 +85,10 @@ HANDLERS = (
     pages,
 )
 ROUTES = tuple(route for handlers in HANDLERS for route in handlers.routes)
+PROTOCOL_ROUTES = (
+    *mcp_agents.routes,
+    *assistant.routes,
+)  # described by a protocol of their own, not by the API document
 
 
 def build_app(
@@ -160,7 +166,7 @@ def _add_routes(app: web.Application) -> None:
     app[app_keys.API_DOCUMENT] = ServedDocument(ROUTES).get
     app[app_keys.COLLECTIONS] = pages.collection_paths(ROUTES)
     by_path: dict[str, list[Route]] = {}
-    for route in ROUTES:
+    for route in (*ROUTES, *PROTOCOL_ROUTES):
         by_path.setdefault(route.path, []).append(route)
     for path, routes in by_path.items():
         resource = app.router.add_resource(path)
