@@ -1,6 +1,6 @@
 """The tools for a person's assistant: each does what a route does, with the rights of the user or the key."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from storage.history.runs import RunFilters
 from storage.ids import new_id
 from storage.model import Agent, Priority, Source
 from storage.notifications.notifications import NewNotification
+from storage.parked_calls import CallState
 from storage.postgres.paging import Page
 from supervisors.engine.messages import RunReply, RunRequest
 from supervisors.policy.phases import ShownPhase
@@ -24,6 +25,7 @@ from web.api.agents.agents import AgentFilterQuery
 from web.api.agents.runs import serialize_run, wait_for_end
 from web.api.agents.usage import DailyUsageQuery, sum_daily_usage
 from web.api.channels.notifications import insert_notification, serialize_notification
+from web.api.supervision.approvals import DecisionBody, decide_call, serialize_approval
 from web.api.supervision.schedules import serialize_schedule
 from web.api.supervision.supervisors import explain_agent, explain_rows, read_overview
 from web.api.supervision.timeline import SupervisorAtQuery, TimelineQuery, read_timeline
@@ -132,6 +134,18 @@ class ListSchedulesArguments(OfAgentArguments):
     """true: only paused ones. false: only others."""
 
 
+class ListApprovalsArguments(OfAgentArguments):
+    state = Choice(CallState, load_default=CallState.PENDING)
+    """Only those in this state. `pending`: those that wait for a person."""
+
+
+class DecideApprovalArguments(DecisionBody):
+    approval = Uuid(required=True)
+    """The id of the call or question."""
+    note = Text(load_default="", max_length=MAX_SIDE_TEXT)
+    """What the agent should know about the decision."""
+
+
 @tool()
 async def overview(request: web.Request, caller: Caller, _: Json) -> Any:
     """Show what the agents do, what needs a person, and which of them wake in the next 24 hours."""
@@ -193,11 +207,9 @@ async def get_run(request: web.Request, caller: Caller, arguments: Json) -> Any:
 async def list_runs(request: web.Request, caller: Caller, arguments: Json) -> Any:
     """List runs, the last started first, each with its outcome, its final answer and its journal."""
     agent_id, active, needs_person = (arguments[name] for name in ("agent", "active", "needs_person"))
-    await require_agent(request, caller, agent_id)
     filters = RunFilters(caller.organizations, agent_id, is_active=active, needs_person=needs_person)
-    async with turn_to_read(request):
-        rows = await request.app[STORAGE].runs.list_rows(filters, _page(arguments))
-    return [serialize_run.row(row) for row in rows]
+    fetch = partial(request.app[STORAGE].runs.list_rows, filters)
+    return await _list(request, caller, arguments, fetch, serialize_run.row)
 
 
 @tool(GetTraceArguments)
@@ -220,16 +232,40 @@ async def usage(request: web.Request, caller: Caller, arguments: Json) -> Any:
 @tool(ListSchedulesArguments)
 async def list_schedules(request: web.Request, caller: Caller, arguments: Json) -> Any:
     """List the schedules that wake agents, in words, with the next moment of each."""
-    await require_agent(request, caller, arguments["agent"])
     only = {name: arguments[name] for name in ("agent", "paused")}
-    schedules = request.app[STORAGE].schedules
+    fetch = partial(request.app[STORAGE].schedules.list_page, caller.organizations, **only)
+    return await _list(request, caller, arguments, fetch, serialize_schedule)
+
+
+@tool(ListApprovalsArguments)
+async def list_approvals(request: web.Request, caller: Caller, arguments: Json) -> Any:
+    """List the calls of agents that wait for a person's approval, and their questions, newest first."""
+    only = {name: arguments[name] for name in ("agent", "state")}
+    fetch = partial(request.app[STORAGE].parked_calls.list_page, caller.organizations, **only)
+    return await _list(request, caller, arguments, fetch, serialize_approval)
+
+
+@tool(DecideApprovalArguments, is_read=False)
+async def decide_approval(request: web.Request, caller: Caller, arguments: Json) -> Any:
+    """Approve or deny a call that waits, or answer a question, as the person whom you assist has decided.
+
+    Show that person the exact arguments first. The service makes an approved call, and wakes the agent.
+    """
+    call = require_found(await request.app[STORAGE].parked_calls.get(arguments.pop("approval")))
+    return serialize_approval(await decide_call(request.app, caller, call, **arguments))
+
+
+async def _list(
+    request: web.Request,
+    caller: Caller,
+    arguments: Json,
+    fetch: Callable[[Page], Awaitable[Iterable[Any]]],
+    serialize: Callable[[Any], Any],
+) -> list[Any]:
+    await require_agent(request, caller, arguments["agent"])
     async with turn_to_read(request):
-        found = await schedules.list_page(caller.organizations, _page(arguments), **only)
-    return list(map(serialize_schedule, found))
-
-
-def _page(arguments: Json) -> Page:
-    return Page(limit=arguments["limit"], max_bytes=MAX_RESULT_BYTES)
+        found = await fetch(Page(limit=arguments["limit"], max_bytes=MAX_RESULT_BYTES))
+    return list(map(serialize, found))
 
 
 async def _load_agent(request: web.Request, caller: Caller, arguments: Json) -> Agent:

@@ -8,8 +8,10 @@ import pytest
 from mcp_types import methods
 
 from storage.ids import new_id
+from storage.parked_calls import CallKind
+from tests.web.api.supervision.test_approvals import open_desk
 from tests.web.api.toolbox.test_agent_tools import start_run
-from tests.web.conftest import Api
+from tests.web.conftest import Api, Service
 from tests.web.mcp.messages import ASSISTANT, LEGACY, MODERN, TASKS, call, result_of, send
 
 ERAS = pytest.mark.parametrize("version", [MODERN, LEGACY])
@@ -25,6 +27,8 @@ NAMES = [
     "get_trace",
     "usage",
     "list_schedules",
+    "list_approvals",
+    "decide_approval",
 ]
 
 
@@ -54,7 +58,7 @@ async def test_tools_describe_themselves_and_their_arguments(api: Api, version: 
         assert "$ref" not in json.dumps(schema)
         assert all(argument["description"] for argument in schema["properties"].values()), each
     reads = {each["name"] for each in listed["tools"] if each["annotations"]["readOnlyHint"]}
-    assert set(NAMES) - reads == {"notify", "run_agent"}
+    assert set(NAMES) - reads == {"notify", "run_agent", "decide_approval"}
     [notify] = [each["inputSchema"] for each in listed["tools"] if each["name"] == "notify"]
     assert notify["required"] == ["agent", "title"]
     assert notify["properties"]["priority"]["enum"] == ["high", "low"]
@@ -97,6 +101,41 @@ async def test_notification_is_like_one_of_rest(api: Api) -> None:
     path = f"/api/defaults/notifications/{notification['id']}/"
     assert (await api.get(path)).body == notification
     assert (notification["priority"], notification["source"]) == ("high", "api")
+
+
+async def test_approval_is_listed_and_decided_as_over_rest(service: Service, api: Api, other: Api) -> None:
+    desk = await open_desk(service, api)
+    refund, question = await desk.ask(), await desk.ask(kind=CallKind.QUESTION, tool_id=None, question="Why?")
+    listed = await told(api, "list_approvals", agent=desk.agent["id"])
+    assert listed == (await api.get("/api/defaults/approvals/?state=pending")).body
+    assert {each["id"] for each in listed} == {str(refund.id), str(question.id)}
+    assert await told(other, "list_approvals") == []
+    of_refund = {"approval": str(refund.id), "approve": True}
+    denied = await refused(other, "decide_approval", **of_refund)
+    assert denied == {"detail": "You do not have permission to perform this action."}
+    assert "answer" in await refused(api, "decide_approval", approval=str(question.id))
+
+    decided = await told(api, "decide_approval", **of_refund, note="Once")
+    assert decided == (await api.get(f"/api/defaults/approvals/{refund.id}/")).body
+    assert (decided["note"], decided["decided_by"]["type"]) == ("Once", "key")
+    again = await refused(api, "decide_approval", approval=str(refund.id), approve=False)
+    assert again["detail"].startswith("It was approved by")
+    await told(api, "decide_approval", approval=str(question.id), answer="Because")
+    assert await told(api, "list_approvals") == []
+
+
+async def test_call_that_needs_approval_waits_and_is_decided(service: Service, api: Api) -> None:
+    desk = await open_desk(service, api, approval="always")
+    own = f"/api/cloud/agents/{desk.agent['id']}/mcp/"
+    answers = [await call(api, own, "refund", amount=80) for _ in range(2)]
+    answers.append(await call(api, own, "refund", LEGACY, amount=80))
+    waiting = [json.loads(answer["content"][0]["text"]) for answer in answers]
+    assert [each["waiting_for"] for each in waiting] == ["approval"] * 3
+    [listed] = await told(api, "list_approvals")
+    assert {each["call"] for each in waiting} == {listed["id"]}
+    assert (listed["arguments"], listed["tool"]) == ({"amount": 80}, "refund")
+    denied = await told(api, "decide_approval", approval=listed["id"], approve=False, note="Too much")
+    assert denied["state"] == "denied"
 
 
 async def test_wrong_arguments_are_told_to_the_model(api: Api, other: Api) -> None:
