@@ -198,11 +198,13 @@ WHERE p.id = $1 FOR NO KEY UPDATE OF p
 
 GET_TOOL_DIGEST = "SELECT tool_digest(t) FROM tool t WHERE id = $1"
 
-GET_PENDING = f"SELECT {ROW} WHERE p.agent_id = $1 AND p.digest = $2 AND p.state = 'pending'"
+ONCE = "state = 'pending' AND kind <> 'input'"  # as in the index
+
+GET_PENDING = f"SELECT {ROW} WHERE p.agent_id = $1 AND p.digest = $2 AND {ONCE}"
 
 COUNT_OPEN = "SELECT count(*) FROM parked_call WHERE agent_id = $1 AND ended_at IS NULL"
 
-ONCE = " ON CONFLICT (agent_id, digest) WHERE state = 'pending' DO NOTHING RETURNING id"
+INSERT_ONCE = f" ON CONFLICT (agent_id, digest) WHERE {ONCE} DO NOTHING RETURNING id"
 
 UPDATE = "UPDATE parked_call SET /* set */ WHERE id = $1"
 
@@ -339,7 +341,7 @@ async def _insert(connection: Connection, call: ParkedCall, actor: str) -> Parke
     tool_digest = await connection.fetchval(GET_TOOL_DIGEST, call.tool_id) if call.tool_id else b""
     new = replace(call, tool_digest=tool_digest or b"")
     sql, *values = insert_into("parked_call", fields_of(new, without=SHOWN_ONLY))
-    while await connection.fetchval(sql + ONCE, *values) is None:
+    while await connection.fetchval(sql + INSERT_ONCE, *values) is None:
         pending = await fetch_one(connection, ParkedCall, GET_PENDING, call.agent_id, call.digest)
         if pending is not None:  # None: it was decided in between
             return pending

@@ -30,7 +30,8 @@ CREATE TABLE parked_call (
     ended_at timestamptz,
     outcome text NOT NULL                       -- a sentence that says what ended it
 ) WITH (fillfactor = 80);
-CREATE UNIQUE INDEX parked_call_once ON parked_call (agent_id, digest) WHERE state = 'pending';
+-- The same call is not asked twice. Questions of servers are, each of which goes on with an answer of its own.
+CREATE UNIQUE INDEX parked_call_once ON parked_call (agent_id, digest) WHERE state = 'pending' AND kind <> 'input';
 CREATE INDEX parked_call_due ON parked_call (due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX parked_call_of_organization ON parked_call (organization_id, created_at DESC, id DESC);
 CREATE INDEX parked_call_pending ON parked_call (organization_id, created_at DESC, id DESC) WHERE state = 'pending';

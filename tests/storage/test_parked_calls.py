@@ -186,6 +186,24 @@ async def test_answer_of_a_claimed_call_is_stored_once(
     assert await pool.fetchval("SELECT length(content) FROM notification_payload") == 9002
 
 
+async def test_question_of_a_server_is_stored_while_the_same_call_waits_again(
+    storage: Storage, call: ParkedCall, agent: Agent
+) -> None:
+    await decided(storage, call, APPROVED)
+    made = await claimed(storage, call)
+    again = await storage.parked_calls.insert(parked_call(agent, tool_id=call.tool_id))
+    assert made.due_at is not None
+    end = partial(end_call, answer=CallAnswer(question="Which?"), lease_until=made.due_at, now=NOW + MINUTE)
+
+    step = await storage.parked_calls.change(call.id, end, NOW + MINUTE)
+
+    assert step is not None
+    assert (step.after.kind, step.after.state) == (CallKind.INPUT, CallState.PENDING)
+    waiting = await storage.parked_calls.get(again.id)
+    assert waiting is not None
+    assert waiting.state is CallState.PENDING
+
+
 @pytest.mark.parametrize(
     ("change", "lost"),
     [
