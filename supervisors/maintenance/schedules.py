@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -23,14 +22,12 @@ from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
 from supervisors.policy.schedules import Answer, after_check, fall_due
 from supervisors.ports import ScheduleStore
 from supervisors.tools.arguments import ToolError
-from supervisors.tools.parking import PARKED_CALL
 from supervisors.tools.toolset import Toolset
 
 log = structlog.get_logger(__name__)
 
 PAGE = 50  # stored by one transaction
 REST_SHARE = 0.5  # of the time that a page took, before the next one
-PARKED = "The tool waits for a person, or answers later. A check needs its answer at once."
 
 
 class ScheduleRunner:
@@ -118,10 +115,9 @@ class CheckRunner:
         agent, watch = await self._stores.agents.get(schedule.agent_id), schedule.watch
         if agent is None or watch is None:
             return Answer(error="The agent was deleted.")
-        metadata: dict[str, Any] = {}
         try:
             tool = await self._toolset.find_idempotent(agent, watch["tool"])
-            use = self._toolset.use(tool, agent, None, self._ask, watch["arguments"], metadata=metadata)
-            return Answer(await use, PARKED if PARKED_CALL in metadata else "")
+            use = self._toolset.use(tool, agent, None, self._ask, watch["arguments"], may_wait=False)
+            return Answer(await use)
         except ToolError as error:
             return Answer(error=error.message)

@@ -38,7 +38,7 @@ from supervisors.outbound import (
 from supervisors.policy.parked_calls import CallAnswer
 from supervisors.text import excerpt, format_timestamp, hide
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
-from supervisors.tools.parking import ResultAddresses, needs_person, park, park_answer
+from supervisors.tools.parking import CANNOT_WAIT, ResultAddresses, needs_person, park, park_answer
 from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation
 
 log = structlog.get_logger(__name__)
@@ -108,7 +108,12 @@ class AdapterTools:
     async def post(
         self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
     ) -> Any:
-        """Call the tool with unchecked arguments and return its result. Raise ToolError if it fails."""
+        """Call the tool with unchecked arguments and return its result. Raise ToolError if it fails.
+
+        So does a call that a person would have to allow: a message does not wait.
+        """
+        if await needs_person(call, tool, arguments, self._checker):
+            raise ToolError("needs_approval", CANNOT_WAIT)
         body = self._body(call, tool, call_id, arguments)
         return (await self._post(call, tool, call_id, body)).value
 

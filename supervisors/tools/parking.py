@@ -15,6 +15,7 @@ from supervisors.errors import ChecksPending
 from supervisors.json_schema.checker import SchemaChecker, is_undecided
 from supervisors.policy.parked_calls import CallAnswer, call_digest, next_look
 from supervisors.text import format_timestamp
+from supervisors.tools.arguments import ToolError
 from supervisors.tools.tool import ToolInvocation
 
 NEVER = "never"
@@ -26,6 +27,7 @@ WAITS_FOR = {
     CallKind.INPUT: ("answer", "a person's answer to a question of the tool"),
     CallKind.RESULT: ("result", "the result, which the tool sends later"),
 }
+CANNOT_WAIT = "The tool waits for a person, or answers later. This needs its answer at once."
 DEFAULT_HOURS = 168  # of an agent without a template
 
 
@@ -96,7 +98,10 @@ async def park(
     """Store what the call waits for, and return what its caller reads in place of a result.
 
     `tool` is only a name if it is no tool of an adapter. A wait for a person expires as the template says.
+    Raise ToolError if the call may not wait.
     """
+    if not call.may_wait:
+        raise ToolError("cannot_wait", CANNOT_WAIT)
     tool_id, name = (None, tool) if isinstance(tool, str) else (tool.id, tool.name)
     template = await call.stores.templates.get_of(call.agent)
     hours = template.approval_hours if template else DEFAULT_HOURS

@@ -34,7 +34,7 @@ class ToolInvocation:
     `run_id` is the run that calls; None if a client calls on behalf of the agent. `span_id` is the span of
     the call in the run's trace, if there is one. `message_id` is the id of the message to send, if it was
     chosen before, so that the message is sent once however often the call is repeated. `actor` is who calls,
-    for the event log. `metadata` is that of the span of the call.
+    for the event log. `metadata` is that of the span of the call. `may_wait`: its answer may come later.
     """
 
     agent: Agent
@@ -47,6 +47,7 @@ class ToolInvocation:
     message_id: UUID | None = None
     actor: str = BY_SERVICE
     metadata: dict[str, Any] = field(default_factory=dict)
+    may_wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)

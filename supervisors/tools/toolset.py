@@ -92,15 +92,16 @@ class Toolset:
         *,
         caller: str = BY_SERVICE,
         metadata: dict[str, Any] | None = None,
+        may_wait: bool = True,
     ) -> Any:
         """Call the tool and return its result, ready for JSON, or a part of it. Raise ToolError if it fails.
 
         `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
         `caller`: who calls if it is no run, for the event log. `metadata`, that of the span, is added to.
+        A call that may not wait fails instead.
         """
         call = self._call(agent, run_id, ask, arguments, span_id, caller=caller)
-        if metadata is not None:
-            call = replace(call, metadata=metadata)
+        call = replace(call, metadata={} if metadata is None else metadata, may_wait=may_wait)
         try:
             return await tool.use(call)
         except LimitReached as error:

@@ -155,6 +155,19 @@ async def test_tool_that_is_not_idempotent_any_more_is_not_called(
     assert server.requests == []
 
 
+@pytest.mark.parametrize("approval", ['"always"', '"never"'])
+async def test_check_neither_asks_a_person_nor_waits_for_a_late_result(
+    storage: Storage, pool: Pool, agent: Agent, server: Receiver, runner: CheckRunner, approval: str
+) -> None:
+    watching = await watch(storage, agent, "error")
+    await pool.execute("UPDATE tool SET approval = $1::text::json", approval)
+    server.answer = answering_json('{"expires_in": 60}', 202)
+    await runner.run_once()
+    assert await outcomes(storage, watching) == ["fired"]
+    assert len(server.requests) == (approval == '"never"')
+    assert await pool.fetchval("SELECT count(*) FROM parked_call") == 0
+
+
 async def test_slow_tools_delay_no_other_schedule(
     storage: Storage, pool: Pool, agent: Agent, server: Receiver, runner: CheckRunner, clock: BusyClock
 ) -> None:

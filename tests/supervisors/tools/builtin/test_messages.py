@@ -73,6 +73,22 @@ async def test_failed_message_is_sent_once_however_long_the_call_takes(pool: Poo
         assert len(gateway.requests) == 1
 
 
+async def test_message_by_a_tool_that_needs_an_approval_is_not_sent(pool: Pool) -> None:
+    async with receiving() as gateway, open_world(pool) as world:
+        phone = adapter(await world.organization())
+        await world.storage.adapters.insert(phone)
+        guarded = tool(phone.id, handler="channel:sms", url=gateway.url, approval="always")
+        await world.storage.tools.insert(guarded)
+        agent = await world.agent(phone.organization_id, adapters=(phone.id,))
+        contact = await stored_contact(world, agent, phone="+436641234567")
+        run = await world.start(agent)
+
+        error = await refusal(run, "send_message", contact_id=str(contact.id), body="Hi")
+
+        assert error["code"] == "needs_approval"
+        assert gateway.requests == []
+
+
 async def test_only_own_contacts_and_related_agents_can_be_written_to(world: World) -> None:
     """Invariant I7."""
     agent = await world.agent()
