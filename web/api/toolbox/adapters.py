@@ -257,5 +257,11 @@ async def change_config(request: web.Request, caller: Caller) -> AdapterConfigRe
 
 @routes.delete("/api/toolbox/adapter-configs/{id}/")
 async def delete_config(request: web.Request, caller: Caller) -> None:
-    """Delete an adapter config. Tool calls then carry null as their config."""
-    await delete_owned(request, caller, request.app[STORAGE].adapter_configs)
+    """Delete an adapter config. Tool calls then carry null as their config, and wait as the tools say.
+
+    One with an `approval` is deleted by admins and owners only.
+    """
+    configs = request.app[STORAGE].adapter_configs
+    config = await load_owned(request, caller, configs.get)
+    require_admin_for_approvals(caller, config.organization_id, config, {"approval": None})
+    await delete_owned(request, caller, configs)
