@@ -46,6 +46,7 @@ SCHEDULES_SECONDS = 0.01  # after some have fired, which delays the next ones
 PARKED_CALLS_SECONDS = 0.01
 PENDING_COUNT_SECONDS = 60.0  # to count 100,000 calls takes tens of milliseconds, and they wait for hours
 CHECKS_SECONDS = 1.0
+MCP_SECONDS = 10.0  # until a list of an MCP server that has expired is read again
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -142,6 +143,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("schedules", chore(schedules.run_once), SCHEDULES_SECONDS),
         MaintenanceService("checks of schedules", checks.run_once, CHECKS_SECONDS),
         MaintenanceService("parked calls", parked, PARKED_CALLS_SECONDS),
+        MaintenanceService("tools of MCP servers", chore(toolset.imports.run_once), MCP_SECONDS),
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),

@@ -36,6 +36,7 @@ from storage.identity.api_keys import ApiKeys
 from storage.identity.instance import Instance
 from storage.identity.organizations import Invites, Memberships, Organizations
 from storage.identity.throttle import ThrottleBuckets
+from storage.mcp_servers import McpServers
 from storage.node_counters import NodeCounters
 from storage.notifications.notifications import Notifications, OnCommit
 from storage.notifications.queues import RecentNotifications
@@ -126,6 +127,7 @@ class Storage:
         self.tools = Tools(pool)
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
+        self.mcp_servers = McpServers(pool)
 
     def _open_queues(
         self,

@@ -124,6 +124,23 @@ ORDER BY t.created_at DESC, t.id DESC LIMIT $2 OFFSET $3
 
 UPDATE_TOOL = "UPDATE tool SET /* set */ WHERE id = $1 RETURNING *"
 
+MCP = "mcp:"  # the prefix of the handler of a tool of an MCP server; its name there follows
+
+LIST_IMPORTED = """
+SELECT id, handler, url, description, parameters, offered FROM tool
+WHERE adapter_id = $1 AND starts_with(handler, 'mcp:')
+"""
+
+# One tool, or all of an adapter.
+ACCEPT = """
+UPDATE tool t SET description = t.offered ->> 'description', parameters = t.offered -> 'parameters',
+                  is_enforced = (t.offered ->> 'is_enforced')::boolean, url = s.url, offered = NULL
+FROM mcp_server s
+WHERE s.adapter_id = t.adapter_id AND (t.id = $1 OR t.adapter_id = $1)
+      AND t.offered -> 'description' IS NOT NULL
+RETURNING t.*
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -145,6 +162,7 @@ class Tool:
     created_at: datetime
     idempotent: bool = False
     approval: Any = "never"
+    offered: Any = None  # by the server of an MCP tool, and not accepted yet
 
 
 class Tools:
@@ -158,7 +176,7 @@ class Tools:
             GET_TOOL,
             partial(from_row, Tool),
             texts=("description",),
-            documents=("parameters", "approval"),
+            documents=("parameters", "approval", "offered"),
         )
 
     async def insert(self, tool: Tool, receipt: Receipt | None = None) -> None:
@@ -195,6 +213,10 @@ class Tools:
             return await self.get(tool_id)
         sql = assign(UPDATE_TOOL, changes, Tool, after=1)
         return await fetch_one(self._pool, Tool, sql, tool_id, *changes.values())
+
+    async def accept(self, tool_id: UUID) -> Tool | None:
+        """Bring the tool up to date with its MCP server and return it; None if nothing is offered."""
+        return await fetch_one(self._pool, Tool, ACCEPT, tool_id)
 
     async def delete(self, tool_id: UUID) -> bool:
         return await delete_row(self._pool, "tool", tool_id)
@@ -304,7 +326,7 @@ SELECT t.id, a.name AS adapter_name, x.position, t.name
 FROM agent_adapter x
 JOIN adapter a ON a.id = x.adapter_id
 JOIN tool t ON t.adapter_id = x.adapter_id
-WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $2)
+WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $2) AND (t.url <> '' OR t.offered IS NULL)
 ORDER BY x.position, t.id LIMIT $3
 """
 

@@ -3,13 +3,14 @@
 OutboundError           the call has no answer; the message may be shown in a trace
 ├── AddressRefused      the address may not be called; nothing was sent
 ├── NotConnected        no connection was made; nothing was sent
-└── NoAnswer            the call was sent, but no complete answer came
+├── NoAnswer            the call was sent, but no complete answer came
+└── McpFailed           an MCP server refused the request, or its answer is unusable
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 
@@ -27,6 +28,14 @@ class NotConnected(OutboundError):
 
 class NoAnswer(OutboundError):
     """The call was sent, but no complete answer came; it may or may not have had an effect."""
+
+
+class McpFailed(OutboundError):
+    """An MCP server refused the request, with a `code` of JSON-RPC, or its answer is unusable."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,17 @@ class OutboundAnswer:
     retry_after: timedelta | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class McpRequest:
+    """A request to an MCP server, such as `tools/call`, with headers beside those of the protocol."""
+
+    organization_id: UUID
+    url: str
+    method: str
+    params: Mapping[str, Any] = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # they may contain secrets
+
+
 class Outbound(Protocol):
     """Calls addresses that tenants name, but none inside the operator's network."""
 
@@ -64,4 +84,11 @@ class Outbound(Protocol):
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         """Send the call and return the complete answer. Raise OutboundError if there is none."""
+        ...
+
+    async def ask_mcp(self, request: McpRequest) -> dict[str, Any]:
+        """Send the request and return the `result` of the answer, as the server wrote it.
+
+        The result of `tools/list` has the tools of all pages. Raise OutboundError if there is none.
+        """
         ...

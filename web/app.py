@@ -27,7 +27,7 @@ from web.api.hooks import hooks, receiving
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
 from web.api.service import metrics, pages, status
 from web.api.supervision import approvals, attention, preview, schedules, supervisors, timeline
-from web.api.toolbox import adapters, agent_tools, call_results, tools
+from web.api.toolbox import adapters, agent_tools, call_results, mcp_servers, tools
 from web.api.tracing import spans, traces, transcripts
 from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
@@ -57,6 +57,7 @@ HANDLERS = (
     secrets,
     templates,
     adapters,
+    mcp_servers,
     tools,
     actions,
     agents,

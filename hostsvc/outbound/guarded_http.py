@@ -5,12 +5,11 @@ call is lost on a connection that the server is about to close.
 """
 
 import asyncio
-import os
 import re
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -26,15 +25,20 @@ from standardwebhooks.webhooks import EmptyWebhookSecretError
 from yarl import URL
 
 from hostsvc.outbound.addresses import is_ambiguous_address, parse_address, special_kind
-from hostsvc.outbound.bounded_http import AnswerTooLarge, bounded_session, read_answer
+from hostsvc.outbound.bounded_http import bounded_session
+from hostsvc.outbound.connection import MAX_BYTES, Connection, content_type
 from supervisors.clock import Clock
 from supervisors.fair_slots import FairSlots
-from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
+from supervisors.outbound import (
+    AddressRefused,
+    McpRequest,
+    NotConnected,
+    OutboundAnswer,
+    OutboundCall,
+)
 from supervisors.settings import require_between
-from web.request.chunks import OF_CALLERS
 
 MAX_CALLS = 400
-MAX_BYTES = 1 << 20  # of a response body
 ONLY_PUBLIC = "outbound calls go to public addresses only"
 
 
@@ -61,12 +65,39 @@ class GuardedHttp:
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         """Send a call and return the response; redirects are not followed. Raise OutboundError."""
-        url = _parse_url(call.url)
-        host = url.raw_host or ""
+        async with self.connecting(call.organization_id, call.url) as connection:
+            now = self._clock.now()
+            headers = {
+                "Content-Type": "application/json",
+                **call.headers,
+                **signed_headers((call.secret, *call.old_secrets), call.id, call.body, now),
+            }
+            async with await connection.request("POST", headers, call.body) as response:
+                return OutboundAnswer(
+                    status=response.status,
+                    content_type=content_type(response),
+                    body=b"".join([piece async for piece in connection.read(response)]),
+                    retry_after=_retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
+                )
+
+    async def ask_mcp(self, request: McpRequest) -> dict[str, Any]:
+        """Send a request to an MCP server and return its result. Raise OutboundError."""
+        ask = await asyncio.to_thread(_import_mcp_client)
+        async with self.connecting(request.organization_id, request.url) as connection:
+            return await ask(connection, request)
+
+    @asynccontextmanager
+    async def connecting(self, organization_id: UUID, address: str) -> AsyncIterator["Connection"]:
+        """Allow requests to one address. They take one slot and the time limit together."""
+        url = _parse_url(address)
+        host, seconds = url.raw_host or "", self._settings.timeout_seconds
         if not self._settings.allow_private:
             _refuse_address(host)
-        async with self._slot(call.organization_id, host):
-            return await self._send(call, url, host)
+        connection = Connection(self._session, url, host, seconds)
+        async with self._slot(organization_id, host):
+            with connection.translated():
+                async with asyncio.timeout(seconds):
+                    yield connection
 
     @asynccontextmanager
     async def _slot(self, organization_id: UUID, host: str) -> AsyncIterator[None]:
@@ -83,31 +114,13 @@ class GuardedHttp:
         finally:
             self._slots.release(organization_id)
 
-    async def _send(self, call: OutboundCall, url: URL, host: str) -> OutboundAnswer:
-        progress = _Progress()
-        with _translated(host, progress, self._settings.timeout_seconds):
-            async with (
-                asyncio.timeout(self._settings.timeout_seconds),
-                self._session.post(
-                    url,
-                    data=call.body,
-                    headers={
-                        "Content-Type": "application/json",
-                        **call.headers,
-                        **signed_headers(
-                            (call.secret, *call.old_secrets), call.id, call.body, self._clock.now()
-                        ),
-                    },
-                    allow_redirects=False,
-                    trace_request_ctx=progress,
-                ) as response,
-            ):
-                return OutboundAnswer(
-                    status=response.status,
-                    content_type=_content_type(response),
-                    body=b"".join([piece async for piece in read_answer(response, MAX_BYTES, OF_CALLERS)]),
-                    retry_after=_retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
-                )
+
+def _import_mcp_client() -> Callable[[Connection, McpRequest], Awaitable[dict[str, Any]]]:
+    """Import the client, the first time for more than a second: call this in a thread."""
+    # Imported here because it is heavy, and an installation without MCP servers never needs it.
+    from hostsvc.outbound.mcp_client import ask
+
+    return ask
 
 
 @asynccontextmanager
@@ -192,13 +205,6 @@ class PublicNames(AbstractResolver):
         await self._names.close()
 
 
-@dataclass(slots=True)
-class _Progress:
-    """The progress of a call: it decides whether a failure may be retried."""
-
-    is_connected: bool = False
-
-
 async def _note_connection(_session: aiohttp.ClientSession, call: SimpleNamespace, _: Any) -> None:
     call.trace_request_ctx.is_connected = True
 
@@ -230,49 +236,6 @@ def _refuse_address(host: str) -> None:
         kind = "loopback"
     if kind is not None:
         raise AddressRefused(f"The address {host} is {kind}; {ONLY_PUBLIC}.")
-
-
-@contextmanager
-def _translated(host: str, progress: _Progress, seconds: float) -> Iterator[None]:
-    """Turn errors of aiohttp, which may contain the whole URL, into errors of the port."""
-    try:
-        yield
-    except AnswerTooLarge as error:
-        raise NoAnswer(f"The answer {error}; the rest was not read.") from error
-    except (aiohttp.ClientError, OSError) as error:  # includes TimeoutError
-        reason = f"it took more than {seconds:g} s" if isinstance(error, TimeoutError) else _reason(error)
-        if isinstance(error, aiohttp.InvalidURL):
-            raise AddressRefused(f"{host} is not a valid address.") from error
-        if progress.is_connected:
-            raise NoAnswer(f"No whole answer came from {host}: {reason}.") from error
-        raise NotConnected(f"No connection to {host} was made: {reason}.") from error
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            certificate_error = error.certificate_error
-            return f"its certificate is refused ({getattr(certificate_error, 'verify_message', 'invalid')})"
-        case aiohttp.ClientConnectorDNSError():
-            return f"its address was not found ({error.os_error.strerror})"
-        case aiohttp.ClientSSLError():
-            return "it violates the TLS protocol"
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
-            return "the connection was closed"
-        case aiohttp.ClientResponseError():
-            return "it violates the HTTP protocol"
-        case OSError(errno=int(number)) if number > 0:
-            return os.strerror(number)
-        case _:
-            return type(error).__name__
-
-
-def _content_type(response: aiohttp.ClientResponse) -> str:
-    """Return the type of the body as received: compressed bytes are not of the declared type."""
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return "application/octet-stream"
-    # Not `response.content_type`: aiohttp parses the parameters, in up to half a second.
-    return response.headers.get("Content-Type") or "application/octet-stream"
 
 
 def _retry_after(value: str, now: datetime) -> timedelta | None:

@@ -2,13 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 from unicodedata import normalize
 from uuid import UUID
 
@@ -21,14 +21,16 @@ from storage.history.trace_model import NewSpan, Span, Trace
 from storage.history.traces import Ending, Traces
 from storage.ids import new_id
 from storage.model import Agent
-from storage.parked_calls import CallKind, ParkedCall
+from storage.parked_calls import CallKind, CallState, ParkedCall
 from storage.postgres.json_values import to_json
-from storage.toolbox import AgentTools, CallableTool, DescribedTool, ListedTool
+from storage.toolbox import MCP, AgentTools, CallableTool, DescribedTool, ListedTool
 from supervisors.client_values import MAX_DEPTH, MAX_VALUES, OFF_LOOP_BYTES, has_more_values, is_deeper_than
 from supervisors.clock import Clock
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
     AddressRefused,
+    McpFailed,
+    McpRequest,
     NoAnswer,
     NotConnected,
     Outbound,
@@ -38,7 +40,15 @@ from supervisors.outbound import (
 from supervisors.policy.parked_calls import CallAnswer
 from supervisors.text import excerpt, format_timestamp, hide
 from supervisors.tools.arguments import UNKNOWN_TOOL, ToolError
-from supervisors.tools.parking import CANNOT_WAIT, ResultAddresses, needs_person, park, park_answer
+from supervisors.tools.mcp_calls import call_mcp
+from supervisors.tools.parking import (
+    CANNOT_WAIT,
+    ResultAddresses,
+    end_of_wait,
+    needs_person,
+    park,
+    park_answer,
+)
 from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation
 
 log = structlog.get_logger(__name__)
@@ -46,6 +56,8 @@ log = structlog.get_logger(__name__)
 MAX_NAME_LENGTH = 64
 MAX_ADAPTER_LENGTH = 31  # of the prefix, so that something of the tool's own name remains
 DEFAULT_NAME = "tool"
+PARAMETERS = "this schema"
+Answer = TypeVar("Answer")
 FORBIDDEN_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 # Some providers refuse a schema with one of these keywords at its top level.
 NOT_AT_TOP_LEVEL = frozenset({"$ref", "allOf", "anyOf", "enum", "not", "oneOf"})
@@ -118,7 +130,7 @@ class AdapterTools:
         return (await self._post(call, tool, call_id, body)).value
 
     async def make(self, call: ToolInvocation, parked: ParkedCall) -> CallAnswer:
-        """Make a parked call that was approved, as it was made, and return its answer.
+        """Make a parked call that was approved, as it was made, or go on with it, and return its answer.
 
         The moment of the call is that of the decision, so that a repeated call has the same body. Raise
         StorageError if the call was not made.
@@ -129,7 +141,13 @@ class AdapterTools:
             if tool is None:
                 return CallAnswer(error="The agent does not have this tool any more.")
             body = self._body(call, tool, parked.id, call.arguments.given)
-            return await self._post_recorded(call, tool, parked.id, body, new_id())
+            if parked.state is CallState.WAITING:  # its server is asked again and again
+                answer = await self._send(call, tool, parked.id, body, (new_id(), new_id()), parked)
+            else:
+                answer = await self._post_recorded(call, tool, parked.id, body, new_id(), parked)
+            if answer.question:
+                answer = replace(answer, expires_at=await end_of_wait(call, self._clock.now()))
+            return answer
         except ToolError as error:
             return CallAnswer(error=error.message)
 
@@ -169,11 +187,17 @@ class AdapterTools:
         return await self._send(call, tool, call_id, body, (call.run_id, call.span_id or call_id))
 
     async def _post_recorded(
-        self, call: ToolInvocation, tool: CallableTool, call_id: UUID, body: bytes, span_id: UUID
+        self,
+        call: ToolInvocation,
+        tool: CallableTool,
+        call_id: UUID,
+        body: bytes,
+        span_id: UUID,
+        parked: ParkedCall | None = None,
     ) -> CallAnswer:
         trace_id = new_id()
         async with _recorded(call, trace_id, span_id, tool.name, self._clock):
-            return await self._send(call, tool, call_id, body, (trace_id, span_id))
+            return await self._send(call, tool, call_id, body, (trace_id, span_id), parked)
 
     async def _send(
         self,
@@ -182,8 +206,9 @@ class AdapterTools:
         call_id: UUID,
         body: bytes,
         trace: tuple[UUID, UUID],
+        parked: ParkedCall | None = None,
     ) -> CallAnswer:
-        """Send the call, as a span of this trace."""
+        """Send the call, as a span of this trace, or go on with a parked one."""
         if not tool.url:
             raise ToolError("no_url", f"The tool {tool.name} has no URL to be called at.")
         headers = {
@@ -193,12 +218,14 @@ class AdapterTools:
         }
         owner = call.agent.organization_id
         return await self._result(
-            tool, OutboundCall(str(call_id), owner, tool.url, body, tool.secret, headers)
+            tool, OutboundCall(str(call_id), owner, tool.url, body, tool.secret, headers), parked
         )
 
-    async def _result(self, tool: CallableTool, call: OutboundCall) -> CallAnswer:
+    async def _result(self, tool: CallableTool, call: OutboundCall, parked: ParkedCall | None) -> CallAnswer:
         try:
-            answer = await self._answer(call)
+            if tool.handler.startswith(MCP):
+                return await call_mcp(tool, call, parked, self._ask_mcp, self._clock)
+            answer = await self._sent(partial(self._outbound.post, call))
         except AddressRefused as error:
             raise ToolError("refused_address", f"The tool may not be called: {error}") from error
         except NotConnected as error:
@@ -206,6 +233,9 @@ class AdapterTools:
         except NoAnswer as error:
             message = f"The tool gave no answer; the call may or may not have had an effect: {error}"
             raise ToolError("no_answer", message) from error
+        except McpFailed as error:
+            message = hide(str(error).encode(), tool.headers.values()).decode()
+            raise ToolError("tool_failed", message) from error
         if len(answer.body) > OFF_LOOP_BYTES:
             value = await asyncio.to_thread(_result_without_secrets, tool, answer)
         else:
@@ -214,17 +244,20 @@ class AdapterTools:
             return CallAnswer(expires_at=self._clock.now() + _expires_in(value["expires_in"]))
         return CallAnswer(value)
 
-    async def _answer(self, call: OutboundCall) -> OutboundAnswer:
+    async def _ask_mcp(self, request: McpRequest) -> dict[str, Any]:
+        return await self._sent(partial(self._outbound.ask_mcp, request))
+
+    async def _sent(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """Send the call, again only if nothing was sent: not every tool respects the idempotency key."""
         for seconds in RETRY_DELAYS_SECONDS:
             began_at = self._clock.monotonic()
             try:
-                return await self._outbound.post(call)
+                return await send()
             except NotConnected:
                 if self._clock.monotonic() > began_at + MAX_RETRIED_SECONDS:
                     raise
                 await self._clock.sleep(seconds)
-        return await self._outbound.post(call)
+        return await send()
 
 
 @contextmanager
@@ -244,14 +277,18 @@ def _secret_headers(tool: CallableTool) -> Mapping[str, str]:
         names = ", ".join(tool.missing_secrets)
         message = f"The tool was not called: the adapter config names a secret that does not exist: {names}."
         raise ToolError("secret_missing", message)
-    for header, value in tool.headers.items():
-        if not HEADER_VALUE.fullmatch(value):
-            message = (
-                f"The tool was not called: the secret for the header {header} must be one line of at most "
-                f"{MAX_HEADER_CHARACTERS} visible ASCII characters."
-            )
-            raise ToolError("secret_unusable", message)
+    if header := unusable_header(tool.headers):
+        message = (
+            f"The tool was not called: the secret for the header {header} must be one line of at most "
+            f"{MAX_HEADER_CHARACTERS} visible ASCII characters."
+        )
+        raise ToolError("secret_unusable", message)
     return tool.headers
+
+
+def unusable_header(headers: Mapping[str, str]) -> str | None:
+    """Return the first header whose value cannot be sent; None if all can."""
+    return next((header for header, value in headers.items() if not HEADER_VALUE.fullmatch(value)), None)
 
 
 def _request_body(
@@ -308,6 +345,21 @@ def may_take_arguments(parameters: Any) -> bool:
         return False
     kind = parameters.get("type", "object")
     return kind == "object" or (isinstance(kind, list) and "object" in kind)
+
+
+async def check_parameters(
+    checker: SchemaChecker, organization_id: UUID, parameters: Any
+) -> tuple[list[str], bool]:
+    """Return why a tool cannot have these parameters, and whether they are a schema that calls must fit.
+
+    It can have any JSON value without references to another document, as nothing is fetched.
+    """
+    if parameters is None:
+        return [], False
+    if errors := await checker.find_outside_references(organization_id, PARAMETERS, parameters):
+        return errors, False
+    may_fit = may_take_arguments(parameters)
+    return [], may_fit and not await checker.find_schema_errors(organization_id, PARAMETERS, parameters)
 
 
 def names_for_models(tools: Iterable[ListedTool], taken: Collection[str]) -> dict[str, ListedTool]:

@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -87,6 +87,13 @@ async def _fit(
     return None if is_undecided(errors, place) else not errors
 
 
+async def end_of_wait(call: ToolInvocation, now: datetime) -> datetime | None:
+    """Return when a wait for a person that begins now expires, as the template says; None: never."""
+    template = await call.stores.templates.get_of(call.agent)
+    hours = template.approval_hours if template else DEFAULT_HOURS
+    return None if hours is None else now + timedelta(hours=hours)
+
+
 async def park(
     call: ToolInvocation,
     call_id: UUID,
@@ -103,8 +110,6 @@ async def park(
     if not call.may_wait:
         raise ToolError("cannot_wait", CANNOT_WAIT)
     tool_id, name = (None, tool) if isinstance(tool, str) else (tool.id, tool.name)
-    template = await call.stores.templates.get_of(call.agent)
-    hours = template.approval_hours if template else DEFAULT_HOURS
     new = ParkedCall(
         id=call_id,
         organization_id=call.agent.organization_id,
@@ -117,7 +122,7 @@ async def park(
         arguments=to_json(dict(arguments)).decode(),
         digest=call_digest(tool_id or name, arguments),
         created_at=call.now,
-        expires_at=None if hours is None else call.now + timedelta(hours=hours),
+        expires_at=await end_of_wait(call, call.now),
         due_at=None,
     )
     new = replace(new, due_at=next_look(new, call.now))

@@ -33,6 +33,7 @@ from supervisors.tools.builtin import (
     runs,
     schedules,
 )
+from supervisors.tools.mcp_imports import McpImports
 from supervisors.tools.parking import PARKED_CALL, ResultAddresses
 from supervisors.tools.tool import AgentTool, ToolDefinition, ToolInvocation, denied_tools
 
@@ -55,6 +56,7 @@ class Toolset:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock, self.results)
+        self.imports = McpImports(stores, outbound, checker, clock)
         self._messaging = messages.Messaging(self._adapters, clock)
         self._builtin = _builtin(self._messaging, questions.Questions(checker), models)
         self.failures: Counter[str] = Counter()  # by built-in tool; ADAPTER for all others

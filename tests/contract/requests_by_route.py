@@ -120,10 +120,11 @@ TEMPLATE_SECRET = Ref("template_secret")
 DELIVERY = Ref("webhook_delivery")
 WEBHOOK = Ref("webhook")
 HOOK = Ref("hook")
+MCP_SERVER = Ref("mcp_server")  # by the id of its adapter
 
 # How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
-# runs, approvals and their grants, webhook deliveries, attachments and reset codes are created otherwise, by
-# `tests.contract.tenants`.
+# runs, approvals and their grants, webhook deliveries, attachments, MCP servers and reset codes are created
+# otherwise, by `tests.contract.tenants`.
 RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "account": (
         "/api/organizations/auth/signup/",
@@ -219,6 +220,8 @@ def new(kind: str, **more: Any) -> dict[str, Any]:
 
 
 USAGE = {"model": "example/MARK", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 1, "cost_usd": 0.5}
+
+ABSENT_SERVER = "http://127.0.0.1:1/MARK"
 
 IN_TEMPLATE = {"id": TEMPLATE, "secret_id": TEMPLATE_SECRET}
 
@@ -333,6 +336,10 @@ ROWS: dict[str, Row] = {
         {"id": ADAPTER}, {"description": "Changed by MARK", "config_schema": {"type": "object"}}
     ),
     "DELETE /api/toolbox/adapters/{id}/": Row({"id": ADAPTER}),
+    "POST /api/toolbox/adapters/{id}/mcp/": Row(
+        {"id": ADAPTER}, {"url": ABSENT_SERVER, "headers": {"X-Key": "MARK"}}, for_admins=True
+    ),
+    "GET /api/toolbox/adapters/{id}/mcp/": Row({"id": MCP_SERVER}),
     "GET /api/toolbox/tools/": Row(),
     "POST /api/toolbox/tools/": Row(
         body=new("tool", url="https://MARK.example/", approval={"when": {"title": "MARK"}})
@@ -340,6 +347,7 @@ ROWS: dict[str, Row] = {
     "GET /api/toolbox/tools/{id}/": Row({"id": TOOL}),
     "PATCH /api/toolbox/tools/{id}/": Row({"id": TOOL}, {"description": "MARK", "parameters": ["MARK", 1]}),
     "DELETE /api/toolbox/tools/{id}/": Row({"id": TOOL}),
+    "POST /api/toolbox/tools/{id}/accept/": Row({"id": TOOL}, for_admins=True),
     "GET /api/toolbox/adapter-configs/": Row(),
     "POST /api/toolbox/adapter-configs/": Row(body=new("adapter_config")),
     "GET /api/toolbox/adapter-configs/{id}/": Row({"id": CONFIG}),

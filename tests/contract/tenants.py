@@ -11,6 +11,8 @@ from aiohttp import FormData
 
 from storage.model import Organization, Role, User
 from tests.contract.requests_by_route import (
+    ABSENT_SERVER,
+    ADAPTER,
     AGENT,
     MARK,
     RESOURCES,
@@ -151,13 +153,8 @@ class RequestBuilder:
                 answer = await tenant.key.post(f"/api/cloud/agents/{agent_id}/run/")
                 assert answer.body["run"] is not None, "no run slot is free: this module starts too many runs"
                 return {"id": answer.body["run"]}
-            case "approval":
-                return await self._ask()
-            case "approval_grant":
-                path = f"/api/defaults/approvals/{(await self._ask())['id']}/decide/"
-                decision = {"approve": True, "grant": {"arguments": {"title": tenant.mark}}}
-                call = await tenant.key.post(path, decision)
-                return (await tenant.key.get(f"{GRANTS}?agent={call.body['agent']}")).body[0]
+            case "approval" | "approval_grant" | "mcp_server":
+                return await self._create_of_tools(kind)
             case "webhook_delivery":
                 template = await self.resolve(TEMPLATE)
                 path, body = self._resources["agent"]
@@ -176,6 +173,21 @@ class RequestBuilder:
             case _:
                 path, body = self._resources[kind]
                 return await tenant.key.create(path, **await self.resolve(body))
+
+    async def _create_of_tools(self, kind: str) -> Any:
+        tenant = self._place
+        match kind:
+            case "approval":
+                return await self._ask()
+            case "approval_grant":
+                path = f"/api/defaults/approvals/{(await self._ask())['id']}/decide/"
+                decision = {"approve": True, "grant": {"arguments": {"title": tenant.mark}}}
+                call = await tenant.key.post(path, decision)
+                return (await tenant.key.get(f"{GRANTS}?agent={call.body['agent']}")).body[0]
+            case _:
+                adapter, url = await self.resolve([ADAPTER, ABSENT_SERVER])
+                await tenant.key.post(f"/api/toolbox/adapters/{adapter}/mcp/", {"url": url})
+                return {"id": adapter}
 
     async def _ask(self) -> Any:
         """Park a call of a tool, as the agent's own call would."""

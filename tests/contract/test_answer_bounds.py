@@ -1,10 +1,7 @@
 """The bounds of every answer about the longest resources: its bytes, and its time on the event loop."""
 
-import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +11,7 @@ from aiohttp import ClientResponse
 
 from tests.contract.requests_by_route import RESOURCES, Ref, for_each_route
 from tests.contract.tenants import Request, RequestBuilder, Tenant, make, new_tenant
-from tests.processor_time import slowness
+from tests.processor_time import callbacks, slowness
 from tests.web.conftest import SETTINGS, Service
 from web.app import ROUTES
 from web.fields import MAX_SIDE_TEXT
@@ -177,22 +174,6 @@ async def request_of(route: Route, longest: LongestBuilder, ours: Tenant) -> Req
         if (route.method, route.path) == ("POST", path):
             return request.with_values(**LONGEST.get(kind, {}))
     return request
-
-
-@contextmanager
-def callbacks() -> Iterator[list[float]]:
-    """Measure the CPU time of each callback of the event loop."""
-    seconds: list[float] = []
-    run = asyncio.Handle._run
-
-    def measured(handle: asyncio.Handle) -> None:
-        start = time.thread_time()
-        run(handle)
-        seconds.append(time.thread_time() - start)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asyncio.Handle, "_run", measured)
-        yield seconds
 
 
 async def exchange(service: Service, request: Request, query: str) -> tuple[int, int, float]:

@@ -34,6 +34,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "approval measurement": 60,
         "schedules": 0.01,
         "checks of schedules": 1,
+        "tools of MCP servers": 10,
         "parked calls": 0.01,
         "webhook sender": 0,
         "webhook matcher": 0.5,

@@ -21,8 +21,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from standardwebhooks import WebhookVerificationError
 
+from hostsvc.outbound.connection import MAX_BYTES
 from hostsvc.outbound.guarded_http import (
-    MAX_BYTES,
     MAX_CALLS,
     GuardedHttp,
     OutboundSettings,

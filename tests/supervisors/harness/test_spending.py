@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -24,7 +25,7 @@ from supervisors.harness.spending import BudgetGuard
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolCall
-from supervisors.outbound import OutboundAnswer, OutboundCall
+from supervisors.outbound import McpRequest, OutboundAnswer, OutboundCall
 from supervisors.settings import RunSettings, TracingSettings
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
@@ -160,6 +161,9 @@ class NoOutbound:
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         raise AssertionError(f"{call} was sent")
+
+    async def ask_mcp(self, request: McpRequest) -> dict[str, Any]:
+        raise AssertionError(f"{request} was sent")
 
 
 async def no_requests(agent_id: UUID, request: Request[Reply]) -> Reply:

@@ -263,5 +263,6 @@ async def delete_config(request: web.Request, caller: Caller) -> None:
     """
     configs = request.app[STORAGE].adapter_configs
     config = await load_owned(request, caller, configs.get)
-    require_admin_for_approvals(caller, config.organization_id, config, {"approval": None})
+    if config.approval is not None:
+        caller.require_admin(config.organization_id)
     await delete_owned(request, caller, configs)

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from storage.ids import new_id
 from storage.toolbox import Adapter, Tool
-from supervisors.tools.adapter_tools import may_take_arguments
+from supervisors.tools.adapter_tools import check_parameters
 from web.access.approval_rules import ApprovalMode, ApprovalWhen, approval_rule, check_approval
 from web.access.auth import Caller
 from web.access.path_access import load, require_adapter, require_visible
@@ -68,20 +68,22 @@ class ToolResponse(TypedDict):
     """The http or https URL to which calls are sent; "": calls fail with the code `no_url`."""
     handler: str
     """A text of yours that is sent with each call, so that one URL can serve many tools. `channel:<channel>`
-    makes the tool deliver messages and hides it from models."""
+    makes the tool deliver messages and hides it from models; `mcp:<name>` makes it that of an MCP server."""
     detail_url: str
     """An http or https URL with more about it, for people; "" if there is none."""
     idempotent: bool
     """Whether a repeated call with the same arguments does no harm. Checks of schedules need such a tool."""
     approval: ApprovalMode | ApprovalWhen
     """Which calls wait until a person allows them. Only admins and owners change it."""
+    offered: Any
+    """What the MCP server of the tool offers and nobody has accepted, with `description`, `parameters`, and
+    `is_enforced`, whether calls must fit them; {}: it offers the tool no more; null: nothing is different. A
+    new tool has no `url` until it is accepted, and agents do not have it."""
 
 
 serialize_tool = Serializer(ToolResponse, Tool)
 
 routes = Routes()
-
-PARAMETERS = "this schema"
 
 
 @routes.create("/api/toolbox/tools/", body=ToolBody)
@@ -105,18 +107,11 @@ async def create_tool(request: web.Request, caller: Caller) -> ToolResponse:
 
 
 async def _check_parameters(request: web.Request, organization_id: UUID, parameters: Any) -> bool:
-    """Return whether the parameters are a schema that calls must fit; any JSON value is allowed.
-
-    Raise Invalid for a reference to another document, as nothing is fetched.
-    """
-    if parameters is None:
-        return False
-    checker = request.app[SCHEMA_CHECKER]
-    if errors := await checker.find_outside_references(organization_id, PARAMETERS, parameters):
+    """Return whether the parameters are a schema that calls must fit. Raise Invalid if it is refused."""
+    errors, is_enforced = await check_parameters(request.app[SCHEMA_CHECKER], organization_id, parameters)
+    if errors:
         raise Invalid({"parameters": errors})
-    return may_take_arguments(parameters) and not await checker.find_schema_errors(
-        organization_id, PARAMETERS, parameters
-    )
+    return is_enforced
 
 
 @routes.get("/api/toolbox/tools/", answer=list[ToolResponse], query=ToolQuery)
@@ -158,6 +153,18 @@ async def change_tool(request: web.Request, caller: Caller) -> ToolResponse:
     with refusing_constraint_errors(changes):
         changed = await request.app[STORAGE].tools.update(tool.id, changes)
     return serialize_tool(require_found(changed))
+
+
+@routes.post("/api/toolbox/tools/{id}/accept/")
+async def accept_tool(request: web.Request, caller: Caller) -> ToolResponse:
+    """Change the tool to what its MCP server offers, so that agents have it. Members are refused with 403.
+
+    What waits for an approval of the tool is withdrawn. If nothing is offered, the tool stays as it is; one
+    that its server offers no more can be deleted.
+    """
+    tool, adapter = await _load_tool_and_adapter(request)
+    caller.require_admin(adapter.organization_id)
+    return serialize_tool(await request.app[STORAGE].tools.accept(tool.id) or tool)
 
 
 @routes.delete("/api/toolbox/tools/{id}/")

@@ -25,6 +25,7 @@ async def test_tool_parameters_may_be_any_json(api: Api, parameters: Any) -> Non
         "detail_url": "",
         "idempotent": False,
         "approval": "never",
+        "offered": None,
     }
     path = f"{TOOLS}{tool['id']}/"
     assert (await api.get(path)).body == tool
