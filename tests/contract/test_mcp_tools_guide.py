@@ -19,7 +19,6 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.slow
 
 GUIDE = ROOT / "docs" / "mcp-servers.md"
-SECTION = re.compile(r"^## MCP servers as tools$.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVICE = "http://127.0.0.1:8080"
 SHOP = "http://127.0.0.1:9000"
@@ -59,16 +58,15 @@ async def is_open(port: int) -> bool:
 async def test_mcp_server_of_the_guide_works_as_described(
     tmp_path: Path, database_url: str, launch: Launch
 ) -> None:
-    section = SECTION.search(GUIDE.read_text())
-    assert section is not None
-    documented = list(examples(section[0]))
+    guide = GUIDE.read_text()
+    documented = list(examples(guide))
     sections: Sections = {
         "server": {"port": 0},
         "database": {"url": database_url},
         "outbound": {"allow_private": True},
     }
     async with (
-        shop(section[0], tmp_path) as address,
+        shop(guide, tmp_path) as address,
         serving(tmp_path, "service", sections, launch) as process,
     ):
         commands = [
