@@ -1,7 +1,8 @@
 """Calls of MCP tools whose process dies between any two of its statements: one call, one wake."""
 
+import gc
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +20,11 @@ from tests.supervisors.maintenance.test_cut_off_calls import (
     world,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # A task of the client that is cancelled before its first step leaves this. Only these tests do that.
+    pytest.mark.filterwarnings("ignore:coroutine 'StreamableHTTPTransport:RuntimeWarning"),
+]
 
 __all__ = ["world"]
 
@@ -27,6 +32,12 @@ TO_MCP = "UPDATE tool SET handler = 'mcp:refund' WHERE handler = ''"
 TASK = {"taskId": "t1", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}
 ASKED = {"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": REQUESTED}}
 PAID = {"content": [{"type": "text", "text": "paid"}]}
+
+
+@pytest.fixture(autouse=True)
+def warned_within_the_test() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 def answer(desk: Desk) -> Awaitable[None]:
