@@ -78,18 +78,26 @@ def price_list(config: Config) -> PriceList:
     return PriceList({name: provider.prices for name, provider in config.models.items()})
 
 
-def run_credentials(config: Config, token_secret: str, address: str, clock: Clock) -> RunCredentials:
-    """Return the API's address and an issuer of tokens; the API refuses a token once its run has ended."""
+def run_credentials(
+    config: Config, token_secret: str, address: str, clock: Clock, public: str = ""
+) -> RunCredentials:
+    """Return the API's address and an issuer of tokens; the API refuses a token once its run has ended.
+
+    What comes days later comes to the `public` address, if there is one: that of this node may be gone.
+    """
     tokens = RunTokens(token_secret)
     lifetime = timedelta(seconds=config.runs.max_seconds + RUN_TOKEN_SPARE_SECONDS)
-    address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    url = config.server.base_url or address
+    address, public = _reachable(address), _reachable(public or address)
     return RunCredentials(
-        url=url,
+        url=config.server.base_url or address,
         issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
         local_url=address,
-        results=ResultAddresses(url, token_secret),
+        results=ResultAddresses(config.server.base_url or public, token_secret),
     )
+
+
+def _reachable(address: str) -> str:
+    return address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def approval_link(base_url: str, token_secret: str) -> ApprovalLink:

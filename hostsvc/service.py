@@ -308,8 +308,8 @@ async def _open_node(opening: Opening, membership: Membership) -> Service:
     membership.correct = clock.correct
     storage, notice = await _open_storage(opening, membership, signals)
     settings = await web_settings(config, storage)
-    credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock)
-    link = approval_link(credentials.url, settings.token_secret)
+    credentials = run_credentials(config, settings.token_secret, listeners.node_url, clock, listeners.url)
+    link = approval_link(credentials.results.base_url, settings.token_secret)
     parts = await _open_parts(opening, storage, membership, signals, credentials, link)
     base_url = config.server.base_url or listeners.url
     service = Service(base_url, settings.operator_token, listeners.node_url, parts, notice)

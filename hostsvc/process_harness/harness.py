@@ -70,7 +70,7 @@ class RunCredentials:
     url: str
     issue_token: Callable[[UUID], str]
     local_url: str
-    results: ResultAddresses | None = None
+    results: ResultAddresses = field(default_factory=ResultAddresses)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -40,6 +40,12 @@ def test_runs_reach_the_service_at_a_usable_address(address: str, base_url: str,
     assert run_credentials(config, SECRET, address, SystemClock()).url == url
 
 
+def test_late_results_come_to_the_address_that_outlives_the_node() -> None:
+    node, public = "http://127.0.0.1:40123", "http://0.0.0.0:8080"
+    credentials = run_credentials(Config(), SECRET, node, SystemClock(), public)
+    assert (credentials.url, credentials.results.base_url) == (node, "http://127.0.0.1:8080")
+
+
 def test_run_token_is_valid_for_the_longest_run() -> None:
     clock, run_id = HeldClock(), new_id()
     config = Config(runs=RunSettings(max_seconds=3600))
