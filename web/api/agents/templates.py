@@ -216,8 +216,6 @@ async def create_template(request: web.Request, caller: Caller) -> TemplateRespo
     organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller)
     body["tool_call_secret"] = body["tool_call_secret"] or ""
-    if body["approvers"] is Role.MEMBER:
-        caller.require_admin(organization_id)
     require_known_default(request, body["default_model"])
     await require_priced_default(request, body)
     await _check_response_format(request, organization_id, body)
