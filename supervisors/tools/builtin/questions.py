@@ -38,7 +38,7 @@ class Questions:
         question, given = call.arguments.written("question"), call.arguments.given
         if len(question) > MAX_QUESTION:
             raise ToolError("invalid", f"question takes at most {MAX_QUESTION} characters.")
-        answer_schema = given.get("schema") or {"type": "string"}
+        answer_schema = {"type": "string"} if given.get("schema") is None else given["schema"]
         await self._require_schema(call, answer_schema)
         contact = None
         if given.get("contact") is not None:

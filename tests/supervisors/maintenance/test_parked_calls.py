@@ -603,6 +603,7 @@ async def test_answer_to_a_question_wakes_the_agent(desk: Desk, pool: Pool) -> N
         ({"question": " "}, "question takes a text that is not blank"),
         ({"question": "x" * 10_001}, "question takes at most 10000 characters"),
         ({"question": "Why?", "schema": [1]}, "schema takes a JSON Schema"),
+        ({"question": "Why?", "schema": False}, "schema takes a JSON Schema"),
         ({"question": "Why?", "schema": {"type": "colour"}}, "schema: "),
         ({"question": "Why?", "schema": {"$ref": "http://x/"}}, "may not leave the document"),
         ({"question": "Why?", "contact": str(new_id())}, "You have no contact"),
