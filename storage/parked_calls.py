@@ -141,6 +141,14 @@ class PresentCall(ParkedCall):
 
 
 @dataclass(frozen=True, slots=True)
+class DueCall:
+    """A call that the service must look at, without its arguments, which may be long."""
+
+    id: UUID
+    organization_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """What the agent is told when a call has ended; `payload` is JSON that it can open."""
 
@@ -214,11 +222,9 @@ WITH due AS MATERIALIZED (
     SELECT id, organization_id, due_at FROM parked_call
     WHERE due_at <= $1 AND id <> ALL ($2::uuid[]) AND organization_id <> ALL ($3::uuid[])
     ORDER BY due_at, id LIMIT {MAX_IN_TURN}
-), turn AS (
-    SELECT id FROM due
-    ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id), due_at, id LIMIT $4
 )
-SELECT {ROW} JOIN turn ON turn.id = p.id ORDER BY p.due_at, p.id
+SELECT id, organization_id FROM due
+ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id), due_at, id LIMIT $4
 """  # noqa: S608
 
 GET_NEXT_DUE = "SELECT min(due_at) FROM parked_call WHERE due_at IS NOT NULL"
@@ -229,7 +235,7 @@ SELECT count(*) AS count, min(created_at) AS oldest_at FROM parked_call WHERE st
 
 COUNT_PENDING_OF = """
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM parked_call
-WHERE agent_id = $1 AND state = 'pending'
+WHERE agent_id = $1 AND state = 'pending' AND ended_at IS NULL  -- for the index
 """
 
 
@@ -329,9 +335,9 @@ class ParkedCalls:
 
     async def list_due(
         self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int
-    ) -> list[ParkedCall]:
+    ) -> list[DueCall]:
         """List calls that are due, some of each organization, `without` these ids and organizations."""
-        return await fetch_all(self._pool, ParkedCall, LIST_DUE, now, without, full, limit)
+        return await fetch_all(self._pool, DueCall, LIST_DUE, now, without, full, limit)
 
 
 async def _insert(connection: Connection, call: ParkedCall, actor: str) -> ParkedCall:

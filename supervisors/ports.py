@@ -20,7 +20,7 @@ from storage.agent_facts import (
 from storage.events.model import Event, Interest
 from storage.history.runs import JournalFacts
 from storage.notifications.schedules import DueSchedule, Occurrence, Step
-from storage.parked_calls import CallStep, ParkedCall, Rule
+from storage.parked_calls import CallStep, DueCall, Rule
 from storage.postgres.paging import Chunk
 
 
@@ -155,7 +155,7 @@ class ParkedCallStore(Protocol):
 
     async def list_due(
         self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int
-    ) -> list[ParkedCall]: ...
+    ) -> list[DueCall]: ...
 
     async def change(self, call_id: UUID, rule: Rule, now: datetime) -> CallStep | None: ...
 

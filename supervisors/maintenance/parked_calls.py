@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 
 from storage.errors import StorageError
-from storage.parked_calls import CallState, CallStep, ParkedCall
+from storage.parked_calls import CallState, CallStep, DueCall, ParkedCall
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.errors import TryAgainLater, log_failure
 from supervisors.maintenance.due_tasks import LOOK_SECONDS, DueTasks
@@ -59,18 +59,18 @@ class ParkedCallRunner:
         await wait_for_event(self._store.stored, seconds, self._clock)
         self._store.stored.clear()
 
-    async def _list_due(
-        self, without: Collection[UUID], full: Collection[UUID], limit: int
-    ) -> list[ParkedCall]:
+    async def _list_due(self, without: Collection[UUID], full: Collection[UUID], limit: int) -> list[DueCall]:
         return await self._store.list_due(self._clock.now(), without, full, limit)
 
-    async def _work(self, call: ParkedCall) -> None:
+    async def _work(self, call: DueCall) -> None:
         """Store what the call needs; make it if this node has claimed it, and store the answer."""
         now, lease = self._clock.now(), timedelta(seconds=self._max_call_seconds + STORE_SECONDS)
         step = await self._store.change(call.id, partial(look, now=now, lease=lease), now)
-        claimed = step.after if step else call
+        if step is None:
+            return
+        claimed = step.after
         is_polled = claimed.state is CallState.WAITING and claimed.remote is not None
-        if step is None or claimed.due_at is None or not (claimed.state is CallState.CALLING or is_polled):
+        if claimed.due_at is None or not (claimed.state is CallState.CALLING or is_polled):
             return
         making = asyncio.create_task(self._make_and_store(claimed, claimed.due_at))
         try:
@@ -86,15 +86,15 @@ class ParkedCallRunner:
         except (StorageError, TryAgainLater) as error:
             log_failure(log, "parked call not made yet", error, id=str(call.id))
             rule = partial(postpone, lease_until=lease_until)
-        await self._store_end(call, rule)
+        await self._store_end(call.id, rule)
 
-    async def _store_end(self, call: ParkedCall, rule: Callable[..., CallStep | None]) -> None:
+    async def _store_end(self, call_id: UUID, rule: Callable[..., CallStep | None]) -> None:
         """Store the end of a call, however long the database is away: nobody else knows the answer."""
         while True:
             now = self._clock.now()
             try:
-                await self._store.change(call.id, partial(rule, now=now), now)
+                await self._store.change(call_id, partial(rule, now=now), now)
                 return
             except StorageError as error:
-                log_failure(log, "answer of a parked call not stored yet", error, id=str(call.id))
+                log_failure(log, "answer of a parked call not stored yet", error, id=str(call_id))
                 await self._clock.sleep(RETRY_SECONDS)
