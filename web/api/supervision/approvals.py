@@ -8,6 +8,7 @@ from uuid import UUID
 
 import orjson
 from aiohttp import web
+from marshmallow import RAISE
 
 from storage.approval_grants import ApprovalGrant
 from storage.model import Role
@@ -48,6 +49,9 @@ MAX_AGE_SECONDS = 100 * 366 * 86_400
 
 class GrantBody(Body):
     """Later calls of this tool by this agent that need no decision."""
+
+    class Meta:
+        unknown = RAISE  # a bound whose name is misspelt must not be ignored
 
     arguments = WordOrObject(EXACT, required=True)
     """`"exact"`: those with exactly the approved arguments. Or a JSON Schema (2020-12) that their arguments

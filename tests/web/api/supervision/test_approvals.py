@@ -160,6 +160,7 @@ async def test_null_is_an_answer_and_declining_is_none(desk: Desk) -> None:
         ({"approve": True, "grant": {"arguments": {"type": "nothing"}}}, "grant"),
         ({"approve": True, "grant": {"arguments": {"title": "x" * 17_000}}}, "grant"),
         ({"approve": True, "grant": {"arguments": "exact", "max_uses": 0}}, "grant"),
+        ({"approve": True, "grant": {"arguments": "exact", "max_use": 3}}, "grant"),
     ],
 )
 async def test_decision_that_makes_no_sense_is_refused(desk: Desk, body: Any, field: str) -> None:
