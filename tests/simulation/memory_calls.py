@@ -13,6 +13,7 @@ from storage.notifications.notifications import OnCommit
 from storage.parked_calls import (
     CallState,
     CallStep,
+    DueCall,
     Lost,
     ParkedCall,
     PresentCall,
@@ -43,7 +44,7 @@ class MemoryParkedCalls:
 
     async def list_due(
         self, now: datetime, without: Collection[UUID], full: Collection[UUID], limit: int
-    ) -> list[ParkedCall]:
+    ) -> list[DueCall]:
         return await self._wire.carry(partial(self._list_due, now, without, limit), None)
 
     async def insert(self, call: ParkedCall, *, actor: str = "") -> ParkedCall:
@@ -90,10 +91,11 @@ class MemoryParkedCalls:
         )
         return [(call, moment) for call, moment in moments if moment is not None]
 
-    async def _list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[ParkedCall]:
+    async def _list_due(self, now: datetime, without: Collection[UUID], limit: int) -> list[DueCall]:
         await asyncio.sleep(0)
         due = sorted((moment, call.id) for call, moment in self._due() if moment <= now)
-        return [self._calls.rows[call_id] for _, call_id in due if call_id not in without][:limit]
+        rows = [self._calls.rows[call_id] for _, call_id in due if call_id not in without]
+        return [DueCall(call.id, call.organization_id) for call in rows[:limit]]
 
     def _lost(self, call: ParkedCall) -> Lost:
         state = self._tables.states.get(call.agent_id)
