@@ -212,10 +212,15 @@ class Judge(Nobody):
     def _goes_on(self, agent_id: UUID, process: Process | None) -> bool:
         """Return whether something of a run goes on, so that no other may begin in this process.
 
-        What a run does after its sleep harms none of another process, unless it says that it may linger.
+        What a run does after its sleep is stored harms none of another process, unless it says that it may
+        linger; until it hears of that, it only waits for the answer.
         """
         run, where = self._running.get(agent_id, (None, None))
-        return run is not None and (where is process or run.may_linger or not run.slept.is_set())
+        if run is None:
+            return False
+        stored = self.tables.runs.get(run.id)
+        is_asleep = run.slept.is_set() or (stored is not None and stored.outcome is Outcome.SLEPT)
+        return where is process or run.may_linger or not is_asleep
 
     def sleep_granted(self, run: ActiveRun, granted: SleepGranted) -> None:
         cap, until = run.max_sleep_until, granted.sleep_until
