@@ -89,7 +89,8 @@ class ParkedCall:
 
     `due_at`: when the service must look at it next; while it is being made, the end of the lease of the node
     that makes it. `remote`: what the server of an MCP tool needs in order to go on. It has ended once
-    `ended_at` is set, and `outcome` says in a sentence what ended it.
+    `ended_at` is set, and `outcome` says in a sentence what ended it. `approval`: that of the tool, as it is
+    now.
     """
 
     id: UUID
@@ -123,21 +124,18 @@ class ParkedCall:
     agent_name: str = ""
     adapter_id: UUID | None = None
     approvers: Role = Role.ADMIN
+    approval: Any = None
 
 
-SHOWN_ONLY = ("agent_name", "adapter_id", "approvers")
+SHOWN_ONLY = ("agent_name", "adapter_id", "approvers", "approval")
 
 
 @dataclass(frozen=True, slots=True)
 class PresentCall(ParkedCall):
-    """A call with what a rule must know of the present.
-
-    `is_idempotent`: a repeated call does no harm. `approval`: that of the tool, as it is now.
-    """
+    """A call with what a rule must know of the present. `is_idempotent`: a repeated call does no harm."""
 
     lost: Lost = Lost.NOTHING
     is_idempotent: bool = False
-    approval: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +174,13 @@ class CallStep:
 Rule = Callable[[PresentCall], CallStep | None]
 
 ROW = """
-    p.*, a.name AS agent_name, t.adapter_id, coalesce(e.approvers, 'admin') AS approvers
+    p.*, a.name AS agent_name, t.adapter_id, coalesce(e.approvers, 'admin') AS approvers,
+    coalesce(c.approval, t.approval) AS approval
 FROM parked_call p
 JOIN agent a ON a.id = p.agent_id
 LEFT JOIN tool t ON t.id = p.tool_id
 LEFT JOIN template e ON e.id = a.template_id
+LEFT JOIN adapter_config c ON c.template_id = a.template_id AND c.adapter_id = t.adapter_id
 """
 TABLE = OwnedTable(f"(SELECT {ROW} WHERE a.deleted_at IS NULL)", "p", ParkedCall)
 
@@ -189,7 +189,7 @@ SELECT FROM agent_state WHERE agent_id = (SELECT agent_id FROM parked_call WHERE
 """
 
 LOCK = f"""
-SELECT coalesce(t.idempotent, false) AS is_idempotent, coalesce(c.approval, t.approval) AS approval,
+SELECT coalesce(t.idempotent, false) AS is_idempotent,
        CASE WHEN a.deleted_at IS NOT NULL THEN 'agent_deleted'
             WHEN s.status = 'archived' THEN 'agent_archived'
             WHEN p.tool_id IS NULL THEN ''
@@ -200,7 +200,6 @@ SELECT coalesce(t.idempotent, false) AS is_idempotent, coalesce(c.approval, t.ap
             WHEN tool_digest(t) <> p.tool_digest THEN 'tool_changed'
             ELSE '' END AS lost, {ROW}
 LEFT JOIN agent_state s ON s.agent_id = p.agent_id
-LEFT JOIN adapter_config c ON c.template_id = a.template_id AND c.adapter_id = t.adapter_id
 WHERE p.id = $1 FOR NO KEY UPDATE OF p
 """  # noqa: S608
 
@@ -261,7 +260,7 @@ class ParkedCalls:
             TABLE.get,
             partial(from_row, ParkedCall),
             texts=("p.arguments", "p.approved_arguments", "p.question", "p.answer", "p.note", "p.outcome"),
-            documents=("p.answer_schema", "p.remote"),
+            documents=("p.answer_schema", "p.remote", "p.approval"),
         )
 
     async def insert(self, call: ParkedCall, *, actor: str = BY_SERVICE) -> ParkedCall:

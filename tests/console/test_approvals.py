@@ -180,3 +180,17 @@ async def test_tool_and_template_say_what_needs_an_approval(
     await expect(page.get_by_role("heading", name="Desk")).to_be_visible()
     [template] = await person.client.get("/api/templates/")
     assert (template["approvers"], template["approval_hours"]) == ("owner", None)
+
+
+async def test_approval_of_a_tool_that_asks_once_says_that_it_covers_all_later_calls(
+    console: Console, person: Person, shop: Receiver
+) -> None:
+    agent = await open_desk(person, shop)
+    [tool] = await person.client.get("/api/toolbox/tools/", limit="1")
+    await person.client.patch(f"/api/toolbox/tools/{tool['id']}/", approval="first_use")
+    call = await ask(person, agent, amount=80)
+    page = await console.open(f"/approvals/{call}", person)
+    covers = page.get_by_role("status").filter(has_text="whatever their arguments")
+    await expect(covers).to_be_visible()
+    await page.get_by_label("It covers").select_option("exact")
+    await expect(covers).not_to_be_visible()

@@ -107,7 +107,7 @@ async def claimed(storage: Storage, call: ParkedCall) -> ParkedCall:
 async def test_parked_call_is_read_as_it_was_stored(storage: Storage, call: ParkedCall, refund: Tool) -> None:
     read = await storage.parked_calls.get(call.id)
 
-    assert read == replace(call, adapter_id=refund.adapter_id, approvers=Role.OWNER)
+    assert read == replace(call, adapter_id=refund.adapter_id, approvers=Role.OWNER, approval="always")
     assert len(call.tool_digest) == 32
 
 

@@ -34,7 +34,7 @@ DENIED = Decision(approve=False)
 
 def pending(**fields: Any) -> PresentCall:
     """Make a call of a tool for which a person has been asked at NOW, for a week."""
-    given = {name: fields.pop(name) for name in ("lost", "is_idempotent", "approval") if name in fields}
+    given = {name: fields.pop(name) for name in ("lost", "is_idempotent") if name in fields}
     call = parked_call(agent(organization().id), **{"tool_id": new_id(), **fields})
     values = {name: getattr(call, name) for name in call.__slots__}
     return PresentCall(**values, **given)

@@ -15,7 +15,7 @@ from storage.model import Role
 from storage.parked_calls import CallKind, CallState, ParkedCall
 from storage.postgres.json_values import to_json
 from supervisors.policy.parked_calls import ANSWERED, Decision, GrantTerms, decide
-from web.access.approval_rules import check_schema
+from web.access.approval_rules import ApprovalMode, ApprovalWhen, check_schema
 from web.access.auth import Caller
 from web.access.path_access import load_owned, require_adapter, require_agent
 from web.api.events.schemas import ActorResponse, actor_of
@@ -134,6 +134,9 @@ class ApprovalResponse(TypedDict):
     """When `approval.reminded` last told of it; null: not yet."""
     approvers: Role
     """The lowest role that may decide, as the agent's template says. API keys and links act as admins."""
+    approval: ApprovalMode | ApprovalWhen | None
+    """Which calls of the tool wait, as it says now: with `first_use`, an approval without a grant of its own
+    lets all later calls of the agent pass. null for a question of the agent, or if the tool was deleted."""
     decided_at: datetime | None
     """When a person decided; null: not yet, or there was nothing to decide."""
     decided_by: ActorResponse | None

@@ -90,6 +90,7 @@ async def test_approval_is_shown_with_exact_arguments_and_decided_once(desk: Des
         "expires_at": format_timestamp(NOW + timedelta(days=7)),
         "reminded_at": None,
         "approvers": "admin",
+        "approval": "never",
         "decided_at": None,
         "decided_by": None,
         "note": "",
@@ -194,7 +195,9 @@ async def test_grant_may_be_exact_or_for_all_arguments(desk: Desk, wish: Any, co
 
 async def test_first_use_grants_all_later_calls(service: Service, api: Api) -> None:
     desk = await open_desk(service, api, **FIRST_USE)
-    await desk.decide(await desk.ask(), approve=True)
+    call = await desk.ask()
+    assert (await api.get(f"{PATH}{call.id}/")).body["approval"] == "first_use"
+    await desk.decide(call, approve=True)
     [grant] = (await api.get(GRANTS)).body
     assert grant["arguments"] == {}
 

@@ -34,8 +34,9 @@ const State = ({ call }) => html`<${Badge} tone=${STATES[call.state][1]}>${STATE
 
 // What a decision means, before somebody makes it.
 
+const asksOnce = (call) => call.approval === "first_use";
 const covered = {
-  "": () => "It covers this one call. The next one asks again.",
+  "": ({ call }) => (asksOnce(call) ? `The tool asks once: later calls of ${call.tool} by this agent pass without asking, whatever their arguments.` : "It covers this one call. The next one asks again."),
   exact: ({ call, edited }) => `Later calls of ${call.tool} by this agent pass without asking if they have exactly ${edited ? "the edited" : "these"} arguments.`,
   schema: ({ call }) => `Later calls of ${call.tool} by this agent pass without asking if their arguments fit the schema. {} lets every call pass.`,
 };
@@ -57,12 +58,12 @@ const schemaFor = (given) => ({
 
 const GrantFields = ({ call, typed }) => {
   const kind = typed.grant ?? "";
-  const options = [["", "this call only"], ["exact", "also later calls with exactly these arguments"], ["schema", "also later calls whose arguments fit a schema"]];
+  const options = [["", asksOnce(call) ? "all later calls" : "this call only"], ["exact", "also later calls with exactly these arguments"], ["schema", "also later calls whose arguments fit a schema"]];
   return html`<${Field} label="It covers" name="grant" type="select" options=${options} value="" />
     ${kind === "schema" && html`<${Field} label="Schema of the arguments" name="schema" type="json" rows=${9} value=${pretty(schemaFor(call.arguments))} />`}
     ${kind && html`<${Field} label="Until" name="until" type="datetime" placeholder="2027-01-31T18:00" help="UTC. Blank: without end." />
       <${Field} label="At most so many calls" name="max_uses" type="number" min="1" step="1" help="Blank: any number." />`}
-    <p class="hint" role="status">${covered[kind]({ call, edited: "arguments" in typed })} ${kind && bounds(typed)}</p>`;
+    <p class="hint" role="status">${covered[kind]({ call, edited: "arguments" in typed })} ${(kind || asksOnce(call)) && bounds(typed)}</p>`;
 };
 
 /** Return what to send for an approval with these values of the form. */
