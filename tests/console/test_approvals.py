@@ -194,3 +194,15 @@ async def test_approval_of_a_tool_that_asks_once_says_that_it_covers_all_later_c
     await expect(covers).to_be_visible()
     await page.get_by_label("It covers").select_option("exact")
     await expect(covers).not_to_be_visible()
+
+
+async def test_arguments_that_a_browser_rounds_are_marked(
+    console: Console, person: Person, shop: Receiver
+) -> None:
+    agent = await open_desk(person, shop)
+    page = await console.open("/", person)
+    for order, is_rounded in ((2**53 - 1, False), (2**53 + 1, True)):
+        call = await ask(person, agent, amount=1, items=[{"order": order}])
+        await page.goto(f"{console.url}/console/approvals/{call}")
+        await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        assert await page.get_by_text("too large for a browser").count() == is_rounded

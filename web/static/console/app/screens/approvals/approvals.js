@@ -169,7 +169,11 @@ const Facts = ({ call, isLink }) => html`<dl class="facts">
   ${call.note && html`<dt>Note</dt><dd><${Text} value=${call.note} /></dd>`}
 </dl>`;
 
+/** Return whether a number in this JSON is too large for a browser, which rounds it. */
+const isRounded = (value) => (typeof value === "object" ? Object.values(value ?? {}).some(isRounded) : Number.isInteger(value) && !Number.isSafeInteger(value));
+
 const Contents = ({ call }) => html`
+  ${isRounded(call.arguments) && html`<p class="error" role="alert">A number in the arguments is too large for a browser, and shown rounded. Read this call over the API, and do not edit its arguments here.</p>`}
   ${call.question && html`<section class="card"><h2>Question</h2><${Text} value=${call.question} /></section>`}
   ${call.kind !== "question" && html`<section class="card"><h2>Arguments</h2><${JsonView} value=${call.arguments} /></section>`}
   ${call.approved_arguments !== null && html`<section class="card"><h2>Arguments as a person has edited them</h2><${JsonView} value=${call.approved_arguments} /></section>`}
