@@ -65,6 +65,7 @@ def _read(raw: bytes) -> CallAnswer:
             except ValidationError as error:
                 raise BadRequest(f"result: {error.messages[0]}") from error
             return CallAnswer(value)
-        case {"error": str(text)} if len(sent) == 1 and text.strip() and len(text) <= MAX_ERROR_CHARACTERS:
-            return CallAnswer(error=storable(text))
+        case {"error": str(text)} if len(sent) == 1 and len(text) <= MAX_ERROR_CHARACTERS:
+            if reason := storable(text).strip():
+                return CallAnswer(error=reason)
     raise BadRequest(EXACTLY_ONE)

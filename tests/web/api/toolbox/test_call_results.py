@@ -98,6 +98,7 @@ async def test_result_before_the_call_is_stored_comes_again(api: Api) -> None:
         {"result": 1, "error": "x"},
         {"error": ""},
         {"error": " "},
+        {"error": "\0"},
         {"error": None},
         {"error": "x" * 2001},
         {"results": 1},
