@@ -70,6 +70,7 @@ MAX_HEADER_CHARACTERS = 8192
 HEADER_VALUE = re.compile(rf"[!-~]([ -~]{{0,{MAX_HEADER_CHARACTERS - 2}}}[!-~])?")
 RETRY_DELAYS_SECONDS = (0.2, 1.0)  # between attempts to connect
 ACCEPTED = 202  # with `expires_in`: the result comes later
+NOT_KEPT = "The tool was called, and answers later, but that cannot be kept. The call may have an effect."
 MAX_RESULT_SECONDS = 2_592_000  # 30 days
 MAX_RETRIED_SECONDS = 2.0  # a slower attempt is not retried: it would only be slow again
 
@@ -164,7 +165,12 @@ class AdapterTools:
         if await needs_person(call, tool, arguments, self._checker):
             return await park(call, call_id, CallKind.APPROVAL, tool, arguments)
         answer = await self._post(call, tool, call_id, body)
-        return answer.value if answer.is_final else await park_answer(call, call_id, tool, answer)
+        if answer.is_final:
+            return answer.value
+        try:
+            return await park_answer(call, call_id, tool, answer)
+        except StorageError as error:  # without this the caller would be told to try again
+            raise ToolError("not_kept", NOT_KEPT) from error
 
     def _body(
         self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]

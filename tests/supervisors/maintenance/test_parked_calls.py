@@ -513,6 +513,18 @@ async def test_late_result_wakes_the_agent_once(desk: Desk, pool: Pool) -> None:
     assert await pool.fetch(EVENTS) == []
 
 
+async def test_call_whose_late_result_cannot_be_kept_may_have_had_an_effect(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.parked_calls.MAX_OPEN_PER_AGENT", 0)
+    desk.server.answer = answering_json('{"expires_in": 60}', status=202)
+
+    with pytest.raises(ToolError, match="may have an effect"):
+        await desk.call(amount=30)
+
+    assert len(desk.server.requests) == 1
+
+
 async def test_late_result_expires(desk: Desk, pool: Pool) -> None:
     desk.server.answer = answering_json('{"expires_in": 60}', 202)
     waiting = await desk.call(amount=10)
