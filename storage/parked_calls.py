@@ -76,11 +76,11 @@ class Lost(StrEnum):
     """Why a call that nobody has made yet is pointless."""
 
     NOTHING = ""
-    AGENT_DELETED = "agent_deleted"
-    AGENT_ARCHIVED = "agent_archived"
-    TOOL_DELETED = "tool_deleted"
-    TOOL_DETACHED = "tool_detached"
-    TOOL_CHANGED = "tool_changed"
+    AGENT_DELETED = "the agent was deleted"
+    AGENT_ARCHIVED = "the agent was archived"
+    TOOL_DELETED = "the tool was deleted"
+    TOOL_DETACHED = "the agent no longer has the tool"
+    TOOL_CHANGED = "the tool has changed since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +190,14 @@ SELECT FROM agent_state WHERE agent_id = (SELECT agent_id FROM parked_call WHERE
 
 LOCK = f"""
 SELECT coalesce(t.idempotent, false) AS is_idempotent,
-       CASE WHEN a.deleted_at IS NOT NULL THEN 'agent_deleted'
-            WHEN s.status = 'archived' THEN 'agent_archived'
+       CASE WHEN a.deleted_at IS NOT NULL THEN '{Lost.AGENT_DELETED}'
+            WHEN s.status = 'archived' THEN '{Lost.AGENT_ARCHIVED}'
             WHEN p.tool_id IS NULL THEN ''
-            WHEN t.id IS NULL THEN 'tool_deleted'
+            WHEN t.id IS NULL THEN '{Lost.TOOL_DELETED}'
             WHEN NOT EXISTS (SELECT FROM agent_adapter x
                              WHERE x.agent_id = p.agent_id AND x.adapter_id = t.adapter_id)
-            THEN 'tool_detached'
-            WHEN tool_digest(t) <> p.tool_digest THEN 'tool_changed'
+            THEN '{Lost.TOOL_DETACHED}'
+            WHEN tool_digest(t) <> p.tool_digest THEN '{Lost.TOOL_CHANGED}'
             ELSE '' END AS lost, {ROW}
 LEFT JOIN agent_state s ON s.agent_id = p.agent_id
 WHERE p.id = $1 FOR NO KEY UPDATE OF p

@@ -37,13 +37,6 @@ MAX_ARGUMENTS = 500  # characters of them in a notification
 MAX_NAME = 100
 FIRST_USE = "first_use"
 UNKNOWN_EFFECT = "The service ended during the call, which may or may not have had an effect."
-WHY_LOST = {
-    Lost.AGENT_DELETED: "the agent was deleted",
-    Lost.AGENT_ARCHIVED: "the agent was archived",
-    Lost.TOOL_DELETED: "the tool was deleted",
-    Lost.TOOL_DETACHED: "the agent no longer has the tool",
-    Lost.TOOL_CHANGED: "the tool has changed since",
-}
 ASKS_PERSON = frozenset({CallKind.APPROVAL, CallKind.QUESTION, CallKind.INPUT})
 ANSWERED = frozenset({CallKind.QUESTION, CallKind.INPUT})
 
@@ -133,7 +126,7 @@ def look(call: PresentCall, now: datetime, lease: timedelta) -> CallStep | None:
     """
     is_open = call.state in {CallState.PENDING, CallState.DUE}
     if is_open and call.lost:
-        return _end(call, CallState.WITHDRAWN, f"It was withdrawn: {WHY_LOST[call.lost]}.", now)
+        return _end(call, CallState.WITHDRAWN, f"It was withdrawn: {call.lost}.", now)
     if call.ended_at is not None or call.due_at is None or call.due_at > now:
         return None
     if call.state in {CallState.PENDING, CallState.WAITING}:
