@@ -315,17 +315,14 @@ class ParkedCalls:
         conditions.add_optional("p.created_at <= $", until)
         return await fetch_page(self._pool, ParkedCall, TABLE.page, conditions)
 
-    async def count_pending(self) -> PendingCalls:
-        """Count what waits for a person, in all organizations."""
-        return await fetch_one(self._pool, PendingCalls, COUNT_PENDING) or PendingCalls(0, None)
-
     async def count_pending_of(self, agent_id: UUID) -> PendingCalls:
         """Count what the agent waits for a person for."""
         return await fetch_one(self._pool, PendingCalls, COUNT_PENDING_OF, agent_id) or PendingCalls(0, None)
 
     async def refresh_pending(self) -> None:
-        """Count into `last_pending`, which the metrics show without waiting for the database."""
-        self.last_pending = await self.count_pending()
+        """Count all into `last_pending`, which the metrics show without waiting for the database."""
+        pending = await fetch_one(self._pool, PendingCalls, COUNT_PENDING)
+        self.last_pending = pending or PendingCalls(0, None)
 
     async def get_next_due(self) -> datetime | None:
         """Return when the first call must be looked at; None if none must."""

@@ -368,7 +368,8 @@ async def test_hundred_thousand_parked_calls_cost_the_runner_nothing(
 
 
 async def test_count_of_pending_names_the_oldest(storage: Storage, call: ParkedCall, agent: Agent) -> None:
-    pending = await storage.parked_calls.count_pending()
+    await storage.parked_calls.refresh_pending()
+    pending = storage.parked_calls.last_pending
 
     assert (pending.count, pending.oldest_at) == (1, NOW)
     assert await storage.parked_calls.count_pending_of(agent.id) == pending
