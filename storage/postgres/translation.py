@@ -109,6 +109,7 @@ _UNIQUE = {f"{table}_pkey": ("id",) for table in _WITH_ID.split()} | {
     "api_key_prefix_unique": ("prefix",),
     "secret_name_unique": ("name",),
     "schedule_name_unique": ("agent", "name"),
+    "parked_call_once": ("agent", "arguments"),
     "agent_email_alias_unique": ("email_alias",),
     "agent_adapter_pkey": ("agent", "adapter"),
     "tool_name_unique": ("adapter", "name"),

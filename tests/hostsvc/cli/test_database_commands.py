@@ -198,6 +198,7 @@ def test_vacuum_removes_and_counts_expired_rows(tmp_path: Path, database_url: st
             "removed 0 rows left by deleted agents",
             "removed 0 cleared notifications",
             f"removed {traces} traces and spans",
+            "removed 0 parked calls that have ended",
             "removed 0 turns no longer carried",
             "removed 0 webhook deliveries",
             "removed 0 events",
