@@ -86,10 +86,8 @@ HANDLERS = (
     pages,
 )
 ROUTES = tuple(route for handlers in HANDLERS for route in handlers.routes)
-PROTOCOL_ROUTES = (
-    *mcp_agents.routes,
-    *assistant.routes,
-)  # described by a protocol of their own, not by the API document
+# Described by a protocol of their own, not by the API document.
+PROTOCOL_ROUTES = (*mcp_agents.routes, *assistant.routes)
 
 
 def build_app(

@@ -4,7 +4,7 @@ import re
 
 from tests.paths import DOCS
 from web.access.auth import RunAccess
-from web.app import ROUTES
+from web.app import PROTOCOL_ROUTES, ROUTES
 
 REQUEST = re.compile(r"`(GET|POST|PATCH|DELETE) (\S+?)`")
 PLACEHOLDER = re.compile(r"\{\w+\}")
@@ -25,7 +25,7 @@ def test_guide_names_each_request_that_a_run_may_make() -> None:
     assert documented
     named: set[tuple[str, str]] = set()
     missing: list[str] = []
-    for route in ROUTES:
+    for route in (*ROUTES, *PROTOCOL_ROUTES):
         if route.run_access is RunAccess.NEVER:
             continue
         path = PLACEHOLDER.sub("{}", route.path)
