@@ -119,7 +119,7 @@ async def park(
         state=CallState.PENDING,
         tool_id=tool_id,
         tool=name,
-        arguments=to_json(dict(arguments)).decode(),
+        arguments=_text(arguments),
         digest=call_digest(tool_id or name, arguments),
         created_at=call.now,
         expires_at=await end_of_wait(call, call.now),
@@ -135,6 +135,13 @@ async def park(
         "expires_at": format_timestamp(parked.expires_at),
         "note": f"Waiting for {what}. You will be woken; go on with other things, or sleep.",
     }
+
+
+def _text(arguments: Mapping[str, Any]) -> str:
+    try:
+        return to_json(dict(arguments)).decode()
+    except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
+        raise ToolError("invalid", f"The arguments cannot be stored: {error}.") from error
 
 
 async def park_answer(

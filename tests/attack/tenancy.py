@@ -8,11 +8,14 @@ from aiohttp import FormData
 from tests.acceptance.client import Client, Json
 from tests.attack.findings import Finding, holds, none_of
 from tests.attack.target import AGENTS, Target
-from tests.contract.requests_by_route import MARK, RESOURCES, ROWS, UNIQUE, Ref, Row
+from tests.contract.requests_by_route import ABSENT_SERVER, MARK, RESOURCES, ROWS, UNIQUE, Ref, Row
 
 ORGANIZATION_HEADER = "X-Organization"
 MEMBERSHIPS = "/api/organizations/memberships/"
 DELIVERIES = "/api/organizations/webhook-deliveries/"
+TOOLS = "/api/toolbox/tools/"
+APPROVALS = "/api/defaults/approvals/"
+GRANTS = "/api/defaults/approval-grants/"
 MESSAGES = "/api/defaults/messages/"
 REFUSED = frozenset({400, 401, 403, 404, 405})
 NOT_OURS = frozenset({"account", "reset_code"})
@@ -72,7 +75,26 @@ class Resources:
                 template = await self.resolve(Ref("template"))
                 _, body = RESOURCES["secret"]
                 return await self._post(f"/api/templates/{template}/secrets/", body)
+            case "approval" | "approval_grant" | "mcp_server":
+                return await self._create_of_tools(kind)
         return await self._post(*RESOURCES[kind])
+
+    async def _create_of_tools(self, kind: str) -> Json:
+        adapter = await self.resolve(Ref("adapter"))
+        if kind == "mcp_server":
+            await self._post(f"/api/toolbox/adapters/{adapter}/mcp/", {"url": ABSENT_SERVER})
+            return {"id": adapter}
+        body = {"adapter": adapter, "name": UNIQUE, "approval": "always"}
+        tool = await self._post(TOOLS, body)
+        agent = await self.client.create_agent(adapters=[adapter])
+        called = await self._post(f"{AGENTS}{agent}/tools/{tool['name']}/", {"note": self.mark})
+        call = await self.client.get(f"{APPROVALS}{called['result']['call']}/")
+        if kind == "approval":
+            return dict(call)
+        decision = {"approve": True, "grant": {"arguments": {"title": self.mark}}}
+        await self._post(f"{APPROVALS}{call['id']}/decide/", decision)
+        [grant] = await self.client.get(GRANTS, agent=agent)
+        return dict(grant)
 
     async def _upload(self, agent_id: str) -> Json:
         form = FormData({"agent": agent_id, "channel": "sms", "direction": "outbound"})

@@ -152,7 +152,8 @@ READS = {
     "parked_calls.get": Read(
         "parked_call",
         ParkedCall,
-        "tool digest tool_digest decided_by decision_digest result_digest agent_name",
+        # `approval` can be long, but in the table of the tool.
+        "tool digest tool_digest decided_by decision_digest result_digest agent_name approval",
     ),
     "approval_grants.get": Read(
         "approval_grant", ApprovalGrant, "tool_digest digest created_by revoked_by agent_name tool"

@@ -15,13 +15,13 @@ MAX_QUESTION = 10_000  # characters
 ASK_PERSON = ToolDefinition(
     name="ask_person",
     description=(
-        "Asks a person of your organization, who may take days. You are woken by the answer, so go on with "
-        "other things, or sleep. The same question again, while it waits, is not asked twice."
+        "Asks a person of your organization. The answer may take days, and wakes you: go on with other "
+        "things, or sleep."
     ),
     parameters=schema(
         ("question",),
-        question={"type": "string", "description": "What you want to know, and why, with all that it takes."},
-        schema={"type": "object", "description": "A JSON Schema that the answer fits; left out: a text."},
+        question={"type": "string", "description": "What you want to know, and why."},
+        schema={"type": "object", "description": "JSON Schema of the answer; left out: a text."},
         contact={"type": "string", "format": "uuid", "description": "The contact whom you mean."},
     ),
 )
@@ -48,7 +48,7 @@ class Questions:
             call.span_id or new_id(),
             CallKind.QUESTION,
             ASK_PERSON.name,
-            given,
+            {"question": question, "schema": answer_schema, "contact": contact and str(contact.id)},
             question=question,
             answer_schema=answer_schema,
             contact_id=contact.id if contact else None,
