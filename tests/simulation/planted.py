@@ -139,7 +139,7 @@ PLANTED = (
         MemoryNotifications._update,
         "if after.activated_at != before.activated_at:",
         "if before.activated_at is None or after.activated_at is None:",
-        9,
+        89,
     ),
     PlantedBug(
         "a reserved slot is not handed on",
@@ -237,7 +237,7 @@ PLANTED = (
         reader.EventReader.skip,
         "while writers:",
         "while False:",
-        65,
+        144,
     ),
     PlantedBug(
         "a pause of one agent is ignored",
@@ -294,7 +294,7 @@ PLANTED = (
         attendance.attended,
         "if not takes_over and view.is_elsewhere(before):",
         "if False:",
-        11,
+        68,
     ),
     PlantedBug(
         "nodes: a lingering run is not stored",
@@ -308,7 +308,7 @@ PLANTED = (
         Supervisor._follow,
         "elif not run.is_stopping and (",
         "elif False and (",
-        38,
+        191,
     ),
     PlantedBug(
         "nodes: nothing makes up for a lost ring",
@@ -329,7 +329,7 @@ PLANTED = (
         Sweep.run_once,
         "if untaken := self._registry.untaken_slots:",
         "if untaken := 0:",
-        54,
+        70,
     ),
     PlantedBug(
         "nodes: an agent that is taken from a queue keeps its attendant",

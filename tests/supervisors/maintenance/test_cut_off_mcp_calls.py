@@ -23,7 +23,7 @@ from tests.supervisors.maintenance.test_cut_off_calls import (
 pytestmark = [
     pytest.mark.slow,
     # A task of the client that is cancelled before its first step leaves this. Only these tests do that.
-    pytest.mark.filterwarnings("ignore:coroutine 'StreamableHTTPTransport:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
 
 __all__ = ["world"]
