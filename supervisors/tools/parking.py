@@ -63,8 +63,10 @@ async def needs_person(
         return False
     owner = call.agent.organization_id
     if isinstance(tool.approval, dict):
-        place = f"the approval of the tool {tool.name}"
-        if await _fit(checker, owner, place, tool.approval["when"], arguments) is False:
+        place, schema = f"the approval of the tool {tool.name}", tool.approval["when"]
+        if await _fit(checker, owner, place, schema, arguments) is False and await _is_schema(
+            checker, owner, place, schema
+        ):
             return False
     grants, digest = call.stores.approval_grants, call_digest(tool.id, arguments)
     for grant in await grants.list_usable(call.agent.id, tool.id, digest, call.now):
@@ -85,6 +87,14 @@ async def _fit(
     except ChecksPending:
         return None
     return None if is_undecided(errors, place) else not errors
+
+
+async def _is_schema(checker: SchemaChecker, owner: UUID, place: str, schema: Any) -> bool:
+    """Return whether this is a schema. Another program may have stored one that nothing fits."""
+    try:
+        return not await checker.find_schema_errors(owner, place, schema)
+    except ChecksPending:
+        return False
 
 
 async def end_of_wait(call: ToolInvocation, now: datetime) -> datetime | None:

@@ -359,6 +359,11 @@ async def test_call_needs_approval_if_nobody_can_check_the_condition(
     assert "waiting_for" in await desk.call(amount=1)
 
 
+async def test_call_needs_approval_if_the_condition_is_no_schema(desk: Desk) -> None:
+    await desk.storage.tools.update(desk.refund.id, {"approval": {"when": {"type": 3}}})
+    assert "waiting_for" in await desk.call(amount=1)
+
+
 async def test_cut_off_call_that_does_harm_twice_is_not_repeated(desk: Desk, pool: Pool) -> None:
     waiting = await desk.call(amount=80)
     await desk.decide(waiting["call"])
