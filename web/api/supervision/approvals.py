@@ -154,7 +154,7 @@ class ApprovalResponse(TypedDict):
 
 
 class GrantResponse(TypedDict):
-    """Calls of one tool by one agent that need no decision. The span of each such call names the grant."""
+    """Calls of one tool by one agent that need no decision. `used_count` says how many have passed."""
 
     id: UUID
     """Chosen by the service."""
