@@ -116,6 +116,8 @@ class Service:
             yield f"The database has been unavailable since {since}: {writes.reason}."
         else:
             yield from self._lost_connections()
+        if (facts := self.parts.storage.service_facts.last) and facts.paused_at:
+            yield f"The whole instance is paused since {when(facts.paused_at)}: {facts.paused_because}."
         yield from self.parts.stuck_agents.reasons()
 
     def _lost_connections(self) -> Iterator[str]:

@@ -122,16 +122,17 @@ class AgentFacts:
     wake_reason: str = ""  # of the active run, blank if there is none
     model: str = ""
     limits: WakeLimits = NO_LIMITS
+    instance_paused: bool = False
 
     @property
     def is_paused(self) -> bool:
-        """Return whether the agent or its organization is paused, so that nothing starts."""
-        return self.organization_paused or self.state.paused
+        """Return whether the agent, its organization or the instance is paused, so that nothing starts."""
+        return self.instance_paused or self.organization_paused or self.state.paused
 
     def without_pause(self) -> "AgentFacts":
-        """Return the facts as they would be if neither the agent nor its organization were paused."""
+        """Return the facts as they would be if nothing that it belongs to were paused."""
         state = replace(self.state, paused=False) if self.state.paused else self.state
-        return replace(self, organization_paused=False, state=state)
+        return replace(self, organization_paused=False, instance_paused=False, state=state)
 
 
 @dataclass(frozen=True, slots=True)

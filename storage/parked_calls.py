@@ -220,13 +220,16 @@ LIST_DUE = f"""
 WITH due AS MATERIALIZED (
     SELECT id, organization_id, due_at FROM parked_call
     WHERE due_at <= $1 AND id <> ALL ($2::uuid[]) AND organization_id <> ALL ($3::uuid[])
+      AND (SELECT paused_at FROM instance) IS NULL
     ORDER BY due_at, id LIMIT {MAX_IN_TURN}
 )
 SELECT id, organization_id FROM due
 ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id), due_at, id LIMIT $4
 """  # noqa: S608
 
-GET_NEXT_DUE = "SELECT min(due_at) FROM parked_call WHERE due_at IS NOT NULL"
+GET_NEXT_DUE = """
+SELECT min(due_at) FROM parked_call WHERE due_at IS NOT NULL AND (SELECT paused_at FROM instance) IS NULL
+"""
 
 COUNT_PENDING = """
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM parked_call WHERE state = 'pending'

@@ -10,12 +10,13 @@ from storage.postgres.pool import Pool
 
 READ = """
 SELECT current_setting('server_version') AS postgresql,
-       (SELECT max(version) FROM schema_migration) AS schema_version,
+       (SELECT max(version) FROM schema_migration) AS schema_version, paused_at, paused_because,
        (SELECT json_object_agg(node_id, agents) FROM (
            SELECT node_id, count(*) AS agents FROM agent_state WHERE node_id IS NOT NULL GROUP BY 1
        ) attended) AS attended,
        (SELECT count(*) FROM webhook
         WHERE disabled_at IS NOT NULL OR is_active AND failing_since IS NOT NULL) AS failing_webhooks
+FROM instance
 """
 
 LIST_ENDED = """
@@ -28,7 +29,8 @@ MAX_ENDED = 100
 
 # Counted by organization first: to join all agents with their organizations takes several times as long.
 COUNT_PHASES = """
-SELECT o.paused, c.phase, sum(c.agents)::bigint AS agents
+SELECT o.paused OR (SELECT paused_at FROM instance) IS NOT NULL AS paused, c.phase,
+       sum(c.agents)::bigint AS agents
 FROM (
     SELECT organization_id, phase, count(*) AS agents FROM agent_state WHERE phase <> 'asleep' GROUP BY 1, 2
     UNION ALL
@@ -85,10 +87,15 @@ class OldestActive:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts at one moment. `attended`: how many agents each node attends, by its number."""
+    """The facts at one moment. `attended`: how many agents each node attends, by its number.
+
+    `paused_at`: since when the whole instance is paused, None if it is not.
+    """
 
     postgresql: str
     schema_version: int
+    paused_at: datetime | None
+    paused_because: str
     attended: Mapping[int, int]
     failing_webhooks: int
     ended_nodes: Sequence[EndedNode]

@@ -18,7 +18,7 @@ from hostsvc.database import (
 from storage.errors import DatabaseRefused
 from storage.events.model import BY_OPERATOR
 from storage.identity.accounts import Accounts, TokenHolders
-from storage.identity.instance import EncryptionKeys
+from storage.identity.instance import EncryptionKeys, Instance
 from storage.identity.organizations import Organizations
 from storage.key_rotation import KeyRotation
 from storage.model import Organization
@@ -158,38 +158,53 @@ async def publish_command(config: Config, *, adapter_id: UUID) -> None:
     click.echo(f"{adapter.name} is public: every organization can see and attach it")
 
 
+organization_argument = click.argument("organization", metavar="ORG", required=False)
+all_option = click.option("--all", "whole", is_flag=True, help="Instead of one organization: everything.")
+
+
 @click.command("pause")
-@click.argument("organization", metavar="ORG")
+@organization_argument
+@all_option
 @with_config
-async def pause_command(config: Config, *, organization: str) -> None:
+async def pause_command(config: Config, *, organization: str | None, whole: bool) -> None:
     """Stop all runs of an organization and start no new ones.
 
-    ORG is the id of the organization, or its name.
+    ORG is the id of the organization, or its name. With --all no webhook is sent either, no schedule
+    notifies, and no approved call is made.
     """
-    await _set_paused(config, organization, paused=True)
+    await _set_paused(config, organization, whole=whole, paused=True)
 
 
 @click.command("unpause")
-@click.argument("organization", metavar="ORG")
+@organization_argument
+@all_option
 @with_config
-async def unpause_command(config: Config, *, organization: str) -> None:
+async def unpause_command(config: Config, *, organization: str | None, whole: bool) -> None:
     """Let the agents of an organization start again.
 
-    Agents that are due start at once. ORG is the id of the organization, or its name.
+    Agents that are due start at once. ORG is the id of the organization, or its name. --all ends the pause
+    of the whole instance, also that of a restored backup; organizations that are paused stay so.
     """
-    await _set_paused(config, organization, paused=False)
+    await _set_paused(config, organization, whole=whole, paused=False)
 
 
-async def _set_paused(config: Config, id_or_name: str, *, paused: bool) -> None:
+async def _set_paused(config: Config, id_or_name: str | None, *, whole: bool, paused: bool) -> None:
+    if whole == bool(id_or_name):
+        raise click.UsageError("give an organization, or --all")
+    now, name = SystemClock().now(), "the whole instance"
     async with open_current_database(config) as pool:
-        organizations = Organizations(pool)
-        organization = await _get_organization(organizations, id_or_name)
-        await organizations.update(
-            organization.id, {"paused": paused}, SystemClock().now(), actor=BY_OPERATOR
-        )
+        if id_or_name:
+            organizations = Organizations(pool)
+            organization = await _get_organization(organizations, id_or_name)
+            await organizations.update(organization.id, {"paused": paused}, now, actor=BY_OPERATOR)
+            name = organization.name
+        elif paused:
+            await Instance(pool).pause(now, "its operator has paused it")
+        else:
+            await Instance(pool).unpause()
     state = "paused" if paused else "no longer paused"
     interval = f"{config.supervisors.scan_interval_seconds:g} s"
-    click.echo(f"{organization.name} is {state}; a running service follows within {interval}")
+    click.echo(f"{name} is {state}; a running service follows within {interval}")
 
 
 async def _get_organization(organizations: Organizations, id_or_name: str) -> Organization:

@@ -20,7 +20,9 @@ from storage.postgres.paging import (
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions, fill_in
 
-IS_PAUSED = "a.organization_id IN (SELECT id FROM organization WHERE paused)"
+IS_PAUSED = """(
+    a.organization_id IN (SELECT id FROM organization WHERE paused)
+    OR (SELECT paused_at FROM instance) IS NOT NULL)"""
 
 # The stored phase is that of the event log, which ignores pauses of organizations.
 BY_PHASE: dict[str, LiteralString] = {

@@ -100,14 +100,15 @@ CROSS JOIN LATERAL (
 """
 
 LIST_PAUSED = """
-SELECT o.id AS organization_id, o.name, e.at AS since FROM organization o
+SELECT o.id AS organization_id, o.name, CASE WHEN o.paused THEN e.at ELSE i.paused_at END AS since
+FROM organization o CROSS JOIN instance i
 LEFT JOIN LATERAL (
     SELECT e.at FROM event e
     WHERE e.organization_id = o.id AND e.type IN ('organization.paused', 'organization.unpaused')
     ORDER BY e.at DESC, e.id DESC LIMIT 1
 ) e ON true
-WHERE o.id = ANY($1::uuid[]) AND o.paused
-ORDER BY e.at NULLS FIRST, o.id
+WHERE o.id = ANY($1::uuid[]) AND (o.paused OR i.paused_at IS NOT NULL)
+ORDER BY since NULLS FIRST, o.id
 """
 
 # A webhook that a person has switched off is no trouble.

@@ -42,7 +42,7 @@ GET_FACTS = """
 SELECT s.*, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
        t.debounce_window_seconds AS template_window_seconds,
-       o.paused AS organization_paused,
+       o.paused AS organization_paused, (SELECT paused_at FROM instance) IS NOT NULL AS instance_paused,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
        o.max_cost_usd_per_day AS organization_cap,
        coalesce(a.unpriced, t.unpriced, 'refuse') AS agent_unpriced, o.unpriced AS organization_unpriced,
@@ -112,7 +112,8 @@ JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND s.status = 'sleeping' AND s.queued_at IS NULL AND NOT s.paused
   AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
-  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused) /* and */
+  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
+  AND (SELECT paused_at FROM instance) IS NULL /* and */
 ORDER BY s.agent_id LIMIT $3
 """
 
@@ -139,7 +140,7 @@ LIST_WITHOUT_DUE_TIME = """
 SELECT s.agent_id FROM agent_state s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 JOIN organization o ON o.id = a.organization_id AND NOT o.paused
-WHERE s.agent_id > $2 AND s.status = 'sleeping' AND NOT s.paused
+WHERE s.agent_id > $2 AND (SELECT paused_at FROM instance) IS NULL AND s.status = 'sleeping' AND NOT s.paused
   AND s.next_due_at IS NULL AND s.queued_at IS NULL
   AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
@@ -289,7 +290,8 @@ SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'archived') AS archived,
        count(*) FILTER (WHERE phase = 'held_by_limits') AS held_by_limits,
        coalesce(array_agg(agent_id) FILTER (
-           WHERE failures >= $2::integer AND retry_at > $1 AND run_id IS NULL AND NOT paused AND NOT EXISTS (
+           WHERE failures >= $2::integer AND retry_at > $1 AND run_id IS NULL AND NOT paused
+             AND (SELECT paused_at FROM instance) IS NULL AND NOT EXISTS (
                SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
                WHERE a.id = agent_id AND o.paused
            )

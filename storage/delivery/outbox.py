@@ -47,6 +47,7 @@ LIST_DUE = """
 WITH RECURSIVE receiver AS (
     (SELECT organization_id, url FROM webhook_delivery
      WHERE next_attempt_at IS NOT NULL AND (organization_id, url) > ($2, $3)
+       AND (SELECT paused_at FROM instance) IS NULL
      ORDER BY organization_id, url LIMIT 1)
     UNION ALL
     SELECT n.organization_id, n.url FROM receiver r

@@ -44,7 +44,7 @@ WITH locked AS MATERIALIZED (
 SELECT * FROM updated
 """
 
-LIST_PAUSED = "SELECT id FROM organization WHERE paused"
+LIST_PAUSED = "SELECT id FROM organization WHERE paused OR (SELECT paused_at FROM instance) IS NOT NULL"
 
 
 class Organizations:

@@ -317,7 +317,7 @@ SELECT s.* FROM organization o CROSS JOIN LATERAL (
     WHERE s.organization_id = o.id AND s.paused_reason = '' AND s.next_at <= $2
       AND s.priority = 'high' AND s.watch IS NULL AND NOT s.agent_archived AND NOT s.agent_paused
     ORDER BY s.next_at LIMIT $3) s
-WHERE o.id = ANY($1::uuid[]) AND NOT o.paused
+WHERE o.id = ANY($1::uuid[]) AND NOT o.paused AND (SELECT paused_at FROM instance) IS NULL
 ORDER BY s.next_at, s.id LIMIT $3
 """  # noqa: S608
 
@@ -325,7 +325,8 @@ ORDER BY s.next_at, s.id LIMIT $3
 LIST_DUE = f"""
 WITH due AS MATERIALIZED (
     SELECT id, organization_id, due_at FROM schedule
-    WHERE due_at <= $1 AND /* watch */ AND id <> ALL ($2::uuid[]) ORDER BY due_at, id LIMIT {MAX_IN_TURN}
+    WHERE due_at <= $1 AND /* watch */ AND id <> ALL ($2::uuid[]) AND (SELECT paused_at FROM instance) IS NULL
+    ORDER BY due_at, id LIMIT {MAX_IN_TURN}
 ), turn AS (
     SELECT id FROM due
     ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id), due_at, id LIMIT $3
@@ -341,7 +342,10 @@ OF_CHECKS = "watch IS NOT NULL AND organization_id <> ALL ($4::uuid[])"
 LIST_DUE_CHECKS = fill_in(LIST_DUE, "/* watch */", OF_CHECKS)
 LIST_DUE = fill_in(LIST_DUE, "/* watch */", "watch IS NULL")
 
-GET_NEXT_DUE = "SELECT min(due_at) FROM schedule WHERE due_at IS NOT NULL AND watch IS NULL"
+GET_NEXT_DUE = """
+SELECT min(due_at) FROM schedule
+WHERE due_at IS NOT NULL AND watch IS NULL AND (SELECT paused_at FROM instance) IS NULL
+"""
 
 LOCK_AGENT = "SELECT FROM agent WHERE id = $1 FOR NO KEY UPDATE"
 LOCK_OF_AGENT = "SELECT FROM schedule WHERE agent_id = $1 ORDER BY id FOR NO KEY UPDATE"

@@ -27,9 +27,13 @@ UNPRICED = "A model without a known price"
 MAX_REASON_LENGTH = 200  # of a reason or an error that a sentence quotes
 WHY_ASLEEP = "Asleep until a high-priority notification, a reminder or a run request wakes it."
 WHY_PAUSED = "Its organization is paused; nothing starts until the pause ends."
+WHY_INSTANCE_PAUSED = "The whole instance is paused; nothing starts until its operator ends the pause."
 WHY_AGENT_PAUSED = "It is paused; nothing starts until its field paused is set to false."
 WHY_BOTH_PAUSED = "It is paused, and so is its organization; nothing starts until both pauses have ended."
 WHY_STOPPING_FOR_AGENT_PAUSE = "It is paused; its run was asked to stop and has not ended yet."
+WHY_STOPPING_FOR_INSTANCE_PAUSE = (
+    "The whole instance is paused; its run was asked to stop and has not ended yet."
+)
 WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop and has not ended yet."
 WHY_STOPPING_BEFORE_NEXT = (
     "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
@@ -303,6 +307,8 @@ def _waiting(waits: Sequence[tuple[str, float]]) -> str:
 
 
 def _why_paused(facts: AgentFacts) -> str:
+    if facts.instance_paused:
+        return WHY_INSTANCE_PAUSED
     if not facts.state.paused:
         return WHY_PAUSED
     return WHY_BOTH_PAUSED if facts.organization_paused else WHY_AGENT_PAUSED
@@ -313,6 +319,8 @@ def _why_stopping(facts: AgentFacts) -> str:
     if stopped_at is not None:
         asked = f"Its run was asked to stop at {when(stopped_at)}{_for_reason(facts.state)}"
         return f"{asked} and has not ended yet."
+    if facts.instance_paused:
+        return WHY_STOPPING_FOR_INSTANCE_PAUSE
     if facts.state.paused:
         return WHY_STOPPING_FOR_AGENT_PAUSE
     if facts.organization_paused:

@@ -276,6 +276,23 @@ def test_pause_and_unpause_accept_id_or_name(tenants: Tenants) -> None:
     assert tenants.rows("SELECT type, actor FROM event ORDER BY id") == types_by_operator
 
 
+def test_pause_all_pauses_the_instance_until_unpause_all(tenants: Tenants) -> None:
+    instance = "SELECT paused_at IS NOT NULL, paused_because FROM instance"
+    paused = tenants.run("pause", "--all")
+    expected = "the whole instance is paused; a running service follows within 5 s\n"
+    assert (paused.code, paused.out, paused.err) == (0, expected, ""), paused
+    assert tenants.rows(instance) == [(True, "its operator has paused it")]
+    assert tenants.run("unpause", "--all").code == 0
+    assert tenants.rows(instance) == [(False, "")]
+
+
+@pytest.mark.parametrize("arguments", [(), ("Acme", "--all")])
+def test_pause_takes_one_organization_or_all(tenants: Tenants, arguments: tuple[str, ...]) -> None:
+    refused = tenants.run("pause", *arguments)
+    assert refused.code == 2
+    assert "give an organization, or --all" in refused.err
+
+
 def test_pause_refuses_ambiguous_name_and_lists_the_ids(tenants: Tenants) -> None:
     first, second = tenants.insert_organization("Acme"), tenants.insert_organization("Acme")
 

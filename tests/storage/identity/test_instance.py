@@ -8,6 +8,15 @@ from storage.encryption import KEY_BYTES, SecretCipher
 from storage.errors import DatabaseReadOnly, SecretUnreadable
 from storage.identity.instance import LIMIT_MEMORY, PROBE_DISK, Instance
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from storage.service_facts import ServiceFacts
+from storage.storage import Storage
+from supervisors.clock import SystemClock
+from tests.storage.factories import HOUR, NOW, parked_call, schedule, stored_agent
+
+INSERT_DELIVERY = """
+INSERT INTO webhook_delivery (id, organization_id, url, payload, created_at, next_attempt_at)
+VALUES (gen_random_uuid(), $1, 'https://example.org', '{}', $2, $2)
+"""
 
 pytestmark = pytest.mark.own_database
 
@@ -23,6 +32,40 @@ async def test_secrets_are_generated_once_for_concurrent_reads(pool: Pool) -> No
     assert secrets[0] != tokens[0]
     assert len(secrets[0]) >= 32
     assert await Instance(pool).token_secret() == secrets[0]
+
+
+async def test_paused_instance_has_nothing_due(pool: Pool) -> None:
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    scout = await stored_agent(pool)
+    await storage.schedules.insert(schedule(scout))
+    await storage.parked_calls.insert(parked_call(scout))
+    await pool.execute(INSERT_DELIVERY, scout.organization_id, NOW)
+
+    async def due() -> list[object]:
+        later = NOW + 25 * HOUR
+        schedules, calls = storage.schedules, storage.parked_calls
+        return [
+            len(await schedules.list_due(later, [], 5)),
+            await schedules.get_next_due() is not None,
+            len(await calls.list_due(later, [], [], 5)),
+            await calls.get_next_due() is not None,
+            len(await storage.outbox.list_due(later, limit_per_receiver=5, limit=5)),
+        ]
+
+    assert await due() == [1, True, 1, True, 1]
+    await Instance(pool).pause(NOW, "a test wants it")
+    assert await due() == [0, False, 0, False, 0]
+    await Instance(pool).unpause()
+    assert await due() == [1, True, 1, True, 1]
+
+
+async def test_first_pause_counts_until_it_ends(pool: Pool) -> None:
+    facts = ServiceFacts(pool)
+    await Instance(pool).pause(NOW, "it was restored")
+    await Instance(pool).pause(NOW + HOUR, "its operator has paused it")
+    await facts.refresh(NOW)
+    assert facts.last
+    assert (facts.last.paused_at, facts.last.paused_because) == (NOW, "it was restored")
 
 
 async def test_missing_row_of_the_table_instance_is_an_error(pool: Pool) -> None:

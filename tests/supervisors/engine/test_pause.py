@@ -4,12 +4,14 @@ from uuid import UUID
 
 import pytest
 
+from storage.identity.instance import Instance
 from storage.identity.organizations import Organizations
 from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.engine.registry import tell_agents_of
 from supervisors.maintenance.scans import PauseSync
+from supervisors.policy.explanations import WHY_INSTANCE_PAUSED, WHY_STOPPING_FOR_INSTANCE_PAUSE
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -254,3 +256,30 @@ async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(world: Wo
     await world.wait_until_idle()
 
     assert await world.wakes(agent) == [(90, "sleep_elapsed")]
+
+
+async def test_pause_of_the_instance_holds_all_organizations(world: World) -> None:
+    agent, neighbour = await world.agent(), await world.agent(await world.organization())
+    organization, instance = await organization_of(agent, world), Instance(world.pool)
+    await world.start(agent)
+    await world.go_to(5)
+
+    await instance.pause(world.clock.now(), "a test wants it")
+    await organization.pause_sync.run_once()
+    assert (await world.see(agent)).why in {WHY_STOPPING_FOR_INSTANCE_PAUSE, WHY_INSTANCE_PAUSED}
+    await wait_for_stopped_runs(world)
+    await world.remind(neighbour, 20)
+    await world.remind(neighbour, 30)
+    await world.notify(agent)
+    await world.go_to(300)
+    await world.scan.run_once()
+    await organization.notice()
+
+    assert await phases(world) == {"paused": 2}
+    assert (await world.see(neighbour)).why == WHY_INSTANCE_PAUSED
+    assert (await world.state(neighbour)).next_due_at is None
+    assert await world.wakes(neighbour) == []
+    await instance.unpause()
+    await organization.notice()
+    assert await world.wakes(neighbour) == [(300, "reminder")]
+    assert len(await world.wakes(agent)) == 2
