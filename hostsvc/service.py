@@ -14,7 +14,8 @@ import structlog
 from aiohttp import web
 
 from hostsvc.background import WATCH_SECONDS, MaintenanceService, Parts, maintenance_services, run_maintenance
-from hostsvc.config import Config
+from hostsvc.backup import migrate_safely
+from hostsvc.config import Config, DatabaseChoice
 from hostsvc.database import (
     encryption_notice,
     open_cipher_of_service,
@@ -40,7 +41,6 @@ from storage.errors import NodeEnded, NodesRemain, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.bells import Bells
 from storage.postgres.membership import Membership, join, wait_until_one_left
-from storage.postgres.migrations import migrate
 from storage.postgres.pool import open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
@@ -117,7 +117,8 @@ class Service:
         else:
             yield from self._lost_connections()
         if (facts := self.parts.storage.service_facts.last) and facts.paused_at:
-            yield f"The whole instance is paused since {when(facts.paused_at)}: {facts.paused_because}."
+            since = f"The whole instance is paused since {when(facts.paused_at)}: {facts.paused_because}."
+            yield f"{since} Run hostsvc unpause --all to end the pause."
         yield from self.parts.stuck_agents.reasons()
 
     def _lost_connections(self) -> Iterator[str]:
@@ -250,7 +251,7 @@ async def _migrate_and_join(opening: Opening, end_requested: asyncio.Event) -> M
     reason = ""
     while not end_requested.is_set():
         try:
-            await _migrate(database)
+            await _migrate(opening.config.database, database)
             await require_keys(opening.config.accounts.encryption_keys, database)
             return await _unless(end_requested, opening.enter(_joining(opening)))
         except NodesRemain as error:
@@ -271,10 +272,10 @@ async def _unless(end_requested: asyncio.Event, awaitable: Awaitable[Result]) ->
     return None if task.cancelled() else task.result()
 
 
-async def _migrate(database: str) -> None:
+async def _migrate(choice: DatabaseChoice, database: str) -> None:
     clock = SystemClock()
     began = clock.monotonic()
-    applied = await migrate(database)
+    applied = await migrate_safely(choice, database, clock.now())
     log.info("database migrated", applied=applied, duration_seconds=_seconds_since(began, clock))
 
 

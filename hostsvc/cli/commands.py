@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from hostsvc.cli.backup_commands import backup_command, restore_command
 from hostsvc.cli.database_commands import (
     accounts,
     adapters,
@@ -85,6 +86,7 @@ def main() -> None:
 
 for command in (
     *(migrate_command, operator_token_command, rotate_keys_command, vacuum_command),
+    *(backup_command, restore_command),
     *(accounts, adapters, pause_command, unpause_command),
     *(status_command, tail_command),
 ):

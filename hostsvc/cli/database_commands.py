@@ -5,6 +5,7 @@ from uuid import UUID
 
 import click
 
+from hostsvc.backup import migrate_safely
 from hostsvc.cli.runner import NotFound, with_config
 from hostsvc.config import Config, ConfigError
 from hostsvc.database import (
@@ -23,7 +24,7 @@ from storage.identity.organizations import Organizations
 from storage.key_rotation import KeyRotation
 from storage.model import Organization
 from storage.postgres.membership import has_nodes
-from storage.postgres.migrations import check, migrate
+from storage.postgres.migrations import check
 from storage.retention import Retention
 from storage.toolbox import Adapters
 from supervisors.clock import SystemClock
@@ -48,7 +49,8 @@ async def migrate_command(config: Config, *, only_check: bool) -> int:
     The service does the same at its start.
     """
     async with open_database(config) as url:
-        names = await (check(url) if only_check else migrate(url))
+        now = SystemClock().now()
+        names = await (check(url) if only_check else migrate_safely(config.database, url, now))
     for name in names:
         click.echo(f"{'pending' if only_check else 'applied'} {name}")
     if not names:

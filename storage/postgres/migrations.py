@@ -36,6 +36,7 @@ REST = "SELECT pg_sleep(1)"  # for those that have queued
 _log = structlog.get_logger(__name__)
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+_INDEX_ALONE = re.compile(r"-- no transaction\n(?:--[^\n]*\n)*CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ")
 _STRING_OR_GAP = re.compile(r"('[^']*')|(?:--[^\n]*|\s)+")
 
 
@@ -55,7 +56,13 @@ class Migration:
     @property
     def is_rolling(self) -> bool:
         """Return whether nodes that do not know this migration may live while it is applied, and after."""
-        return self.sql.startswith(ROLLING)
+        return self.sql.startswith(ROLLING) or bool(self.index)
+
+    @property
+    def index(self) -> str:
+        """Return the index that this migration builds alone, without a transaction; "" if it does not."""
+        match = _INDEX_ALONE.match(self.sql)
+        return match[1] if match else ""
 
     def was_applied_as(self, checksum: str) -> bool:
         """Return whether a database that remembers this checksum has applied the same statements."""
@@ -76,14 +83,15 @@ def read_migrations() -> list[Migration]:
     return sorted(migrations, key=lambda migration: migration.version)
 
 
-async def migrate(url: str) -> list[str]:
+async def migrate(url: str, backup: str = "") -> list[str]:
     """Apply the missing migrations, each in its own transaction. Return the names of those applied.
 
+    `backup` is the file that was made before; an older version names it when it refuses the database.
     Raise NodesRemain if one is not rolling and nodes live. All of them are of an older version, as a node
     migrates before it joins.
     """
     async with connect(url) as connection:
-        return await _apply(connection, read_migrations())
+        return await _apply(connection, read_migrations(), backup)
 
 
 async def check(url: str) -> list[str]:
@@ -97,7 +105,8 @@ async def list_pending(connection: Connection) -> list[str]:
     return [migration.name for migration in await _pending(connection, read_migrations())]
 
 
-LOCK = "SELECT pg_advisory_lock($1, $2)"
+TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"
+BRIEF_REST = "SELECT pg_sleep(0.1)"
 
 CREATE_LEDGER = """
     CREATE TABLE IF NOT EXISTS schema_migration (
@@ -107,20 +116,24 @@ CREATE_LEDGER = """
         applied_at timestamptz NOT NULL DEFAULT now()
     );
     ALTER TABLE schema_migration
-        ADD COLUMN IF NOT EXISTS hostsvc_version text NOT NULL DEFAULT '0.2.0 or older'
+        ADD COLUMN IF NOT EXISTS hostsvc_version text NOT NULL DEFAULT '0.2.0 or older',
+        ADD COLUMN IF NOT EXISTS backup text NOT NULL DEFAULT ''
 """
 
 INSERT_APPLIED = """
-    INSERT INTO schema_migration (version, name, checksum, hostsvc_version) VALUES ($1, $2, $3, $4)
+    INSERT INTO schema_migration (version, name, checksum, hostsvc_version, backup)
+    VALUES ($1, $2, $3, $4, $5)
 """
 
 
-async def _apply(connection: Connection, migrations: Sequence[Migration]) -> list[str]:
+async def _apply(connection: Connection, migrations: Sequence[Migration], backup: str) -> list[str]:
     # Held until the connection closes: if several instances start at once, one migrates and the others find
     # nothing pending.
     if migrator := await find_migrator(connection):
         _log.warning("waiting until a migration of the database has ended", by=migrator)
-    await connection.execute(LOCK, *MIGRATION)
+    # A statement that waits for the lock would have a snapshot, for whose end an index CONCURRENTLY waits.
+    while not await connection.fetchval(TRY_LOCK, *MIGRATION):
+        await connection.execute(BRIEF_REST)
     pending = await _pending(connection, migrations)
     if not pending:
         return []
@@ -129,19 +142,25 @@ async def _apply(connection: Connection, migrations: Sequence[Migration]) -> lis
     await connection.execute(CREATE_LEDGER)
     for migration in pending:
         await connection.execute(SET_NAME, f"{MIGRATOR}{VERSION}: {migration.name}")
-        await _apply_one(connection, migration)
+        await _apply_one(connection, migration, backup)
     return [migration.name for migration in pending]
 
 
-async def _apply_one(connection: Connection, migration: Migration) -> None:
+async def _apply_one(connection: Connection, migration: Migration, backup: str) -> None:
     """Apply a migration. Raise DatabaseRefused if it cannot be, also if others never let go of a table."""
+    applied = migration.version, migration.name, migration.checksum, VERSION, backup
+    if migration.index:
+        # A crash may have left it invalid, or complete but not recorded.
+        await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {migration.index}")
+        await connection.execute(migration.sql)
+        await connection.execute(INSERT_APPLIED, *applied)
+        return
     for _ in range(ROLLING_ATTEMPTS):
         try:
             async with connection.transaction():
                 if migration.is_rolling:
                     await connection.execute(BRIEF_WAIT)
                 await connection.execute(migration.sql)
-                applied = migration.version, migration.name, migration.checksum, VERSION
                 await connection.execute(INSERT_APPLIED, *applied)
                 return
         except asyncpg.DuplicateTableError as error:
@@ -179,13 +198,15 @@ LEDGER_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
 # A database of 0.2.0 or older does not say which version wrote it.
 SELECT_APPLIED = """
     SELECT version, name, checksum,
-        coalesce(to_jsonb(schema_migration) ->> 'hostsvc_version', '0.2.0 or older') AS hostsvc_version
+        coalesce(to_jsonb(schema_migration) ->> 'hostsvc_version', '0.2.0 or older') AS hostsvc_version,
+        coalesce(to_jsonb(schema_migration) ->> 'backup', '') AS backup
     FROM schema_migration
     ORDER BY version
 """
 
 
-async def _select_applied(connection: Connection) -> list[asyncpg.Record]:
+async def read_applied(connection: Connection) -> list[asyncpg.Record]:
+    """Return the migrations that the database remembers, oldest first; none if it is empty."""
     if not await connection.fetchval(LEDGER_EXISTS, timeout=ANSWER_SECONDS):
         return []
     return await connection.fetch(SELECT_APPLIED, timeout=ANSWER_SECONDS)
@@ -193,13 +214,14 @@ async def _select_applied(connection: Connection) -> list[asyncpg.Record]:
 
 async def _pending(connection: Connection, migrations: Sequence[Migration]) -> list[Migration]:
     shipped = {migration.version: migration for migration in migrations}
-    applied = await _select_applied(connection)
+    applied = await read_applied(connection)
     for row in applied:
         migration = shipped.pop(row["version"], None)
         applied_by = f"hostsvc {row['hostsvc_version']} applied {row['name']} to the database"
         if migration is None:
             raise SchemaMismatch(
-                f"{applied_by}, which hostsvc {VERSION} does not know: run that version or a newer one"
+                f"{applied_by}, which hostsvc {VERSION} does not know: run that version or a newer one, or "
+                f"restore {row['backup'] or 'a backup from before it'}"
             )
         if not migration.was_applied_as(row["checksum"]):
             raise SchemaMismatch(

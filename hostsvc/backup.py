@@ -1,0 +1,180 @@
+"""Backups: a snapshot of the database in one file, which is restored as a paused instance.
+
+The file is plain SQL compressed by gzip, so any psql can restore it, too. Its first line says what it is:
+
+    -- hostsvc {"version": "0.3.0", "migration": "0042_instance_pause.sql", "made_at": "2026-11-29 01:20 UTC"}
+"""
+
+import asyncio
+import gzip
+import os
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+import orjson
+import structlog
+from psycopg2.extensions import make_dsn, parse_dsn
+
+from hostsvc.config import DatabaseChoice
+from hostsvc.embedded_postgres import MAJOR_VERSION, bundled_program
+from storage.errors import DatabaseRefused, SchemaMismatch
+from storage.postgres.connections import READABLE, connect
+from storage.postgres.migrations import VERSION, list_pending, migrate, read_applied, read_migrations
+from storage.restored import SET_PAUSED
+from supervisors.policy.explanations import when
+
+HEADER = "-- hostsvc "
+KEPT = 3  # automatic backups
+CHUNK_BYTES = 1 << 20
+DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
+# Whoever restores it owns it. Stronger compression takes several times as long.
+DUMP = ("--no-owner", "--no-privileges", "--compress=gzip:1")
+LOAD = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}")
+UNKNOWN_BEFORE_17 = b"SET transaction_timeout = 0;\n"  # the default
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a backup is: who wrote its schema, the last migration of that, and when it was made."""
+
+    version: str
+    migration: str
+    made_at: str
+
+
+async def back_up(url: str, file: Path, now: datetime) -> Header:
+    """Write a snapshot of the database to a file that only its owner can read, replacing one that exists."""
+    async with connect(url, READABLE) as connection:
+        applied = await read_applied(connection)
+        server = connection.get_server_version().major
+    if not applied:
+        raise DatabaseRefused("the database is empty: there is nothing to back up")
+    header = Header(applied[-1]["hostsvc_version"], applied[-1]["name"], when(now))
+    await asyncio.to_thread(_dump, url, file, header, server)
+    return header
+
+
+def _dump(url: str, file: Path, header: Header, server: int) -> None:
+    program, environment = _program("pg_dump", url, server)
+    descriptor, unfinished = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with open(descriptor, "wb") as output:
+            output.write(gzip.compress(HEADER.encode() + orjson.dumps(asdict(header)) + b"\n"))
+            output.flush()
+            dumping = subprocess.run(  # noqa: S603 - our own program and arguments
+                ["nice", *program, *DUMP],  # noqa: S607 - it gives way to the service
+                stdout=output,
+                stderr=subprocess.PIPE,
+                env=environment,
+            )
+            _require_success(dumping.returncode, dumping.stderr)
+            os.fsync(output.fileno())
+        os.replace(unfinished, file)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished)
+
+
+def read_header(file: Path) -> Header:
+    """Return what the backup is. Raise DatabaseRefused if the file is none, or one of a later version."""
+    try:
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            header = Header(**orjson.loads(lines.readline(1000).removeprefix(HEADER)))
+    except (*DAMAGED, ValueError, TypeError) as error:
+        raise DatabaseRefused(f"{file} is no backup by hostsvc backup") from error
+    if header.migration > read_migrations()[-1].name:
+        raise SchemaMismatch(
+            f"{file} was written by hostsvc {header.version} with the migration {header.migration}, which "
+            f"hostsvc {VERSION} does not know: restore it with that version or a newer one"
+        )
+    return header
+
+
+async def restore(url: str, file: Path, now: datetime) -> Header:
+    """Restore a backup into an empty database in one transaction, pause the instance, and migrate it."""
+    header = read_header(file)
+    async with connect(url) as connection:
+        if await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"):
+            raise DatabaseRefused(
+                "the database is not empty: restore into a new one, or into a new database.data_dir"
+            )
+        server = connection.get_server_version().major
+    ending = SET_PAUSED.replace("/* now */", now.isoformat()).replace("/* made_at */", header.made_at)
+    try:
+        await asyncio.to_thread(_load, url, file, ending.encode(), server)
+    except DAMAGED as error:
+        raise DatabaseRefused(f"{file} is damaged: {error}; nothing was restored") from error
+    await migrate(url)
+    return header
+
+
+def _load(url: str, file: Path, ending: bytes, server: int) -> None:
+    program, environment = _program("psql", url, server)
+    with (
+        gzip.open(file) as dump,
+        subprocess.Popen(  # noqa: S603 - our own program and arguments
+            [*program, *LOAD], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        ) as psql,
+    ):
+        try:
+            with suppress(BrokenPipeError):  # it has failed, and says why
+                _feed(psql.stdin, dump, ending)
+        except BaseException:  # at the end of its input it would commit what it has read
+            psql.kill()
+            raise
+        _, problem = psql.communicate()
+        _require_success(psql.returncode, problem)
+
+
+def _feed(psql: IO[bytes] | None, dump: gzip.GzipFile, ending: bytes) -> None:
+    if psql is not None:  # for mypy
+        psql.write(dump.read(CHUNK_BYTES).replace(UNKNOWN_BEFORE_17, b"", 1))
+        shutil.copyfileobj(dump, psql, CHUNK_BYTES)
+        psql.write(ending)
+
+
+def _program(name: str, url: str, server: int) -> tuple[list[str], Mapping[str, str]]:
+    """Return the command of a program of PostgreSQL no older than the server, and its environment.
+
+    Other users can read commands, so the password is not in it.
+    """
+    path = (bundled_program(name) if server <= MAJOR_VERSION else None) or shutil.which(name)
+    if path is None:
+        raise DatabaseRefused(f"there is no {name} for PostgreSQL {server}: install its client programs")
+    parts = parse_dsn(url)
+    password = {"PGPASSWORD": parts.pop("password")} if "password" in parts else {}
+    return [str(path), f"--dbname={make_dsn(**parts)}"], os.environ | password
+
+
+def _require_success(code: int, problem: bytes) -> None:
+    if code:
+        raise DatabaseRefused(" ".join(problem.decode(errors="replace").split()) or f"exit code {code}")
+
+
+async def migrate_safely(database: DatabaseChoice, url: str, now: datetime) -> list[str]:
+    """Apply the missing migrations, and return their names.
+
+    The embedded database is backed up before that: whoever runs it may have no other backup.
+    """
+    async with connect(url) as connection:
+        pending, applied = await list_pending(connection), await read_applied(connection)
+    if database.url or not pending or not applied:
+        return await migrate(url)
+    folder = database.data_dir.absolute() / "backups"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"{now:%Y-%m-%dT%H-%M-%SZ}-before-{pending[0].partition('_')[0]}.sql.gz"
+    await back_up(url, file, now)
+    log.info("database backed up before it is migrated", file=str(file))
+    for old in sorted(folder.glob("*-before-*.sql.gz"))[:-KEPT]:
+        old.unlink()
+    return await migrate(url, backup=str(file))
