@@ -8,6 +8,7 @@ The file is plain SQL compressed by gzip, so any psql can restore it, too. Its f
 import asyncio
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import orjson
 import structlog
@@ -28,7 +29,7 @@ from hostsvc.embedded_postgres import MAJOR_VERSION, bundled_program
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.connections import READABLE, connect
 from storage.postgres.migrations import VERSION, list_pending, migrate, read_applied, read_migrations
-from storage.restored import SET_PAUSED
+from storage.restored import read_sql
 from supervisors.policy.explanations import when
 
 HEADER = "-- hostsvc "
@@ -37,15 +38,17 @@ CHUNK_BYTES = 1 << 20
 DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 # Whoever restores it owns it. Stronger compression takes several times as long.
 DUMP = ("--no-owner", "--no-privileges", "--compress=gzip:1")
-LOAD = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}")
-UNKNOWN_BEFORE_17 = b"SET transaction_timeout = 0;\n"  # the default
+LOAD = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}")
+# What only some servers know: a default of 17 and newer, and what later minor releases keep with a column.
+NOT_PORTABLE = re.compile(rb"^(SET transaction_timeout = 0|ALTER .* SET \(pg_attver=\d+\));\n", re.MULTILINE)
+NOT_EMPTY = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'public')"
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a backup is: who wrote its schema, the last migration of that, and when it was made."""
+    """What a backup is: the version that wrote its schema, the last migration, and when it was made."""
 
     version: str
     migration: str
@@ -55,8 +58,7 @@ class Header:
 async def back_up(url: str, file: Path, now: datetime) -> Header:
     """Write a snapshot of the database to a file that only its owner can read, replacing one that exists."""
     async with connect(url, READABLE) as connection:
-        applied = await read_applied(connection)
-        server = connection.get_server_version().major
+        applied, server = await read_applied(connection), connection.get_server_version().major
     if not applied:
         raise DatabaseRefused("the database is empty: there is nothing to back up")
     header = Header(applied[-1]["hostsvc_version"], applied[-1]["name"], when(now))
@@ -71,12 +73,8 @@ def _dump(url: str, file: Path, header: Header, server: int) -> None:
         with open(descriptor, "wb") as output:
             output.write(gzip.compress(HEADER.encode() + orjson.dumps(asdict(header)) + b"\n"))
             output.flush()
-            dumping = subprocess.run(  # noqa: S603 - our own program and arguments
-                ["nice", *program, *DUMP],  # noqa: S607 - it gives way to the service
-                stdout=output,
-                stderr=subprocess.PIPE,
-                env=environment,
-            )
+            command = ["nice", *program, *DUMP]  # it gives way to the service
+            dumping = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, env=environment)  # noqa: S603
             _require_success(dumping.returncode, dumping.stderr)
             os.fsync(output.fileno())
         os.replace(unfinished, file)
@@ -88,10 +86,10 @@ def _dump(url: str, file: Path, header: Header, server: int) -> None:
 def read_header(file: Path) -> Header:
     """Return what the backup is. Raise DatabaseRefused if the file is none, or one of a later version."""
     try:
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            header = Header(**orjson.loads(lines.readline(1000).removeprefix(HEADER)))
+        with gzip.open(file) as lines:
+            header = Header(**orjson.loads(lines.readline(1000).removeprefix(HEADER.encode())))
     except (*DAMAGED, ValueError, TypeError) as error:
-        raise DatabaseRefused(f"{file} is no backup by hostsvc backup") from error
+        raise DatabaseRefused(f"{file} was not written by hostsvc backup") from error
     if header.migration > read_migrations()[-1].name:
         raise SchemaMismatch(
             f"{file} was written by hostsvc {header.version} with the migration {header.migration}, which "
@@ -104,12 +102,10 @@ async def restore(url: str, file: Path, now: datetime) -> Header:
     """Restore a backup into an empty database in one transaction, pause the instance, and migrate it."""
     header = read_header(file)
     async with connect(url) as connection:
-        if await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"):
-            raise DatabaseRefused(
-                "the database is not empty: restore into a new one, or into a new database.data_dir"
-            )
+        if await connection.fetchval(NOT_EMPTY):
+            raise DatabaseRefused("the database is not empty: give a new one, or a new database.data_dir")
         server = connection.get_server_version().major
-    ending = SET_PAUSED.replace("/* now */", now.isoformat()).replace("/* made_at */", header.made_at)
+    ending = read_sql("set_paused").replace("/* now */", str(now)).replace("/* made_at */", header.made_at)
     try:
         await asyncio.to_thread(_load, url, file, ending.encode(), server)
     except DAMAGED as error:
@@ -119,34 +115,23 @@ async def restore(url: str, file: Path, now: datetime) -> Header:
 
 
 def _load(url: str, file: Path, ending: bytes, server: int) -> None:
+    """Give psql the backup, and then the ending, which commits: without it nothing was restored."""
     program, environment = _program("psql", url, server)
-    with (
-        gzip.open(file) as dump,
-        subprocess.Popen(  # noqa: S603 - our own program and arguments
-            [*program, *LOAD], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-        ) as psql,
-    ):
-        try:
-            with suppress(BrokenPipeError):  # it has failed, and says why
-                _feed(psql.stdin, dump, ending)
-        except BaseException:  # at the end of its input it would commit what it has read
-            psql.kill()
-            raise
+    options: Any = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment}
+    with gzip.open(file) as dump, subprocess.Popen([*program, *LOAD], **options) as psql:  # noqa: S603
+        stdin: Any = psql.stdin
+        with suppress(BrokenPipeError):  # it has failed, and says why
+            stdin.write(b"BEGIN;\n" + NOT_PORTABLE.sub(b"", dump.read(CHUNK_BYTES)))  # with the whole schema
+            shutil.copyfileobj(dump, stdin, CHUNK_BYTES)
+            stdin.write(ending)
         _, problem = psql.communicate()
-        _require_success(psql.returncode, problem)
-
-
-def _feed(psql: IO[bytes] | None, dump: gzip.GzipFile, ending: bytes) -> None:
-    if psql is not None:  # for mypy
-        psql.write(dump.read(CHUNK_BYTES).replace(UNKNOWN_BEFORE_17, b"", 1))
-        shutil.copyfileobj(dump, psql, CHUNK_BYTES)
-        psql.write(ending)
+    _require_success(psql.returncode, problem)
 
 
 def _program(name: str, url: str, server: int) -> tuple[list[str], Mapping[str, str]]:
     """Return the command of a program of PostgreSQL no older than the server, and its environment.
 
-    Other users can read commands, so the password is not in it.
+    The password is not in the command, which other users can read.
     """
     path = (bundled_program(name) if server <= MAJOR_VERSION else None) or shutil.which(name)
     if path is None:
@@ -158,14 +143,11 @@ def _program(name: str, url: str, server: int) -> tuple[list[str], Mapping[str, 
 
 def _require_success(code: int, problem: bytes) -> None:
     if code:
-        raise DatabaseRefused(" ".join(problem.decode(errors="replace").split()) or f"exit code {code}")
+        raise DatabaseRefused(problem.decode(errors="replace") or f"exit code {code}")
 
 
 async def migrate_safely(database: DatabaseChoice, url: str, now: datetime) -> list[str]:
-    """Apply the missing migrations, and return their names.
-
-    The embedded database is backed up before that: whoever runs it may have no other backup.
-    """
+    """Apply the missing migrations, and return their names. Before that, back up an embedded database."""
     async with connect(url) as connection:
         pending, applied = await list_pending(connection), await read_applied(connection)
     if database.url or not pending or not applied:

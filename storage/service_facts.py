@@ -87,14 +87,11 @@ class OldestActive:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts at one moment. `attended`: how many agents each node attends, by its number.
-
-    `paused_at`: since when the whole instance is paused, None if it is not.
-    """
+    """The facts at one moment. `attended`: how many agents each node attends, by its number."""
 
     postgresql: str
     schema_version: int
-    paused_at: datetime | None
+    paused_at: datetime | None  # None: the instance is not paused
     paused_because: str
     attended: Mapping[int, int]
     failing_webhooks: int

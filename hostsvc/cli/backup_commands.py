@@ -1,26 +1,25 @@
 """Commands that write a backup of the database, restore it, and judge whether it can be restored."""
 
+import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from hostsvc.backup import back_up, restore
-from hostsvc.cli.runner import print_problem, with_config
+from hostsvc.cli.runner import with_config
 from hostsvc.config import Config, DatabaseChoice
 from hostsvc.database import open_database, require_keys
-from storage.errors import DatabaseRefused
 from storage.postgres.connections import connect
-from storage.restored import BREACHES, Due, find_breaches, read_due
+from storage.restored import find
 from supervisors.clock import SystemClock
 
 BROKEN = 1
 MAX_SHOWN = 10
 
-backup_argument = click.argument("backup", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+backup_argument = click.argument("backup", metavar="FILE", type=click.Path(path_type=Path))
 
 
 @click.command("backup", short_help="Write the whole database to a file.")
@@ -29,80 +28,45 @@ backup_argument = click.argument("backup", metavar="FILE", type=click.Path(dir_o
 async def backup_command(config: Config, *, backup: Path) -> None:
     """Write one snapshot of the database to FILE, whether or not the service runs.
 
-    The file is replaced when the new backup is complete. It holds everything but accounts.encryption_keys
-    and the rest of the configuration: keep these elsewhere.
+    A file of that name is replaced when the new one is complete. The configuration is not in it, and so
+    accounts.encryption_keys is not either: keep them elsewhere.
     """
     async with open_database(config) as url:
         header = await back_up(url, backup, SystemClock().now())
     click.echo(f"wrote {backup} of hostsvc {header.version}, with the migration {header.migration}")
-    if config.accounts.encryption_keys:
-        click.echo("accounts.encryption_keys is not in it: without these keys its secrets are lost")
 
 
 @click.command("restore", short_help="Restore a backup as a paused instance.")
 @backup_argument
-@click.option(
-    "--check", "only_check", is_flag=True, help="Restore into a scratch server, judge it, and remove it."
-)
-@click.option(
-    "--database", "url", metavar="URL", help="The database to restore into, instead of database.url."
-)
+@click.option("--check", "only_check", is_flag=True, help="Into a scratch server, which is removed again.")
+@click.option("--database", "url", metavar="URL", help="The empty database, instead of database.url.")
 @with_config
 async def restore_command(config: Config, *, backup: Path, only_check: bool, url: str | None) -> int:
     """Restore FILE into an empty database, and bring it to the schema of this version.
 
-    The instance is paused: nothing starts and nothing is sent until `hostsvc unpause --all`. The command
-    says what would follow then. With --check the exit code is 1 if an invariant is broken.
+    Nothing starts and nothing is sent until `hostsvc unpause --all`; the command says what follows then. The
+    exit code is 1 if an invariant is broken, and 2 if nothing was restored or an encryption key is missing.
     """
-    if url:
-        config = replace(config, database=replace(config.database, url=url))
-    with _target(config, only_check) as target:
-        return await _restore(config, target, backup)
-
-
-async def _restore(config: Config, target: Config, file: Path) -> int:
-    async with open_database(target) as opened:
-        now = SystemClock().now()
-        header = await restore(opened, file, now)
-        async with connect(opened) as connection:
-            due, breaches = await read_due(connection, now), await find_breaches(connection)
-        made = f"made {header.made_at} by hostsvc {header.version}"
-        click.echo(f"restored {file}, {made}, into {target.database.name}")
-        _tell(due)
-        for name, ids in breaches.items():
-            click.echo(f"broken invariant {name}: {_some(ids)}", err=True)
-        click.echo(f"invariants checked: {len(BREACHES)}, broken: {len(breaches)}")
-        try:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-check-") as scratch:
+        os.chmod(scratch, 0o711)  # noqa: S103 -- the server may run as another user
+        database = replace(config.database, url=url) if url else config.database
+        database = DatabaseChoice(data_dir=Path(scratch)) if only_check else database
+        async with open_database(replace(config, database=database)) as opened:
+            header = await restore(opened, backup, SystemClock().now())
+            click.echo(f"restored {backup}, made {header.made_at} by hostsvc {header.version}")
+            async with connect(opened) as connection:
+                following, breaches = await find(connection, "following"), await find(connection, "breaches")
+            click.echo("The instance is paused until: hostsvc unpause --all. Then follow:")
+            for what, names in following.items():
+                click.echo(f"  {what}: {_some(names)}")
+            broken = {invariant: ids for invariant, ids in breaches.items() if ids}
+            click.echo(f"invariants checked: {len(breaches)}, broken: {len(broken)}")
+            for invariant, ids in broken.items():
+                click.echo(f"{invariant}: {_some(ids)}", err=True)
             await require_keys(config.accounts.encryption_keys, opened)
-        except DatabaseRefused as error:
-            print_problem(f"warning: {error}")
-    return BROKEN if breaches else 0
-
-
-@contextmanager
-def _target(config: Config, only_check: bool) -> Iterator[Config]:
-    """Yield a configuration with the database to restore into; a scratch one is removed afterwards."""
-    if not only_check:
-        yield config
-        return
-    with tempfile.TemporaryDirectory(prefix="hostsvc-check-") as directory:
-        Path(directory).chmod(0o711)  # the server may run as another user
-        yield replace(config, database=DatabaseChoice(data_dir=Path(directory)))
-
-
-def _tell(due: Due) -> None:
-    """Print what follows when the pause ends."""
-    click.echo("the instance is paused until: hostsvc unpause --all. Then follow")
-    for what, which in (
-        ("agents that have something due", due.agents),
-        ("runs that were under way, and start again", due.runs),
-        ("schedules that missed something, each by its own rule", due.schedules),
-        ("webhooks, sent with the ids that they had", due.webhooks),
-        ("parked calls to look at", due.calls),
-    ):
-        click.echo(f"  {what}: {which if isinstance(which, int) else _some(which)}")
+    return BROKEN if broken else 0
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_SHOWN:,} more" if len(names) > MAX_SHOWN else ""
+    more = ", …" if len(names) > MAX_SHOWN else ""
     return f"{len(names):,}" + (f" ({', '.join(names[:MAX_SHOWN])}{more})" if names else "")

@@ -200,10 +200,8 @@ async def _set_paused(config: Config, id_or_name: str | None, *, whole: bool, pa
             organization = await _get_organization(organizations, id_or_name)
             await organizations.update(organization.id, {"paused": paused}, now, actor=BY_OPERATOR)
             name = organization.name
-        elif paused:
-            await Instance(pool).pause(now, "its operator has paused it")
         else:
-            await Instance(pool).unpause()
+            await Instance(pool).set_paused(now if paused else None, "its operator has paused it")
     state = "paused" if paused else "no longer paused"
     interval = f"{config.supervisors.scan_interval_seconds:g} s"
     click.echo(f"{name} is {state}; a running service follows within {interval}")

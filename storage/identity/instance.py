@@ -22,9 +22,11 @@ UPDATE instance SET operator_token = coalesce(operator_token, $1) RETURNING oper
 """
 
 
-PAUSE = "UPDATE instance SET paused_at = $1, paused_because = $2 WHERE paused_at IS NULL"
-
-UNPAUSE = "UPDATE instance SET paused_at = NULL, paused_because = ''"
+# The first pause counts until it ends.
+SET_PAUSED = """
+UPDATE instance SET paused_at = $1, paused_because = $2
+WHERE paused_at IS NULL OR $1::timestamptz IS NULL
+"""
 
 # A lock on the row is no fault: then the probe does without the update.
 PROBE_UPDATE = """
@@ -58,13 +60,9 @@ class Instance:
         """Return the token that operators present if the configuration has none."""
         return await self._secret("operator_token", SET_FOR_OPERATORS, OPERATOR_TOKEN)
 
-    async def pause(self, now: datetime, because: str) -> None:
-        """Let nothing start and nothing be sent on any node. `because` completes a sentence."""
-        await self._pool.execute(PAUSE, now, because)
-
-    async def unpause(self) -> None:
-        """End the pause of the whole instance."""
-        await self._pool.execute(UNPAUSE)
+    async def set_paused(self, since: datetime | None, because: str) -> None:
+        """Let nothing start and nothing be sent; None ends that. `because` completes a sentence."""
+        await self._pool.execute(SET_PAUSED, since, because)
 
     async def probe_write(self) -> None:
         """Commit a write that changes nothing. Raise a StorageError if the database takes no writes."""

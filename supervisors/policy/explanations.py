@@ -31,9 +31,6 @@ WHY_INSTANCE_PAUSED = "The whole instance is paused; nothing starts until its op
 WHY_AGENT_PAUSED = "It is paused; nothing starts until its field paused is set to false."
 WHY_BOTH_PAUSED = "It is paused, and so is its organization; nothing starts until both pauses have ended."
 WHY_STOPPING_FOR_AGENT_PAUSE = "It is paused; its run was asked to stop and has not ended yet."
-WHY_STOPPING_FOR_INSTANCE_PAUSE = (
-    "The whole instance is paused; its run was asked to stop and has not ended yet."
-)
 WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop and has not ended yet."
 WHY_STOPPING_BEFORE_NEXT = (
     "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
@@ -319,10 +316,10 @@ def _why_stopping(facts: AgentFacts) -> str:
     if stopped_at is not None:
         asked = f"Its run was asked to stop at {when(stopped_at)}{_for_reason(facts.state)}"
         return f"{asked} and has not ended yet."
-    if facts.instance_paused:
-        return WHY_STOPPING_FOR_INSTANCE_PAUSE
     if facts.state.paused:
         return WHY_STOPPING_FOR_AGENT_PAUSE
+    if facts.instance_paused:
+        return WHY_INSTANCE_PAUSED
     if facts.organization_paused:
         return WHY_STOPPING_FOR_PAUSE
     return WHY_STOPPING_BEFORE_NEXT

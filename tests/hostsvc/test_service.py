@@ -29,6 +29,7 @@ class Parts:
     reason: str = ""
     stuck: tuple[str, ...] = field(default_factory=tuple)
     failing_since: datetime | None = None
+    last: SimpleNamespace | None = None
 
     async def check(self) -> None:
         """Probe nothing: the test has set the result."""
@@ -39,13 +40,27 @@ class Parts:
 
 def service_of(parts: Parts, *, draining: bool = False) -> Service:
     names = ("membership", "doorbell", "stuck_agents", "writes")
-    opened = cast(Any, SimpleNamespace(**dict.fromkeys(names, parts)))
+    storage = SimpleNamespace(service_facts=parts)
+    opened = cast(Any, SimpleNamespace(**dict.fromkeys(names, parts), storage=storage))
     return Service("http://one", "token", "http://one", opened, draining=draining)
 
 
 async def test_service_with_everything_in_order_is_ready() -> None:
     service = service_of(Parts())
     assert await service.readiness() == Readiness(ServiceState.READY, (), may_serve=True)
+
+
+async def test_paused_instance_says_why_and_how_to_go_on() -> None:
+    since = datetime(2026, 11, 20, 10, 28, tzinfo=UTC)
+    because = "it was restored from a backup of 2026-11-19 03:00 UTC"
+    readiness = await service_of(
+        Parts(last=SimpleNamespace(paused_at=since, paused_because=because))
+    ).readiness()
+    assert readiness.may_serve
+    [reason] = readiness.reasons
+    assert reason.startswith(
+        f"The whole instance is paused since 2026-11-20 10:28 UTC: {because}. Run hostsvc"
+    )
 
 
 async def test_draining_service_does_not_serve() -> None:

@@ -283,7 +283,7 @@ def test_pause_all_pauses_the_instance_until_unpause_all(tenants: Tenants) -> No
     assert (paused.code, paused.out, paused.err) == (0, expected, ""), paused
     assert tenants.rows(instance) == [(True, "its operator has paused it")]
     assert tenants.run("unpause", "--all").code == 0
-    assert tenants.rows(instance) == [(False, "")]
+    assert tenants.rows(instance) == [(False, "its operator has paused it")]
 
 
 @pytest.mark.parametrize("arguments", [(), ("Acme", "--all")])

@@ -53,16 +53,16 @@ async def test_paused_instance_has_nothing_due(pool: Pool) -> None:
         ]
 
     assert await due() == [1, True, 1, True, 1]
-    await Instance(pool).pause(NOW, "a test wants it")
+    await Instance(pool).set_paused(NOW, "a test wants it")
     assert await due() == [0, False, 0, False, 0]
-    await Instance(pool).unpause()
+    await Instance(pool).set_paused(None, "")
     assert await due() == [1, True, 1, True, 1]
 
 
 async def test_first_pause_counts_until_it_ends(pool: Pool) -> None:
     facts = ServiceFacts(pool)
-    await Instance(pool).pause(NOW, "it was restored")
-    await Instance(pool).pause(NOW + HOUR, "its operator has paused it")
+    await Instance(pool).set_paused(NOW, "it was restored")
+    await Instance(pool).set_paused(NOW + HOUR, "its operator has paused it")
     await facts.refresh(NOW)
     assert facts.last
     assert (facts.last.paused_at, facts.last.paused_because) == (NOW, "it was restored")

@@ -11,7 +11,7 @@ from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.engine.registry import tell_agents_of
 from supervisors.maintenance.scans import PauseSync
-from supervisors.policy.explanations import WHY_INSTANCE_PAUSED, WHY_STOPPING_FOR_INSTANCE_PAUSE
+from supervisors.policy.explanations import WHY_INSTANCE_PAUSED
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -264,9 +264,9 @@ async def test_pause_of_the_instance_holds_all_organizations(world: World) -> No
     await world.start(agent)
     await world.go_to(5)
 
-    await instance.pause(world.clock.now(), "a test wants it")
+    await instance.set_paused(world.clock.now(), "a test wants it")
     await organization.pause_sync.run_once()
-    assert (await world.see(agent)).why in {WHY_STOPPING_FOR_INSTANCE_PAUSE, WHY_INSTANCE_PAUSED}
+    assert (await world.see(agent)).why == WHY_INSTANCE_PAUSED
     await wait_for_stopped_runs(world)
     await world.remind(neighbour, 20)
     await world.remind(neighbour, 30)
@@ -279,7 +279,7 @@ async def test_pause_of_the_instance_holds_all_organizations(world: World) -> No
     assert (await world.see(neighbour)).why == WHY_INSTANCE_PAUSED
     assert (await world.state(neighbour)).next_due_at is None
     assert await world.wakes(neighbour) == []
-    await instance.unpause()
+    await instance.set_paused(None, "")
     await organization.notice()
     assert await world.wakes(neighbour) == [(300, "reminder")]
     assert len(await world.wakes(agent)) == 2
