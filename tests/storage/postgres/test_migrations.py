@@ -114,6 +114,159 @@ def test_rolling_migrations_only_add() -> None:
     assert not [name for name, sql in rolling.items() if changing.search(re.sub("--.*", "", sql))]
 
 
+# Statements that hold up everybody for as long as a big table is long: they rewrite or read all of it under a
+# lock. `NOT VALID` spares a constraint that, and CONCURRENTLY an index (CONTRIBUTING.md, "Add a column").
+LAST_WITHOUT_RULE = 41
+SMALL = {
+    "instance": "one row",
+    "node": "a row for each process that was started within the retention",
+}
+COMMENT_OR_BODY = re.compile(r"--[^\n]*|\$\$.*?\$\$", re.DOTALL)
+OF_TABLE = re.compile(
+    r"\s*(?:ALTER TABLE(?: ONLY)?|UPDATE|DELETE FROM|CREATE (?:UNIQUE )?INDEX.*? ON) (\w+)", re.DOTALL
+)
+LONG = re.compile(
+    r"""^\s*(UPDATE|DELETE)\b | ^\s*CREATE\ (UNIQUE\ )?INDEX\ (?!CONCURRENTLY)
+    | \bTYPE\b | \bSET\ NOT\ NULL\b | \bSET\ (LOGGED|UNLOGGED|TABLESPACE)\b
+    | \bSTORED\b | \bIDENTITY\b | \bSERIAL\b
+    | \bDEFAULT\s+(?!now\(\))\w+\(
+    | \b(CHECK|REFERENCES|FOREIGN\ KEY|UNIQUE|PRIMARY\ KEY)\b(?!.*\bNOT\ VALID\b)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+
+def long_statements(sql: str) -> list[str]:
+    """Return the statements that lock a table that was there before, and may be big, for long."""
+    created = set(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", sql))
+    statements = COMMENT_OR_BODY.sub("", sql).split(";")
+    changed = [(match[1], each) for each in statements if (match := OF_TABLE.match(each))]
+    return [each.strip() for table, each in changed if table not in {*created, *SMALL} and LONG.search(each)]
+
+
+def test_new_migrations_lock_no_big_table_for_long() -> None:
+    new = [migration for migration in read_migrations() if migration.version > LAST_WITHOUT_RULE]
+    assert new
+    found = {migration.name: long_statements(migration.sql) for migration in new}
+    assert not {name: statements for name, statements in found.items() if statements}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE INDEX run_by_x ON run (x)",
+        "CREATE UNIQUE INDEX run_by_x\n    ON run (x)",
+        "ALTER TABLE run ALTER COLUMN x TYPE bigint",
+        "ALTER TABLE run ADD COLUMN y text, ALTER x SET NOT NULL",
+        "ALTER TABLE run ADD COLUMN x uuid DEFAULT gen_random_uuid()",
+        "ALTER TABLE run ADD COLUMN x text GENERATED ALWAYS AS (lower(y)) STORED",
+        "ALTER TABLE run ADD COLUMN x bigint GENERATED ALWAYS AS IDENTITY",
+        "ALTER TABLE run ADD CONSTRAINT x_positive CHECK (x > 0)",
+        "ALTER TABLE run ADD COLUMN x uuid REFERENCES agent (id)",
+        "ALTER TABLE run ADD CONSTRAINT run_x UNIQUE (x)",
+        "UPDATE run SET x = 1",
+        "DELETE FROM run WHERE x",
+    ],
+)
+def test_statement_that_locks_a_big_table_is_found(statement: str) -> None:
+    assert long_statements(f"-- Why.\nCREATE TABLE other (id integer);\n{statement};") == [statement]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE INDEX CONCURRENTLY run_by_x ON run (x)",
+        "ALTER TABLE run ADD COLUMN x text NOT NULL DEFAULT '', ADD COLUMN y timestamptz DEFAULT now()",
+        "ALTER TABLE run ADD CONSTRAINT x_positive CHECK (x > 0) NOT VALID",
+        "CREATE TABLE other (id uuid PRIMARY KEY CHECK (true)); CREATE INDEX other_id ON other (id)",
+        "ALTER TABLE instance ADD COLUMN x integer CHECK (x > 0)",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE run SET x = 1; END $$",
+    ],
+)
+def test_statement_that_locks_nothing_for_long_is_allowed(sql: str) -> None:
+    assert long_statements(sql) == []
+
+
+FILES = """
+SELECT relname, relfilenode FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+"""
+
+
+async def files_of(database_url: str) -> set[tuple[str, int]]:
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(FILES)
+        return set(await cursor.fetchall())
+
+
+async def test_new_migrations_rewrite_no_table(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate_before(NAMES[LAST_WITHOUT_RULE], empty_database_url, monkeypatch)
+    before = await files_of(empty_database_url)
+    await migrate(empty_database_url)
+    assert before <= await files_of(empty_database_url)
+
+
+ALONE = "-- no transaction\n-- Why.\nCREATE INDEX CONCURRENTLY agent_by_purpose ON agent (purpose);\n"
+INDEX = """
+SELECT indisvalid FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE relname = 'agent_by_purpose'
+"""
+
+
+def plant_index(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Ship a migration more that builds an index without a transaction, and return its name."""
+    planted = Migration(len(NAMES) + 1, "9999_index.sql", ALONE)
+    shipped = [*read_migrations(), planted]
+    monkeypatch.setattr(migrations, "read_migrations", lambda: shipped)
+    return planted.name
+
+
+async def is_valid(database_url: str) -> list[bool]:
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(INDEX)
+        return [valid for (valid,) in await cursor.fetchall()]
+
+
+@pytest.mark.own_database
+async def test_index_is_built_beside_writers_and_nodes(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = plant_index(monkeypatch)
+    async with aiopg.connect(database_url) as writer, writer.cursor() as cursor:
+        await cursor.execute("BEGIN; UPDATE agent SET purpose = purpose")
+        migrating = [asyncio.create_task(migrate(database_url)) for _ in range(2)]
+        await wait_until_one_waits_for_a_lock(database_url)
+        await asyncio.wait_for(run(database_url, "UPDATE agent SET purpose = purpose"), 30)
+        await cursor.execute("COMMIT")
+        applied = await asyncio.wait_for(asyncio.gather(*migrating), 60)
+    assert sorted(applied) == [[], [name]]
+    assert await is_valid(database_url) == [True]
+
+
+@pytest.mark.own_database
+async def test_index_that_a_crash_left_invalid_is_built_again(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = plant_index(monkeypatch)
+    async with aiopg.connect(database_url) as writer, writer.cursor() as cursor:
+        await cursor.execute("BEGIN; UPDATE agent SET purpose = purpose")
+        migrating = asyncio.create_task(migrate(database_url))
+        await wait_until_one_waits_for_a_lock(database_url)
+        await run(database_url, END_MIGRATOR)
+        with pytest.raises(Exception, match="ended the connection"):
+            await migrating
+        await cursor.execute("COMMIT")
+    assert await is_valid(database_url) == [False]
+
+    assert await migrate(database_url) == [name]
+    assert await is_valid(database_url) == [True]
+
+
+END_MIGRATOR = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'hostsvc %.sql'
+"""
+
+
 async def test_empty_database_gets_all_migrations_once(empty_database_url: str) -> None:
     assert await check(empty_database_url) == NAMES
     assert await migrate(empty_database_url) == NAMES
