@@ -288,7 +288,7 @@ async def test_embedded_database_is_backed_up_before_a_migration(
     await restore(empty_database_url, made, NOW)
     assert await check(empty_database_url) == []
     assert await rows(empty_database_url, "SELECT paused_at FROM instance") == [(NOW,)]
-    assert await rows(empty_database_url, "SELECT count(*) FROM agent") == [(2,)]
+    assert await rows(empty_database_url, "SELECT count(*) FROM agent") == [(3,)]
 
 
 async def test_older_version_names_both_versions_and_the_backup(

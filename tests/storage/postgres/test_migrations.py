@@ -387,19 +387,35 @@ def released_versions() -> list[str]:
     return re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
+TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+NO_ROWS_AT_REST = {"event_of_program"}  # moved by the transaction that inserts them
+FILLED_LATER = {"schema_migration"}
+
+
+async def counts_of(database_url: str) -> dict[str, int]:
+    """Return how many rows each table has."""
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(TABLES)
+        tables = [name for (name,) in await cursor.fetchall()]
+    return {name: await count(database_url, f"SELECT count(*) FROM public.{name}") for name in tables}  # noqa: S608
+
+
 @pytest.mark.parametrize("version", released_versions())
 async def test_database_of_every_release_is_upgraded(
     empty_database_url: str, database_url: str, version: str
 ) -> None:
     """Each release leaves a dump of a database that it wrote: see "Release" in CONTRIBUTING.md."""
     await run(empty_database_url, gzip.decompress((DUMPS / f"{version}.sql.gz").read_bytes()).decode())
+    before = await counts_of(empty_database_url)
+    assert {name for name, rows in before.items() if not rows} <= NO_ROWS_AT_REST
 
     await migrate(empty_database_url)
 
     assert await check(empty_database_url) == []
     assert await schema_of(empty_database_url) == await schema_of(database_url)
-    assert await count(empty_database_url, "SELECT count(*) FROM agent") == 2
-    assert await count(empty_database_url, "SELECT count(*) FROM notification") == 5
+    after = await counts_of(empty_database_url)
+    kept = before.keys() - FILLED_LATER
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
 
 
 async def test_newer_schema_is_refused_with_the_version_that_wrote_it(database_url: str) -> None:
