@@ -27,7 +27,7 @@ from tests.benchmarks.figures import Figure, Result, Unit, percentile, show
 from tests.crash.cutting_proxy import BlockingProxy
 from tests.crash.faults import OwnPostgres, stopped
 from tests.crash.ground import Ground
-from tests.crash.rolling import measure_rolling_restart
+from tests.crash.rolling import measure_rolling_restart, measure_rolling_upgrade
 from tests.paths import ROOT
 from tests.processes import is_alive
 
@@ -148,6 +148,7 @@ MEASURES: Mapping[str, tuple[Measure, Launch]] = {
     "silent": (measure_silent, launched_by("-c", SILENT, PYTHONPATH=str(ROOT))),
     "parent": (measure_parent, launch_fresh),
     "rolling": (measure_rolling_restart, launch_fresh),
+    "upgrade": (measure_rolling_upgrade, launch_fresh),
 }
 
 

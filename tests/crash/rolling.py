@@ -1,29 +1,44 @@
-"""The rolling restart of four nodes behind a load balancer, under load.
+"""The rolling restart of nodes behind a load balancer, under load, and their upgrade.
 
-Each node in turn gets SIGTERM, and another one starts in its place once it has ended, as an upgrade does it.
+Each node in turn gets SIGTERM, and another one starts in its place once it has ended. In an upgrade the other
+one has migrations more, which it applies while the old ones work.
 The balancer looks at `/readyz` twice a second. A request that is refused or whose connection breaks is sent
 again, with the same Idempotency-Key, as clients have to.
 """
 
 import asyncio
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from random import Random
 from uuid import uuid4
 
 import aiohttp
 
 from tests.acceptance.client import Client
+from tests.acceptance.process import launched_by
+from tests.acceptance.services import Services
 from tests.benchmarks.figures import Figure, Unit, percentile
 from tests.crash.ground import Ground
 from tests.crash.load import NOTIFICATIONS, UNANSWERED
+from tests.paths import ROOT
 
-NODES = 4
+NODES, UPGRADED_NODES = 4, 2
 AGENTS, WRITERS = 100, 8
 PACE_SECONDS, LOOK_SECONDS = 0.05, 0.5
 TIMEOUT = aiohttp.ClientTimeout(10.0)
+
+PACKAGES = ("hostsvc", "web", "supervisors", "storage")
+COLUMN = "-- rolling\nALTER TABLE notification ADD COLUMN planted_{0} text;\n"
+INDEX = """-- no transaction
+CREATE INDEX CONCURRENTLY notification_planted_{0} ON notification (planted_{0});
+"""
+PLANTED = "SELECT count(*) FROM schema_migration WHERE name LIKE '%_planted.sql'"
 
 STORED = "SELECT id::text FROM notification WHERE priority = 'high' AND source = 'api'"
 LATENESS = """
@@ -100,16 +115,47 @@ class Balancer:
 
 async def measure_rolling_restart(ground: Ground, times: int) -> list[Figure]:
     """Restart four nodes one after the other, so many times, while clients write."""
-    processes = [await ground.services.start() for _ in range(NODES)]
+    return await _measure(ground, ground.services, NODES, times, lambda _: None)
+
+
+async def measure_rolling_upgrade(ground: Ground, times: int) -> list[Figure]:
+    """Upgrade two nodes one after the other, so many times, while clients write."""
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
+        code = Path(directory)
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
+        launch = launched_by("-m", "hostsvc", PYTHONPATH=directory)
+        services = Services(code, ground.services.database, launch)
+        try:
+            figures = await _measure(ground, services, UPGRADED_NODES, times, partial(plant, code))
+        finally:
+            await services.end()
+        assert await ground.query(PLANTED) == [(2 * times,)]
+        return figures
+
+
+def plant(code: Path, upgrade: int) -> None:
+    """Add two migrations to copied code: one locks a busy table briefly, and one builds an index."""
+    folder = code / "storage" / "migrations"
+    last = int(max(file.name for file in folder.iterdir())[:4])
+    for number, sql in enumerate((COLUMN, INDEX), last + 1):
+        (folder / f"{number:04}_planted.sql").write_text(sql.format(upgrade))
+
+
+async def _measure(
+    ground: Ground, services: Services, nodes: int, times: int, prepare: Callable[[int], None]
+) -> list[Figure]:
+    processes = [await services.start() for _ in range(nodes)]
     balancer = Balancer(ground.client, [process.url for process in processes])
     client = ground.client.at(balancer.urls[0])
     balancer.agents = [await client.create_agent() for _ in range(AGENTS)]
     async with balancer.going_on():
-        for _ in range(times):
+        for number in range(times):
+            prepare(number)
             for place, process in enumerate(processes):
                 process.terminate()
                 assert await process.exit_code() == 0
-                processes[place] = await ground.services.start()
+                processes[place] = await services.start()
                 balancer.urls[place] = processes[place].url
     found = Counter(one for (one,) in await ground.query(STORED))
     lost = len(set(balancer.stored) - set(found))

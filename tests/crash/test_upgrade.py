@@ -15,8 +15,10 @@ from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.log_lines import line_of
 from tests.acceptance.process import Launch, ServiceProcess, launched_by
 from tests.acceptance.services import Services
+from tests.crash.ground import Ground
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
+from tests.crash.rolling import measure_rolling_upgrade
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.long
@@ -104,6 +106,18 @@ async def test_only_one_takes_over_from_a_killed_leader(
         load.urls = [await serving]
         await load.acknowledged(WRITES)
     await all_is_kept(load, new_services)
+
+
+async def test_two_nodes_are_upgraded_and_lose_no_request(
+    new_services: Services, session: aiohttp.ClientSession
+) -> None:
+    first = await new_services.start()
+    ground = Ground(new_services, await sign_up(session, first.url))
+    await first.close()
+    figures = {figure.name: figure for figure in await measure_rolling_upgrade(ground, 1)}
+    assert figures["acknowledged and lost"].met
+    assert figures["stored twice"].met
+    assert figures["requests"].value > 0
 
 
 async def wait_until_either_acts(standby: ServiceProcess, node: ServiceProcess) -> None:
