@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.benchmarks import (
+    backup,
     cycles,
     document_search,
     event_streams,
@@ -59,6 +60,7 @@ ROWS: Mapping[str, Callable[[Bench], Coroutine[Any, Any, Result]]] = {
     "steady": steady.measure,
     "flood": flood.measure,
     "million": million.measure,
+    "backup": backup.measure,
     "reminders": reminders.measure,
     "turns": turns.measure,
     "waiting": turns.measure_waiting,
