@@ -41,7 +41,6 @@ DUMP = ("--no-owner", "--no-privileges", "--compress=gzip:1")
 LOAD = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}")
 # What only some servers know: a default of 17 and newer, and what later minor releases keep with a column.
 NOT_PORTABLE = re.compile(rb"^(SET transaction_timeout = 0|ALTER .* SET \(pg_attver=\d+\));\n", re.MULTILINE)
-NOT_EMPTY = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'public')"
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +101,7 @@ async def restore(url: str, file: Path, now: datetime) -> Header:
     """Restore a backup into an empty database in one transaction, pause the instance, and migrate it."""
     header = read_header(file)
     async with connect(url) as connection:
-        if await connection.fetchval(NOT_EMPTY):
+        if await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"):
             raise DatabaseRefused("the database is not empty: give a new one, or a new database.data_dir")
         server = connection.get_server_version().major
     ending = read_sql("set_paused").replace("/* now */", str(now)).replace("/* made_at */", header.made_at)
@@ -152,7 +151,7 @@ async def migrate_safely(database: DatabaseChoice, url: str, now: datetime) -> l
         pending, applied = await list_pending(connection), await read_applied(connection)
     if database.url or not pending or not applied:
         return await migrate(url)
-    folder = database.data_dir.absolute() / "backups"
+    folder = database.data_dir.expanduser().absolute() / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"{now:%Y-%m-%dT%H-%M-%SZ}-before-{pending[0].partition('_')[0]}.sql.gz"
     await back_up(url, file, now)

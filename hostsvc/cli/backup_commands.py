@@ -28,8 +28,7 @@ backup_argument = click.argument("backup", metavar="FILE", type=click.Path(path_
 async def backup_command(config: Config, *, backup: Path) -> None:
     """Write one snapshot of the database to FILE, whether or not the service runs.
 
-    A file of that name is replaced when the new one is complete. The configuration is not in it, and so
-    accounts.encryption_keys is not either: keep them elsewhere.
+    The configuration is not in it, and so accounts.encryption_keys is not either: keep them elsewhere.
     """
     async with open_database(config) as url:
         header = await back_up(url, backup, SystemClock().now())

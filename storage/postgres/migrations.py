@@ -106,7 +106,6 @@ async def list_pending(connection: Connection) -> list[str]:
 
 
 TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"
-BRIEF_REST = "SELECT pg_sleep(0.1)"
 
 CREATE_LEDGER = """
     CREATE TABLE IF NOT EXISTS schema_migration (
@@ -133,7 +132,7 @@ async def _apply(connection: Connection, migrations: Sequence[Migration], backup
         _log.warning("waiting until a migration of the database has ended", by=migrator)
     # A statement that waits for the lock would have a snapshot, for whose end an index CONCURRENTLY waits.
     while not await connection.fetchval(TRY_LOCK, *MIGRATION):
-        await connection.execute(BRIEF_REST)
+        await connection.execute(REST)
     pending = await _pending(connection, migrations)
     if not pending:
         return []
