@@ -72,7 +72,7 @@ def _dump(url: str, file: Path, header: Header, server: int) -> None:
         with open(descriptor, "wb") as output:
             output.write(gzip.compress(HEADER.encode() + orjson.dumps(asdict(header)) + b"\n"))
             output.flush()
-            command = ["nice", *program, *DUMP]  # it gives way to the service
+            command = ["nice", "-n", "19", *program, *DUMP]  # the service comes first
             dumping = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, env=environment)  # noqa: S603
             _require_success(dumping.returncode, dumping.stderr)
             os.fsync(output.fileno())
