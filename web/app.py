@@ -28,7 +28,7 @@ from web.api.organizations import accounts, api_keys, members, organizations, se
 from web.api.service import metrics, pages, status
 from web.api.supervision import approvals, attention, preview, schedules, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, call_results, mcp_servers, tools
-from web.api.tracing import spans, traces, transcripts
+from web.api.tracing import otlp, spans, traces, transcripts
 from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
@@ -87,7 +87,7 @@ HANDLERS = (
 )
 ROUTES = tuple(route for handlers in HANDLERS for route in handlers.routes)
 # Described by a protocol of their own, not by the API document.
-PROTOCOL_ROUTES = (*mcp_agents.routes, *assistant.routes)
+PROTOCOL_ROUTES = (*mcp_agents.routes, *assistant.routes, *otlp.routes)
 
 
 def build_app(

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import UUID
 
 import orjson
@@ -43,6 +43,7 @@ from supervisors.engine.run import ActiveRun, Ask, RunError, RunInterrupted, Run
 from supervisors.errors import log_failure
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.trace_recorder import OpenSpan, SpanRecorder
+from supervisors.otlp import traceparent_of
 from supervisors.policy.journal import late_entries_of
 from supervisors.settings import RunSettings
 from supervisors.text import format_timestamp, hide
@@ -221,6 +222,7 @@ class ProcessHarness:
     ) -> ProcessSpec:
         workspace, service = self.workspace, urlsplit(self.credentials.local_url)
         is_cut_off = workspace.containment.network == "service"
+        url = f"http://{ADDRESS[0]}:{ADDRESS[1]}" if is_cut_off else self.credentials.url
         return ProcessSpec(
             command=self.command,
             directory=checkout.directory,
@@ -228,10 +230,11 @@ class ProcessHarness:
             folder=folder,
             environment={
                 **inputs.secrets,
+                **_telemetry(run.id, url, token, inputs.secrets),
                 "PATH": workspace.environment.get("PATH", os.defpath),
                 "HOME": str(folder / "home"),
                 "LANG": workspace.environment.get("LANG", LANGUAGE),
-                "HOSTSVC_URL": f"http://{ADDRESS[0]}:{ADDRESS[1]}" if is_cut_off else self.credentials.url,
+                "HOSTSVC_URL": url,
                 "HOSTSVC_RUN_TOKEN": token,
                 "HOSTSVC_AGENT_ID": str(run.agent_id),
                 "HOSTSVC_RUN_ID": str(run.id),
@@ -335,6 +338,23 @@ async def _contain(
     write = log.warning if containment.kind == "none" else log.info
     write(describe_containment(containment), network=containment.network)
     return containment
+
+
+def _telemetry(run_id: UUID, url: str, token: str, secrets: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which an SDK of OpenTelemetry sends its spans here, below the run's own.
+
+    If a secret is one of them, the code sends to a receiver of its own, which must not get the token.
+    """
+    trace = {"TRACEPARENT": traceparent_of(run_id)}
+    if any(name.startswith("OTEL_") for name in secrets):
+        return trace
+    return trace | {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+        "OTEL_EXPORTER_OTLP_HEADERS": f"Authorization={quote(f'Bearer {token}')}",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_METRICS_EXPORTER": "none",
+        "OTEL_LOGS_EXPORTER": "none",
+    }
 
 
 def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan, limits: RunLimits) -> RunResult:

@@ -95,10 +95,13 @@ class SpanRecorder:
     def span(
         self, name: str, span_type: str, parent: OpenSpan | None = None, started_at: datetime | None = None
     ) -> Iterator[OpenSpan]:
-        """Record the block as a step; an exception that leaves the block becomes the step's error."""
+        """Record the block as a step; an exception that leaves the block becomes the step's error.
+
+        The step with a `started_at` is the run itself, and has its id: programs elsewhere can name it.
+        """
         parent_id = parent.id if parent else None
-        started_at = started_at or self.clock.now()
-        step = OpenSpan(new_id(), storable(name), span_type, parent_id, started_at, self.clock.monotonic())
+        span_id, started_at = self.trace_id if started_at else new_id(), started_at or self.clock.now()
+        step = OpenSpan(span_id, storable(name), span_type, parent_id, started_at, self.clock.monotonic())
         self._open.append(step)
         self._schedule_storing()
         try:
@@ -299,7 +302,7 @@ class ContentPolicy:
         """Return the content to store. If it is too long, its longest texts are cut, and a note says so."""
         text = to_json(content)
         if len(text) > self.max_bytes:
-            text = _shortened(text, self.max_bytes)
+            text = shortened_json(text, self.max_bytes)
         return SpanContent(text.decode(), self.template_id, instructions, tools)
 
 
@@ -313,7 +316,8 @@ def content_policy(
     return ContentPolicy(template.id if template else None, max_bytes)
 
 
-def _shortened(text: bytes, max_bytes: int) -> bytes:
+def shortened_json(text: bytes, max_bytes: int) -> bytes:
+    """Return a JSON object with its longest texts cut to fit, and a note on that."""
     cut, note = shorten(orjson.loads(text), max_bytes - SPARE_BYTES)
     if isinstance(cut, dict):
         return to_json({**cut, CUT: note})
