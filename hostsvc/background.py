@@ -25,6 +25,7 @@ from supervisors.maintenance.parked_calls import ParkedCallRunner
 from supervisors.maintenance.retention_cleaner import ReceiptCleaner, RetentionCleaner
 from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
 from supervisors.maintenance.schedules import CheckRunner, ScheduleRunner
+from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
 from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
 
@@ -47,6 +48,7 @@ PARKED_CALLS_SECONDS = 0.01
 PENDING_COUNT_SECONDS = 60.0  # to count 100,000 calls takes tens of milliseconds, and they wait for hours
 CHECKS_SECONDS = 1.0
 MCP_SECONDS = 10.0  # until a list of an MCP server that has expired is read again
+EXPORT_SECONDS = 1.0
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -80,6 +82,7 @@ class Parts:
     feed: EventFeed
     doorbell: Doorbell
     clock: Clock
+    exporter: SpanExporter | None
 
 
 def maintenance_services(parts: Parts) -> Sequence[MaintenanceService]:
@@ -136,6 +139,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     send = chore(parts.webhooks.run_once, storage.outbox.stored, DELIVERIES)
     parked = chore(calls.run_once, storage.parked_calls.stored, PARKED_CALLS)
     match = chore(matcher.run_once, storage.webhooks.changed, WEBHOOKS)
+    spans = chore(parts.exporter.run_once) if parts.exporter else None
     merge_counters = chore(lambda: storage.node_counters.merge_ended(clock.now()))
 
     return (
@@ -150,6 +154,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
         MaintenanceService("counters of ended nodes", merge_counters, RETENTION_SECONDS),
         MaintenanceService("receipt cleaner", chore(receipts.run_once), PURGE_SECONDS),
+        *([MaintenanceService("span export", spans, EXPORT_SECONDS)] if spans else []),
     )
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from hostsvc.llm.providers import ProviderSettings, is_base_url
 from hostsvc.logs import LogSettings
+from hostsvc.otlp_receiver import OtlpSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.encryption import parse_key
@@ -33,7 +34,7 @@ MAX_WORKERS = 64
 MIN_CONNECTIONS = 16
 MAX_NAME_CHARACTERS = 100
 UNSPECIFIED = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- nobody can connect to these
-NOT_KEYS = frozenset({"model_keys", "origins"})  # of Config: they are not in the file
+NOT_KEYS = frozenset({"model_keys", "otlp", "origins"})  # of Config: they are not in the file
 
 
 class ConfigError(Exception):
@@ -194,6 +195,7 @@ class Config:
     log: LogSettings = field(default_factory=LogSettings)
     models: Mapping[str, ProviderSettings] = field(default_factory=lambda: MappingProxyType({}))
     model_keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    otlp: OtlpSettings | None = None  # from variables alone
     origins: tuple[str, ...] = ()
 
     def require_models(self) -> None:

@@ -23,6 +23,7 @@ from marshmallow.validate import OneOf, Regexp
 
 from hostsvc.config import MODELS, NOT_KEYS, REMOVED_KEYS, Config
 from hostsvc.llm.providers import PRICES_TAKE, ConfiguredPrices, ProviderSettings, parse_prices
+from hostsvc.otlp_receiver import read_otlp_settings
 from storage.model import Source
 from supervisors.llm.inbox_model import PROVIDER
 
@@ -82,6 +83,10 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
     if "harness" not in errors.sections:
         for missing in config.harness.missing():
             errors.add("harness", f'harness.{missing} must be set because harness.kind is "process"')
+    try:
+        config = replace(config, otlp=read_otlp_settings(environment))
+    except ValueError as error:
+        errors.add("", str(error))
     keys = {
         name: environment[provider.api_key_env]
         for name, provider in config.models.items()

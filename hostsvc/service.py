@@ -31,6 +31,7 @@ from hostsvc.operating_system import (
     return_large_blocks,
     tune_garbage_collection,
 )
+from hostsvc.otlp_receiver import open_otlp_receiver
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from hostsvc.process_harness.harness import RunCredentials
@@ -49,6 +50,7 @@ from supervisors.events.feed import EventFeed
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
 from supervisors.maintenance.scans import DueScan
+from supervisors.maintenance.span_exporter import ExportSettings, SpanExporter
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when
@@ -350,8 +352,19 @@ async def _open_parts(
     doorbell = signals.doorbell(clock.now, partial(writes.report_connection, Part.DOORBELL))
     await enter(doorbell.listening(opening.database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
-    opened = signals, scan, webhooks, stuck_agents, writes, feed, doorbell, clock
+    exporter = await _open_exporter(opening, storage)
+    opened = signals, scan, webhooks, stuck_agents, writes, feed, doorbell, clock, exporter
     return Parts(config, storage, execution, registry, membership, *opened)
+
+
+async def _open_exporter(opening: Opening, storage: Storage) -> SpanExporter | None:
+    """Open the export of spans; None if the environment names no receiver."""
+    config, clock, otlp = opening.config, opening.clock, opening.config.otlp
+    if otlp is None:
+        return None
+    has_content = config.tracing.exported_content == "full"
+    settings = ExportSettings(otlp.resource, has_content, config.runs.stop_grace_seconds)
+    return SpanExporter(storage, await opening.enter(open_otlp_receiver(otlp, clock)), clock, settings)
 
 
 async def _begin_work(opening: Opening, service: Service) -> None:

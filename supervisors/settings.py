@@ -39,9 +39,10 @@ class SupervisorSettings:
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """The settings of traces: whether they keep what models were told and answered."""
+    """The settings of traces: whether they keep what models were told and answered, and export it."""
 
     content: Literal["full", "none"] = "full"
+    exported_content: Literal["full", "none"] = "none"
 
 
 @dataclass(frozen=True, slots=True)

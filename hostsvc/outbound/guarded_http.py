@@ -77,7 +77,7 @@ class GuardedHttp:
                     status=response.status,
                     content_type=content_type(response),
                     body=b"".join([piece async for piece in connection.read(response)]),
-                    retry_after=_retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
+                    retry_after=retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
                 )
 
     async def ask_mcp(self, request: McpRequest) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _refuse_address(host: str) -> None:
         raise AddressRefused(f"The address {host} is {kind}; {ONLY_PUBLIC}.")
 
 
-def _retry_after(value: str, now: datetime) -> timedelta | None:
+def retry_after(value: str, now: datetime) -> timedelta | None:
     """Parse seconds or an HTTP date. Return None for anything else."""
     if re.fullmatch(r"[0-9]{1,9}", value):
         return timedelta(seconds=int(value))

@@ -48,6 +48,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "retention cleaner": 3600,
         "counters of ended nodes": 3600,
         "receipt cleaner": 60,
+        "span export": 1,
     }
     assert {service.name for service in services if service.counts} == {
         "agent counter",

@@ -1,7 +1,9 @@
 """Spans from the exporters of OpenTelemetry SDKs: OTLP over HTTP, in protobuf and JSON."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
+from uuid import UUID
 
 import orjson
 from aiohttp import hdrs, web
@@ -14,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from storage.errors import NotUnique, TraceFull
 from storage.history.trace_model import NewSpan
-from storage.history.traces import TraceOwner, Traces
+from storage.history.traces import Traces
 from supervisors.otlp import read_spans
 from web.access.auth import Caller, RunAccess
 from web.api.tracing.spans import TRACE_FULL
@@ -24,10 +26,11 @@ from web.fields import printable
 from web.json import JSON_TYPE
 from web.request.body import media_type
 from web.request.parsing import Body, read_bytes
-from web.routes import CallerRoute, Routes
+from web.routes import CallerRoute
 from web.settings import LimitSettings
 
 PROTOBUF = "application/x-protobuf"
+UNUSABLE = "A span needs a trace id of 16 bytes, an id of 8 bytes, and a start."
 NO_TRACE = "There is no trace {} that you may write to; the trace id must be the id of a run."
 
 
@@ -62,9 +65,6 @@ class OtlpRoute(CallerRoute):
         return answer
 
 
-routes = Routes()
-
-
 async def receive_spans(request: web.Request, caller: Caller) -> web.Response:
     """Store the spans of a batch, below the run whose token is used, or whose id is their trace id.
 
@@ -74,38 +74,35 @@ async def receive_spans(request: web.Request, caller: Caller) -> web.Response:
     if kind not in {PROTOBUF, JSON_TYPE}:
         raise UnsupportedMediaType(f'Unsupported media type "{printable(kind)}" in request.')
     run_id, traces = caller.run.run_id if caller.run else None, request.app[STORAGE].traces
-    most = request.app[SETTINGS].limits.span_metadata_bytes
+    most, answer = request.app[SETTINGS].limits.span_metadata_bytes, ExportTraceServiceResponse()
     try:
-        received = await read_bytes(request, partial(read_spans, run_id, most, kind == JSON_TYPE))
+        spans, unusable = await read_bytes(request, partial(read_spans, run_id, most, kind == JSON_TYPE))
     except ValueError as error:
         raise BadRequest(printable(str(error))) from error
-    owners = await traces.list_owners(list(received.by_trace))
-    for trace_id, by_id in received.by_trace.items():
-        by_id.pop(trace_id, None)  # the run's own span, which only the run writes
-        if not _may_write(caller, owners.get(trace_id)):
-            received.refuse(len(by_id), NO_TRACE.format(trace_id))
-        elif full := await _store(traces, list(by_id.values())):
-            received.refuse(*full)
-    answer = ExportTraceServiceResponse()
-    if received.refused:
-        answer.partial_success.rejected_spans = received.refused
-        answer.partial_success.error_message = received.reason
+    by_trace = defaultdict[UUID, list[NewSpan]](list)
+    for new in spans.values():
+        if new.span.id != new.span.trace_id:  # the run's own span, which only the run writes
+            by_trace[new.span.trace_id].append(new)
+    owners = await traces.list_owners(list(by_trace))
+    reasons = {UNUSABLE: unusable} if unusable else {}
+    for trace_id, of_trace in by_trace.items():
+        owner = owners.get(trace_id)
+        if owner is None or not (caller.run or owner.organization_id in caller.roles):
+            reasons[NO_TRACE.format(trace_id)] = len(of_trace)
+        elif full := await _store(traces, of_trace):
+            reasons[TRACE_FULL.format(traces.max_spans, traces.max_spans)] = full
+    if reasons:
+        answer.partial_success.rejected_spans = sum(reasons.values())
+        answer.partial_success.error_message = next(iter(reasons))
     return web.Response(body=_encoded(request, answer), headers={hdrs.CONTENT_TYPE: _format(request)})
 
 
-routes.append(
-    OtlpRoute("POST", "/v1/traces", receive_spans, body=SpansBody(), run_access=RunAccess.FINISHING)
-)
+routes = [OtlpRoute("POST", "/v1/traces", receive_spans, body=SpansBody(), run_access=RunAccess.FINISHING)]
 
 
-def _may_write(caller: Caller, owner: TraceOwner | None) -> bool:
-    """Return whether the trace exists and the caller, who is no other run, may write to it."""
-    return owner is not None and (caller.run is not None or owner.organization_id in caller.roles)
-
-
-async def _store(traces: Traces, spans: Sequence[NewSpan]) -> tuple[int, str] | None:
-    """Store the spans that their trace lacks. Return how many it has no room for, and why."""
-    full = None
+async def _store(traces: Traces, spans: Sequence[NewSpan]) -> int:
+    """Store the spans that their trace lacks. Return for how many it has no room."""
+    lost = 0
     while spans:
         try:
             await traces.insert_spans(spans)
@@ -115,9 +112,8 @@ async def _store(traces: Traces, spans: Sequence[NewSpan]) -> tuple[int, str] | 
             spans = [new for new in spans if new.span.id not in known]
         except TraceFull as error:
             room = max(0, error.max_spans - error.stored)
-            lost = len(spans) - room + (full[0] if full else 0)
-            full, spans = (lost, TRACE_FULL.format(error.max_spans, error.stored)), spans[:room]
-    return full
+            lost, spans = lost + len(spans) - room, spans[:room]
+    return lost
 
 
 def _format(request: web.Request) -> str:

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from storage.postgres.pool import Pool
-from supervisors.otlp import any_value, traceparent_of
+from supervisors.otlp import attributes_of, traceparent_of
 from tests.web.api.toolbox.test_agent_tools import start_run
 from tests.web.conftest import Answer, Api, Service, StartService
 
@@ -173,8 +173,7 @@ async def test_long_attributes_are_cut_with_a_note(start_service: StartService) 
     run_id, run = await start_run(api, await api.create_agent())
     request = batch(hex_of(run_id), "aa" * 8)
     span = request.resource_spans[0].scope_spans[0].spans[0]
-    span.attributes.add(key="long", value=any_value("x" * 100_000))
-    span.attributes.add(key="gen_ai.usage.output_tokens", value=any_value(5))
+    span.attributes.extend(attributes_of({"long": "x" * 100_000, "gen_ai.usage.output_tokens": 5}))
     assert (
         await send(run, gzip.compress(request.SerializeToString()), **{"Content-Encoding": "gzip"})
     ).status == 200
