@@ -3,16 +3,14 @@
 import asyncio
 import gzip
 import re
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from io import BytesIO
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from yarl import URL
 
-from hostsvc.llm.providers import is_base_url
 from hostsvc.outbound.bounded_http import bounded_session
 from hostsvc.outbound.connection import MAX_BYTES, Connection
 from hostsvc.outbound.guarded_http import retry_after
@@ -22,53 +20,41 @@ from supervisors.outbound import OutboundAnswer
 from web.settings import VERSION
 
 PREFIX = "OTEL_EXPORTER_OTLP_"
-# The values that the service takes, the default first.
-CHOICES = {"PROTOCOL": ("http/protobuf",), "COMPRESSION": ("none", "gzip")}
+# The default of each variable, its values, and what an error says of them.
+VARIABLES = {
+    "ENDPOINT": ("", r"(https?://[^\s/]+(/\S*)?)?", "http(s)://host[:port][/path]"),
+    "PROTOCOL": ("http/protobuf", "http/protobuf", "http/protobuf"),
+    "COMPRESSION": ("none", "none|gzip", "none or gzip"),
+    "TIMEOUT": ("10000", "[1-9][0-9]{0,5}", "1 to 999999 milliseconds"),
+    "HEADERS": ("", ".*", "a list of name=value"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class OtlpSettings:
-    """Where spans go, and what the service calls itself there. `certificate`: a file with an authority's."""
+class OtlpSettings(NamedTuple):
+    """Where and how spans are sent, and what the service calls itself there."""
 
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
+    url: str
+    headers: Mapping[str, str]
     timeout_seconds: float
-    compression: str
-    certificate: str
+    is_compressed: bool
     resource: Mapping[str, str]
 
 
 def read_otlp_settings(environment: Mapping[str, str]) -> OtlpSettings | None:
     """Return the settings; None if no receiver is named. Raise ValueError, which names the variable."""
-
-    def value_of(name: str) -> str:
-        """Return the variable for traces alone, else the one for all signals; "" if neither is set."""
-        value = environment.get(f"{PREFIX}TRACES_{name}", "") or environment.get(PREFIX + name, "")
-        choices = CHOICES.get(name, (value,))
-        if value and value not in choices:
-            raise ValueError(f"{PREFIX}{name} must be {' or '.join(choices)}, got {value!r}")
-        return value or choices[0]
-
-    url = environment.get(f"{PREFIX}TRACES_ENDPOINT", "")
-    if not url and (base := environment.get(f"{PREFIX}ENDPOINT", "")):
-        url = f"{base.rstrip('/')}/v1/traces"
-    if not url or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    values: dict[str, str] = {}
+    for name, (default, pattern, words) in VARIABLES.items():
+        of_traces = environment.get(f"{PREFIX}TRACES_{name}")
+        values[name] = value = of_traces or environment.get(PREFIX + name) or default
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"{PREFIX}{name} must be {words}, got {value!r}")
+    if not values["ENDPOINT"] or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    if not is_base_url(url):
-        raise ValueError(f"{PREFIX}ENDPOINT must be http(s)://host[:port][/path], got {url!r}")
-    milliseconds = value_of("TIMEOUT") or "10000"
-    if not re.fullmatch(r"[1-9][0-9]{0,5}", milliseconds):
-        raise ValueError(f"{PREFIX}TIMEOUT must be 1 to 999999 milliseconds, got {milliseconds!r}")
-    _ = value_of("PROTOCOL")
-    resource = {"service.version": VERSION} | _pairs(environment.get("OTEL_RESOURCE_ATTRIBUTES", ""))
-    return OtlpSettings(
-        url=url,
-        headers=_pairs(value_of("HEADERS")),
-        timeout_seconds=int(milliseconds) / 1000,
-        compression=value_of("COMPRESSION"),
-        certificate=value_of("CERTIFICATE"),
-        resource=resource | {"service.name": environment.get("OTEL_SERVICE_NAME") or "hostsvc"},
-    )
+    url = environment.get(f"{PREFIX}TRACES_ENDPOINT") or f"{values['ENDPOINT'].rstrip('/')}/v1/traces"
+    resource = {"service.version": VERSION, "service.name": environment.get("OTEL_SERVICE_NAME") or "hostsvc"}
+    resource = _pairs(environment.get("OTEL_RESOURCE_ATTRIBUTES", "")) | resource
+    is_compressed, seconds = values["COMPRESSION"] == "gzip", int(values["TIMEOUT"]) / 1000
+    return OtlpSettings(url, _pairs(values["HEADERS"]), seconds, is_compressed, resource)
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -80,25 +66,19 @@ def _pairs(text: str) -> dict[str, str]:
 @asynccontextmanager
 async def open_otlp_receiver(settings: OtlpSettings, clock: Clock) -> AsyncIterator[Post]:
     """Yield what posts to the receiver. Its address is the operator's, so it may be a private one."""
-    url, seconds, file = URL(settings.url), settings.timeout_seconds, settings.certificate
-    headers = {**settings.headers, "Content-Type": "application/x-protobuf"}
-    if settings.compression == "gzip":
-        headers["Content-Encoding"] = "gzip"
-    authorities = ssl.create_default_context(cafile=file) if file else True
-    async with bounded_session(MAX_BYTES, ssl=authorities) as session:
+    url, seconds, is_compressed = URL(settings.url), settings.timeout_seconds, settings.is_compressed
+    encoding = {"Content-Encoding": "gzip"} if is_compressed else {}
+    headers = {**settings.headers, "Content-Type": "application/x-protobuf", **encoding}
+    async with bounded_session(MAX_BYTES) as session:
 
         async def post(body: bytes) -> OutboundAnswer:
-            """Send a request and return the answer, of whatever status. Raise OutboundError."""
-            if settings.compression == "gzip":
-                body = await asyncio.to_thread(gzip.compress, body, 1)
+            content = BytesIO(await asyncio.to_thread(gzip.compress, body, 1) if is_compressed else body)
             connection = Connection(session, url, url.host or "", seconds)
             with connection.translated():
-                async with (
-                    asyncio.timeout(seconds),
-                    session.post(url, data=BytesIO(body), headers=headers, allow_redirects=False) as response,
-                ):
-                    content = b"".join([piece async for piece in connection.read(response)])
+                sending = session.post(url, data=content, headers=headers, allow_redirects=False)
+                async with asyncio.timeout(seconds), sending as response:
+                    answer = b"".join([piece async for piece in connection.read(response)])
             pause = retry_after(response.headers.get("Retry-After", ""), clock.now())
-            return OutboundAnswer(response.status, "", content, pause)
+            return OutboundAnswer(response.status, "", answer, pause)
 
         yield post

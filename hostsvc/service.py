@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -50,7 +50,7 @@ from supervisors.events.feed import EventFeed
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.maintenance.database_watch import DatabaseWatch, Part, WriteProbe
 from supervisors.maintenance.scans import DueScan
-from supervisors.maintenance.span_exporter import ExportSettings, SpanExporter
+from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when
@@ -362,9 +362,11 @@ async def _open_exporter(opening: Opening, storage: Storage) -> SpanExporter | N
     config, clock, otlp = opening.config, opening.clock, opening.config.otlp
     if otlp is None:
         return None
+    post, after = await opening.enter(open_otlp_receiver(otlp, clock)), config.runs.stop_grace_seconds
     has_content = config.tracing.exported_content == "full"
-    settings = ExportSettings(otlp.resource, has_content, config.runs.stop_grace_seconds)
-    return SpanExporter(storage, await opening.enter(open_otlp_receiver(otlp, clock)), clock, settings)
+    return SpanExporter(
+        storage, post, clock, otlp.resource, timedelta(seconds=after), has_content=has_content
+    )
 
 
 async def _begin_work(opening: Opening, service: Service) -> None:

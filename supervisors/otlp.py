@@ -4,8 +4,9 @@ The protocol's ids of a span and of its parent have 8 bytes. They are the second
 is that of the trace's id. So no id is looked up, and a span that is sent twice has one id.
 """
 
+import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -17,14 +18,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from storage.history.spans import INSTRUCTIONS, TOOL_DEFINITIONS
 from storage.history.trace_model import NewSpan, Span, Trace, usage_of
 from storage.history.traces import ExpandedSpan
 from storage.postgres.json_values import decoded, to_json
-from supervisors.harness.trace_recorder import INPUT_MESSAGES, OUTPUT_MESSAGES, shortened_json
+from supervisors.harness.trace_recorder import shortened_json
 from supervisors.text import storable
 
-OPERATION = "gen_ai.operation.name"
 SPAN_TYPES = {
     **dict.fromkeys(("chat", "generate_content", "text_completion"), "llm"),
     **dict.fromkeys(("create_agent", "invoke_agent"), "agent"),
@@ -32,53 +31,39 @@ SPAN_TYPES = {
     "execute_tool": "tool",
     "retrieval": "retrieval",
 }
-# What leaves the service if content does not: names that begin with one of these, unless it is content.
-KNOWN_NAMES = (
-    "gen_ai.",
-    "hostsvc.",
-    "harness.",
-    "otel.",
-    "process.exit.",
-    "server.",
-    "service.",
-    "error.type",
+# The attributes that leave the service if content does not: none that the conventions do not know.
+WITHOUT_CONTENT = re.compile(
+    r"(?!gen_ai\.(input\.messages|output\.messages|system_instructions|tool\.definitions|tool\.call\.(arg|res)"
+    r"|retrieval|prompt|completion|content))(gen_ai|hostsvc|harness|otel|process\.exit|server|service|error)\."
 )
-CONTENT_NAMES = (
-    *(INPUT_MESSAGES, OUTPUT_MESSAGES, INSTRUCTIONS, TOOL_DEFINITIONS, "gen_ai.retrieval."),
-    *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result"),
-    *("gen_ai.prompt", "gen_ai.completion", "gen_ai.content"),  # of earlier versions of the conventions
-)
-MAX_NAME, MAX_ERROR = 255, 32_768  # characters
-ID_BYTES = 8
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+SCALARS = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}
+MAX_NAME, MAX_ERROR = 255, 32_768  # characters
 
 
 def traceparent_of(run_id: UUID) -> str:
     """Return the W3C header by which other programs put their spans below the run's own span."""
-    return f"00-{run_id.hex}-{run_id.hex[2 * ID_BYTES :]}-01"
+    return f"00-{run_id.hex}-{run_id.hex[16:]}-01"
 
 
-def read_spans(
-    run_id: UUID | None, max_bytes: int, is_json: bool, body: bytes
-) -> tuple[Mapping[UUID, NewSpan], int]:
-    """Return the spans of a request by their ids, and the number of unusable ones.
+def read_spans(run_id: UUID | None, max_bytes: int, is_json: bool, body: bytes) -> tuple[list[NewSpan], int]:
+    """Return the spans of a request, each once, and the number of unusable ones.
 
     All spans are those of the run, if one is given; else their trace ids are ids of runs. Attributes of more
     than `max_bytes` are cut. Raise ValueError if the body is no such request.
     """
     spans, unusable = dict[UUID, NewSpan](), 0
     for resource in _parsed(body, is_json).resource_spans:
-        service = [each for each in resource.resource.attributes if each.key == "service.name"]
+        service = _values(each for each in resource.resource.attributes if each.key == "service.name")
         for scope in resource.scope_spans:
-            common = _values(service) | ({"otel.scope.name": scope.scope.name} if scope.scope.name else {})
+            common = service | ({"otel.scope.name": scope.scope.name} if scope.scope.name else {})
             for span in scope.spans:
-                has_ids = (len(span.trace_id), len(span.span_id)) == (2 * ID_BYTES, ID_BYTES)
-                if has_ids and span.start_time_unix_nano:
+                if (len(span.trace_id), len(span.span_id)) == (16, 8) and span.start_time_unix_nano:
                     new = _new_span(span, run_id or UUID(bytes=span.trace_id), common, max_bytes)
                     spans[new.span.id] = new
                 else:
                     unusable += 1
-    return spans, unusable
+    return list(spans.values()), unusable
 
 
 def _parsed(body: bytes, is_json: bool) -> ExportTraceServiceRequest:
@@ -88,7 +73,7 @@ def _parsed(body: bytes, is_json: bool) -> ExportTraceServiceRequest:
             request.ParseFromString(body)
             return request
         Parse(body, request, ignore_unknown_fields=True)
-        scopes = (scope for resource in request.resource_spans for scope in resource.scope_spans)
+        scopes = [scope for resource in request.resource_spans for scope in resource.scope_spans]
         for span in (span for scope in scopes for span in scope.spans):
             for name in ("trace_id", "span_id", "parent_span_id"):
                 # Ids are hexadecimal in JSON, unlike other bytes, and were read as if they were Base64.
@@ -101,19 +86,19 @@ def _parsed(body: bytes, is_json: bool) -> ExportTraceServiceRequest:
 def _new_span(span: trace_pb2.Span, run_id: UUID, common: Mapping[str, Any], max_bytes: int) -> NewSpan:
     """Return the span as one of the run. A foreign trace hangs as a whole below the run's own span."""
     is_foreign = span.trace_id != run_id.bytes
-    prefix = (sha256(run_id.bytes + span.trace_id).digest() if is_foreign else run_id.bytes)[:ID_BYTES]
-    has_parent = len(span.parent_span_id) == ID_BYTES
+    half = (sha256(run_id.bytes + span.trace_id).digest() if is_foreign else run_id.bytes)[:8]
+    has_parent, error = len(span.parent_span_id) == 8, ""
     events = [{**_values(each.attributes), "name": each.name} for each in span.events]
     attributes = {**common, **_values(span.attributes), **({"events": events} if events else {})}
-    text, error, started_at = to_json(attributes), "", _moment(span.start_time_unix_nano)
+    text, started_at = to_json(attributes), _moment(span.start_time_unix_nano)
     if span.status.code == trace_pb2.Status.STATUS_CODE_ERROR:
         error = storable(span.status.message)[:MAX_ERROR] or "The span has failed, without a message."
     stored = Span(
-        id=UUID(bytes=prefix + span.span_id),
+        id=UUID(bytes=half + span.span_id),
         trace_id=run_id,
-        parent_id=UUID(bytes=prefix + span.parent_span_id) if has_parent else run_id,
+        parent_id=UUID(bytes=half + span.parent_span_id) if has_parent else run_id,
         name=storable(span.name)[:MAX_NAME].strip() or "unnamed",
-        span_type=SPAN_TYPES.get(str(attributes.get(OPERATION)), "other"),
+        span_type=SPAN_TYPES.get(str(attributes.get("gen_ai.operation.name")), "other"),
         started_at=started_at,
         ended_at=max(started_at, _moment(span.end_time_unix_nano)),
         error=error,
@@ -127,17 +112,13 @@ def _values(attributes: Iterable[KeyValue]) -> dict[str, Any]:
 
 
 def _value(value: AnyValue) -> Any:
-    match kind := value.WhichOneof("value"):
-        case None:
-            return None
-        case "array_value":
-            return [_value(each) for each in value.array_value.values]
-        case "kvlist_value":
-            return _values(value.kvlist_value.values)
-        case "bytes_value":
-            return b64encode(value.bytes_value).decode()
-        case _:
-            return getattr(value, kind)
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_value(each) for each in value.array_value.values]
+    if kind == "kvlist_value":
+        return _values(value.kvlist_value.values)
+    found = getattr(value, kind) if kind else None
+    return b64encode(found).decode() if isinstance(found, bytes) else found
 
 
 def _moment(nanoseconds: int) -> datetime:
@@ -146,46 +127,33 @@ def _moment(nanoseconds: int) -> datetime:
 
 def write_span(trace: Trace, expanded: ExpandedSpan, *, has_content: bool) -> trace_pb2.Span:
     """Return a span as a message; with prompts, messages and arguments if it `has_content`."""
-    span = expanded.span
-    is_client, status = span.span_type in {"llm", "embedding"}, trace_pb2.Status
+    span, kinds, status = expanded.span, trace_pb2.Span, trace_pb2.Status
+    metadata = decoded(expanded.metadata)
+    known = metadata.items() if isinstance(metadata, dict) else ()
+    attributes = {name: value for name, value in known if has_content or WITHOUT_CONTENT.match(name)}
+    owners = {"hostsvc.organization.id": str(trace.organization_id), "gen_ai.agent.id": str(trace.agent_id)}
     return trace_pb2.Span(
         trace_id=span.trace_id.bytes,
-        span_id=span.id.bytes[ID_BYTES:],
-        parent_span_id=span.parent_id.bytes[ID_BYTES:] if span.parent_id else b"",
+        span_id=span.id.bytes[8:],
+        parent_span_id=span.parent_id.bytes[8:] if span.parent_id else b"",
         name=span.name,
-        kind=trace_pb2.Span.SPAN_KIND_CLIENT if is_client else trace_pb2.Span.SPAN_KIND_INTERNAL,
+        kind=kinds.SPAN_KIND_CLIENT if span.span_type == "llm" else kinds.SPAN_KIND_INTERNAL,
         start_time_unix_nano=(span.started_at - EPOCH) // MICROSECOND * 1000,
         end_time_unix_nano=((span.ended_at or span.started_at) - EPOCH) // MICROSECOND * 1000,
-        attributes=attributes_of(dict(_exported(trace, expanded, has_content=has_content))),
+        attributes=attributes_of(attributes | owners),
         status=status(code=status.STATUS_CODE_ERROR, message=expanded.error) if span.has_error else None,
     )
 
 
-def _exported(trace: Trace, expanded: ExpandedSpan, *, has_content: bool) -> Iterator[tuple[str, Any]]:
-    metadata = decoded(expanded.metadata)
-    for name, value in metadata.items() if isinstance(metadata, dict) else ():
-        if has_content or (name.startswith(KNOWN_NAMES) and not name.startswith(CONTENT_NAMES)):
-            yield name, value
-    yield "hostsvc.organization.id", str(trace.organization_id)
-    yield "gen_ai.agent.id", str(trace.agent_id)
-
-
 def attributes_of(values: Mapping[str, Any]) -> list[KeyValue]:
+    """Return JSON values as attributes: objects and mixed lists as JSON texts."""
     return [KeyValue(key=name, value=_any_value(value)) for name, value in values.items()]
 
 
 def _any_value(value: Any) -> AnyValue:
-    """Return a JSON value as that of an attribute: objects and mixed lists as JSON texts."""
-    match value:
-        case bool():
-            return AnyValue(bool_value=value)
-        case int() if -(2**63) <= value < 2**63:
-            return AnyValue(int_value=value)
-        case int() | float():
-            return AnyValue(double_value=value)
-        case str():
-            return AnyValue(string_value=value)
-        case [*texts] if all(isinstance(text, str) for text in texts):
-            return AnyValue(array_value=ArrayValue(values=map(_any_value, texts)))
-        case _:
-            return AnyValue(string_value=to_json(value).decode())
+    kind = SCALARS.get(type(value))
+    if kind and (kind != "int_value" or abs(value) < 2**63):
+        return AnyValue(**{kind: value})
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return AnyValue(array_value=ArrayValue(values=map(_any_value, value)))
+    return AnyValue(string_value=to_json(value).decode())

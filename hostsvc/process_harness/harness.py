@@ -341,12 +341,9 @@ async def _contain(
 
 
 def _telemetry(run_id: UUID, url: str, token: str, secrets: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which an SDK of OpenTelemetry sends its spans here, below the run's own.
-
-    If a secret is one of them, the code sends to a receiver of its own, which must not get the token.
-    """
+    """Return the variables by which an SDK of OpenTelemetry sends its spans here, below the run's own."""
     trace = {"TRACEPARENT": traceparent_of(run_id)}
-    if any(name.startswith("OTEL_") for name in secrets):
+    if any(name.startswith("OTEL_") for name in secrets):  # a receiver of its own must not get the token
         return trace
     return trace | {
         "OTEL_EXPORTER_OTLP_ENDPOINT": url,

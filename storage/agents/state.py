@@ -313,7 +313,7 @@ class AgentStates:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._reads = pool.group_commit("agent facts", self._get_many)
-        self._updates = pool.group_commit("agent updates", self._update_many)
+        self._updates = pool.group_commit("agent updates", self._update_many, is_write=True)
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         """Return the agent's facts, None if there is no such agent. Concurrent reads share a statement."""

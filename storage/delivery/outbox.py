@@ -18,6 +18,7 @@ from storage.encryption import (
     value_of_webhook_secret,
 )
 from storage.errors import SecretUnreadable
+from storage.histogram import LONG_SECONDS, Histogram
 from storage.ids import new_id
 from storage.postgres.paging import Chunk, Page, PageConditions, fetch_page
 from storage.postgres.pool import Connection, Pool
@@ -287,6 +288,7 @@ class Outbox:
         self.last_size = OutboxSize(0, 0)
         self.oldest_pending_at: datetime | None = None
         self.stored = asyncio.Event()
+        self.first_attempts = Histogram(LONG_SECONDS)  # from when they were due to their end
         build = partial(from_row, WebhookDelivery)
         self.get = SharedReads("webhook deliveries", pool, GET, build, documents=("d.payload",))
 
@@ -331,6 +333,8 @@ class Outbox:
             give_up_before=now - DISABLE_AFTER,
         )
         rows = await self._pool.change(*statement)
+        if delivery.attempts == 0:
+            self.first_attempts.add((now - delivery.next_attempt_at).total_seconds())
         return from_row(DisabledWebhook, rows[0]) if rows else None
 
     async def insert_test(self, webhook_id: UUID, now: datetime) -> WebhookDelivery | None:

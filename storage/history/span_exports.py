@@ -14,11 +14,11 @@ ON CONFLICT (is_only) DO UPDATE SET position = greatest(export.position, exclude
 
 
 class SpanExports:
-    """The table `span_export`; `counts` has spans sent and refused, runs skipped, and failures."""
+    """The table `span_export`; `counts` has spans sent and refused, runs skipped, and attempts failed."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self.counts = Counter[str](sent=0, refused=0, skipped=0, failures=0)  # of this process
+        self.counts = Counter[str](sent=0, refused=0, skipped=0, failed=0)  # of this process
 
     async def get_position(self) -> int | None:
         """Return the id of the last event that is done with; None before the first export."""

@@ -237,7 +237,9 @@ class SpanInserts:
     def __init__(self, pool: Pool, max_spans: int) -> None:
         self._pool = pool
         self._max_spans = max_spans
-        self._shared = pool.group_commit("spans", self._insert_shared, max_items=MAX_SHARED_ITEMS)
+        self._shared = pool.group_commit(
+            "spans", self._insert_shared, max_items=MAX_SHARED_ITEMS, is_write=True
+        )
 
     async def insert(self, spans: Sequence[NewSpan], receipt: Receipt | None = None) -> None:
         """Store all of the spans or none. Raise NotUnique, or TraceFull if a trace would have too many.

@@ -285,7 +285,7 @@ class Usage:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.stored: dict[Spender, StoredUsage] = {}  # by this process
-        self._records = pool.group_commit("usage", self._insert_many)
+        self._records = pool.group_commit("usage", self._insert_many, is_write=True)
 
     async def insert(
         self, record: UsageRecord, receipt: Receipt | None = None, *, cap_usd: Decimal | None = None

@@ -328,7 +328,7 @@ class Notifications:
         self._on_commit = on_commit
         self._on_clear = on_clear or (lambda agent_ids: on_commit(dict.fromkeys(agent_ids)))
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
-        self._inserts = pool.group_commit("notifications", self._insert_many)
+        self._inserts = pool.group_commit("notifications", self._insert_many, is_write=True)
         self._busy_inserts = pool.group_commit("notifications of busy agents", self._insert_busy)
         self._held_inserts = pool.group_commit("notifications of agents that are held", self._insert_held)
         # Agents for whose states a group waits at the moment; by the one before, which would try in vain.

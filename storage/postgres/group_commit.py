@@ -4,9 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import chain
+from time import monotonic
 from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
+from storage.histogram import Histogram
 
 MAX_GROUP_ITEMS = 500
 
@@ -32,6 +34,7 @@ class GroupCommit(Generic[Item, Result]):
         max_items: int = MAX_GROUP_ITEMS,
         max_pending: int = 10_000,
     ) -> None:
+        self.durations = Histogram()  # of flushes that succeeded
         self._name = name
         self._flush = flush
         self._max_items = max_items
@@ -74,6 +77,7 @@ class GroupCommit(Generic[Item, Result]):
             while alone or self._pending:
                 count = min(self._max_items, len(self._pending))
                 group = alone.popleft() if alone else [self._pending.popleft() for _ in range(count)]
+                began = monotonic()
                 try:
                     results = await self._flush([item for item, _ in group])
                     answered = list(zip((answer for _, answer in group), results, strict=True))
@@ -85,6 +89,7 @@ class GroupCommit(Generic[Item, Result]):
                     if isinstance(error, NoAnswer):
                         self._refuse_pending()
                 else:
+                    self.durations.add(monotonic() - began)
                     for answer, result in answered:
                         if not answer.done():
                             answer.set_result(result)

@@ -12,6 +12,7 @@ import asyncpg.pool
 import structlog
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked, SchemaChanged
+from storage.histogram import Histogram
 from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
@@ -93,6 +94,7 @@ class Pool:
         self._waiting = 0
         self._writes: set[asyncio.Task[Any]] = set()
         self._groups: list[GroupCommit[Any, Any]] = []
+        self.commits: dict[str, Histogram] = {}  # of group commits that write, by their names
 
     def __repr__(self) -> str:
         return f"<Pool {self.size()}>"
@@ -201,9 +203,12 @@ class Pool:
         flush: Callable[[list[Item]], Awaitable[list[Result]]],
         *,
         max_items: int = MAX_GROUP_ITEMS,
+        is_write: bool = False,
     ) -> GroupCommit[Item, Result]:
         """Return a group commit that flushes its items before the pool closes."""
         group = GroupCommit(name, flush, max_items=max_items)
+        if is_write:
+            self.commits[name] = group.durations
         self._groups.append(group)
         return group
 

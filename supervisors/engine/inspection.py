@@ -1,21 +1,21 @@
 """The status of the agents: built from what the database stores and what the supervisors remember."""
 
 import asyncio
-from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import starmap
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Counts
+from storage.histogram import LONG_SECONDS, Histogram
 from storage.model import Outcome
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.messages import read_messages
 from supervisors.engine.run import ActiveRun
 from supervisors.engine.snapshot import (
-    MODEL_SECONDS,
     AgentsResponse,
     AgentSummary,
     CurrentRun,
@@ -62,15 +62,25 @@ class Statistics:
     model_calls: dict[str, ModelCalls] = field(default_factory=dict)  # by provider
     ended_runs: Counter[Outcome] = field(default_factory=Counter)
     loop_lag_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_LAG_SAMPLES))
+    loop_delays: Histogram = field(default_factory=Histogram)
+    wake_latencies: defaultdict[str, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
+    run_durations: defaultdict[str, Histogram] = field(
+        default_factory=lambda: defaultdict(partial(Histogram, LONG_SECONDS))
+    )
+
+    def count_start(self, run: ActiveRun, seconds: float) -> None:
+        """Count a run that has started this long after it was due."""
+        self.wakes[run.wake_reason] += 1
+        self.wake_latencies[run.wake_reason.partition(":")[0]].add(max(0.0, seconds))
 
     def count_end(self, run: ActiveRun) -> None:
         """Count a run that is over, and its calls of models."""
         if run.result is not None:
             self.ended_runs[run.result.outcome] += 1
+            self.run_durations[run.result.outcome].add(run.seconds)
         for provider, seconds, has_failed in run.model_calls:
             calls = self.model_calls.setdefault(provider, ModelCalls())
-            calls.counts[bisect_left(MODEL_SECONDS, seconds)] += 1
-            calls.seconds += seconds
+            calls.durations.add(seconds)
             calls.errors += has_failed
 
     def forget_agent(self, agent_id: UUID) -> None:
@@ -92,7 +102,7 @@ class StatusReader:
     ) -> None:
         self._supervisors = supervisors
         self._context = context
-        self._statistics = statistics
+        self.statistics = statistics
         self._mailbox_limit = mailbox_limit
         self._models = models  # None: the agents' own code calls them
         self._node_name = node_name  # blank: it is dead, or not known yet
@@ -160,7 +170,7 @@ class StatusReader:
 
     def numbers(self) -> ServiceNumbers:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
-        supervisors, context, statistics = self._supervisors, self._context, self._statistics
+        supervisors, context, statistics = self._supervisors, self._context, self.statistics
         counts, slots, now = statistics.counts, context.slots, context.clock.now()
         phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
         depths = [len(supervisor.requests) for supervisor in supervisors.values()]
@@ -215,7 +225,7 @@ class StatusReader:
         supervisor = self._supervisors.get(agent_id)
         if supervisor is not None:
             return supervisor.phase is Phase.QUARANTINED
-        return agent_id in self._statistics.counts.quarantined
+        return agent_id in self.statistics.counts.quarantined
 
     def _build_snapshot(
         self, facts: AgentFacts, blockers: Sequence[UUID], supervisor: Supervisor | None

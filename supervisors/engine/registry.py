@@ -411,7 +411,7 @@ class Registry:
         self.statistics.quarantines += 1
 
     async def _launch(self, run: ActiveRun) -> None:
-        self.statistics.wakes[run.wake_reason] += 1
+        self.statistics.count_start(run, (self._context.clock.now() - run.due_at).total_seconds())
         await self._scheduler.spawn(self._execute(run), name=f"run {run.id}")
 
     async def _execute(self, run: ActiveRun) -> None:

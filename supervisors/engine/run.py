@@ -103,7 +103,7 @@ class ActiveRun:
         self.organization_id = facts.organization_id
         self.active_at_start = active_count(facts)  # notifications active at the start
         self.wake_reason = start.wake_reason
-        self.started_at = start.started_at
+        self.started_at = self.due_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
         self.is_last_turn = False  # its limit allows no further turn

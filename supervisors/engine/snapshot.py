@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts
+from storage.histogram import Histogram
 from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import Policy
 from supervisors.policy.explanations import StartLimits
@@ -242,10 +244,9 @@ MODEL_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)  # upper bou
 
 @dataclass(slots=True)
 class ModelCalls:
-    """The calls of one provider's models: counts by MODEL_SECONDS and one for longer ones."""
+    """The calls of one provider's models."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(MODEL_SECONDS) + 1))
-    seconds: float = 0.0
+    durations: Histogram = field(default_factory=partial(Histogram, MODEL_SECONDS))
     errors: int = 0
 
 

@@ -253,6 +253,9 @@ class Supervisor:
             return None
         self._on_stored(facts, claim, cause)
         run = context.runs[self.agent_id] = ActiveRun(facts, claim.start, context.clock, context.nodes)
+        wake = decide(facts, now, context.policy).due_wake(now)
+        if wake is not None and facts.state.phase != Phase.PAUSED:  # the end of a pause makes it due
+            run.due_at = wake.at
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
         await context.launch(run)

@@ -317,7 +317,7 @@ def content_policy(
 
 
 def shortened_json(text: bytes, max_bytes: int) -> bytes:
-    """Return a JSON object with its longest texts cut to fit, and a note on that."""
+    """Return a JSON object with its longest texts cut, and a note on that."""
     cut, note = shorten(orjson.loads(text), max_bytes - SPARE_BYTES)
     if isinstance(cut, dict):
         return to_json({**cut, CUT: note})

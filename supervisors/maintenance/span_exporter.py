@@ -1,24 +1,17 @@
 """The export of spans: those of each run that has ended go to a receiver of OpenTelemetry, at least once.
 
-The log of events says which runs have ended, in an order that does not change. How far it has been read is
-stored after the receiver has taken the spans. While the receiver is away, nothing but that position is kept:
-what retention removes before it is back is only counted.
+The log of events says which runs have ended. How far it has been read is stored after the receiver has taken
+the spans. While it is away, nothing is kept for it: what retention removes until then is only counted.
 """
 
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import takewhile
 
 import structlog
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
-from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
@@ -31,86 +24,65 @@ from supervisors.outbound import OutboundAnswer, OutboundError
 
 log = structlog.get_logger(__name__)
 
-MAX_SPANS = 500  # of a page and of a batch
-MAX_BYTES = 1_048_576
+MAX_SPANS, MAX_BYTES = 500, 1_048_576  # of a page and of a batch
 SLICE = 20  # spans that are written before others have their turn
 SETTLE_SECONDS = 5.0  # beside the grace period, in which a run that sleeps already may still record steps
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for more
 MAX_REQUESTED_SECONDS = 3600.0
-SKIP_PAUSE_SECONDS = 0.1
+BLOCKED_SECONDS = 0.1  # between two reads while events wait for a transaction before them
 UNUSABLE = frozenset({400, 413, 422})  # answers to a batch that would not be taken the next time either
 
 Post = Callable[[bytes], Awaitable[OutboundAnswer]]
 """Sends a request to the receiver. Raises OutboundError."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSettings:
-    """What is sent: the attributes of the service, content or not, and how long after the end of a run."""
-
-    resource: Mapping[str, str]
-    has_content: bool
-    after_seconds: float
-
-
 class SpanExporter:
-    """Sends the spans of ended runs."""
+    """Sends the spans of ended runs, this long `after` their ends; prompts and answers if `has_content`."""
 
-    def __init__(self, storage: Storage, post: Post, clock: Clock, settings: ExportSettings) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        post: Post,
+        clock: Clock,
+        resource: Mapping[str, str],
+        after: timedelta,
+        *,
+        has_content: bool,
+    ) -> None:
         self._store, self._traces, self._events = storage.span_exports, storage.traces, storage.events
-        self._post = post
-        self._clock = clock
-        self._resource = Resource(attributes=attributes_of(settings.resource))
-        self._after = timedelta(seconds=settings.after_seconds + SETTLE_SECONDS)
-        self._has_content = settings.has_content
-        self._reader = EventReader(self._events)
-        self._waiting: deque[Event] = deque()  # read, and too young
-        self._position: int | None = None  # that is stored, if all before it is done
-        self._failures = 0
-        self._retry_at = 0.0
+        self._post, self._clock, self._has_content = post, clock, has_content
+        self._resource = Resource(attributes=attributes_of(resource))
+        self._after = after + timedelta(seconds=SETTLE_SECONDS)
+        self._failures, self._retry_at = 0, 0.0
 
     async def run_once(self) -> None:
         """Send what is due, until nothing is left or the receiver fails; then wait for longer each time."""
         if self._clock.monotonic() < self._retry_at:
             return
-        # After a failure, and if another node has done this meanwhile, begin at what is stored.
-        known, self._position = self._position, None
-        stored = await self._store.get_position()
-        if stored is None or stored != known:
-            await self._begin_at(stored)
-        try:
-            while events := await self._take():
-                await self._export(events)
-        except OutboundError as error:
-            self._back_off(str(error))
+        reader, position = EventReader(self._events), await self._store.get_position()
+        if position is None:  # export the runs that end from now on
+            await reader.skip(partial(self._clock.sleep, BLOCKED_SECONDS))
+            await self._store.set_position(reader.settled)
             return
-        if self._failures:
-            log.info("spans are exported again")
-        self._failures, self._position = 0, await self._store.get_position()
+        reader.settled = position
+        try:
+            while await self._export_next(reader):
+                pass
+            self._failures = 0
+        except OutboundError as error:
+            pause = min(2.0 ** min(self._failures, 10), MAX_PAUSE_SECONDS)
+            self._retry_at = max(self._retry_at, self._clock.monotonic() + pause)
+            if self._failures == 0:
+                log.warning("spans not exported yet", reason=str(error))
+            self._failures += 1
+            self._store.counts["failed"] += 1
 
-    async def _begin_at(self, position: int | None) -> None:
-        """Go on after the position, or for the first time with the runs that end from now on."""
-        self._waiting.clear()
-        self._reader = EventReader(self._events)
-        if position is None:
-            await self._reader.skip(partial(self._clock.sleep, SKIP_PAUSE_SECONDS))
-            await self._store.set_position(self._reader.settled)
-        else:
-            self._reader.settled = position
-
-    async def _take(self) -> list[Event]:
-        """Return the next events that are old enough."""
-        if not self._waiting:
-            self._waiting.extend(await self._reader.read())
-        latest, taken = self._clock.now() - self._after, list[Event]()
-        while self._waiting and self._waiting[0].at <= latest:
-            taken.append(self._waiting.popleft())
-        return taken
-
-    async def _export(self, events: Sequence[Event]) -> None:
-        """Send the spans of the runs that ended by these events, of several small ones together."""
+    async def _export_next(self, reader: EventReader) -> bool:
+        """Send the spans of the runs that ended by the next events. Return whether there are further ones."""
+        events, latest = await reader.read(), self._clock.now() - self._after
+        ready = list(takewhile(lambda event: event.at <= latest, events))
         spans, size = [], 0
-        for event in events:
+        for event in ready:
             async for span in self._spans_of(event):
                 spans.append(span)
                 size += span.ByteSize()
@@ -119,10 +91,15 @@ class SpanExporter:
                     spans, size = [], 0
         if spans:
             await self._send(spans)
-        await self._store.set_position(events[-1].id)
+        if ready:
+            await self._store.set_position(ready[-1].id)
+        elif reader.is_blocked and not events:
+            await self._clock.sleep(BLOCKED_SECONDS)
+            return True
+        return len(ready) == len(events) > 0
 
     async def _spans_of(self, event: Event) -> AsyncIterator[Span]:
-        """Yield the ended spans of a run that is over. Writing them must not hold up the event loop."""
+        """Yield the spans of a run that is over. Writing them must not hold up the event loop."""
         if event.type is not EventType.RUN_ENDED or event.run_id is None:
             return
         trace, after, is_cut = await self._traces.get(event.run_id), None, True
@@ -141,32 +118,21 @@ class SpanExporter:
 
     async def _send(self, spans: Sequence[Span]) -> None:
         """Send a batch. Raise OutboundError if it must be sent again."""
-        scope = ScopeSpans(scope=InstrumentationScope(name="hostsvc"), spans=spans)
-        request = ExportTraceServiceRequest(
-            resource_spans=[ResourceSpans(resource=self._resource, scope_spans=[scope])]
+        batch = ResourceSpans(resource=self._resource, scope_spans=[ScopeSpans(spans=spans)])
+        answer = await self._post(
+            messages.ExportTraceServiceRequest(resource_spans=[batch]).SerializeToString()
         )
-        answer = await self._post(request.SerializeToString())
         if answer.status >= 300 and answer.status not in UNUSABLE:
             requested = answer.retry_after or timedelta()
             self._retry_at = self._clock.monotonic() + min(requested.total_seconds(), MAX_REQUESTED_SECONDS)
             raise OutboundError(f"The receiver answered {answer.status}.")
-        refused = len(spans) if answer.status in UNUSABLE else _rejected(answer)
+        refused = len(spans) if answer.status in UNUSABLE else 0
+        try:
+            told = messages.ExportTraceServiceResponse.FromString(answer.body)
+            refused = refused or told.partial_success.rejected_spans
+        except DecodeError:
+            pass  # the status alone says whether they were taken
         if refused:
             log.warning("spans refused by the receiver", status=answer.status, count=refused)
         self._store.counts["refused"] += refused
         self._store.counts["sent"] += len(spans) - refused
-
-    def _back_off(self, reason: str) -> None:
-        pause = min(2.0 ** min(self._failures, 10), MAX_PAUSE_SECONDS)
-        self._retry_at = max(self._retry_at, self._clock.monotonic() + pause)
-        self._failures += 1
-        self._store.counts["failures"] += 1
-        if self._failures == 1:
-            log.warning("spans not exported yet", reason=reason)
-
-
-def _rejected(answer: OutboundAnswer) -> int:
-    """Return how many spans the receiver refuses; none if its answer is no message of the protocol."""
-    with suppress(DecodeError):
-        return int(ExportTraceServiceResponse.FromString(answer.body).partial_success.rejected_spans)
-    return 0

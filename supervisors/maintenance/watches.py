@@ -79,4 +79,6 @@ class LoopLagProbe:
         """Take one sample."""
         expected = self._clock.monotonic() + SAMPLE_SECONDS
         await self._clock.sleep(SAMPLE_SECONDS)
-        self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))
+        delay = max(0.0, self._clock.monotonic() - expected)
+        self._statistics.loop_lag_seconds.append(delay)
+        self._statistics.loop_delays.add(delay)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
@@ -53,7 +53,7 @@ class Collected(Collector):
 
 
 def counters_of(metrics: Iterable[Metric]) -> dict[str, int]:
-    """Return the service's counters in whole millionths, by the name and the labels of their series."""
+    """Return the service's counters and histograms in whole millionths, by name and labels of the series."""
     return {
         orjson.dumps([sample.name, sample.labels]).decode(): round(sample.value * MILLION)
         for metric in metrics
@@ -66,18 +66,25 @@ def with_sums(metrics: Sequence[Metric], sums: Mapping[str, int]) -> Iterator[Me
     """Yield the metrics with the sums in place of what this node has counted, its own series first."""
     samples: dict[str, list[Sample]] = defaultdict(list)
     own = [series for series in counters_of(metrics) if series in sums]
-    for series in (*own, *sorted(sums.keys() - own)):
+    for series in (*own, *sorted(sums.keys() - own, key=_place)):
         name, labels = orjson.loads(series)
-        samples[name].append(Sample(name, labels, sums[series] / MILLION))
+        samples[name.rpartition("_")[0]].append(Sample(name, labels, sums[series] / MILLION))
     for metric in metrics:
         if _is_summed(metric):
-            summed = CounterMetricFamily(metric.name, metric.documentation)
-            summed.samples = samples[f"{metric.name}_total"]
+            summed = Metric(metric.name, metric.documentation, metric.type)
+            summed.samples = samples[metric.name]
             yield summed
         else:
             yield metric
 
 
+def _place(series: str) -> tuple[list[str], float, str]:
+    """Return by what series are sorted: by labels, then the buckets of a histogram, its count and sum."""
+    name, labels = orjson.loads(series)
+    bound = float(labels.pop("le", "inf"))
+    return [*labels.values()], bound, name
+
+
 def _is_summed(metric: Metric) -> bool:
-    """Return whether a metric is a counter, and not the process's own."""
-    return isinstance(metric, CounterMetricFamily) and metric.name.startswith("hostsvc_")
+    """Return whether a metric only grows, and is not the process's own."""
+    return metric.name.startswith("hostsvc_") and metric.type in {"counter", "histogram"}

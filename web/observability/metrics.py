@@ -17,10 +17,11 @@ from prometheus_client.registry import Collector
 
 from storage.channels.messages import Channel
 from storage.delivery.outbox import OutboxSize
+from storage.histogram import Histogram
 from storage.history.usage import Spender, StoredUsage
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import MODEL_SECONDS, ModelCalls, ServiceNumbers, Spread
+from supervisors.engine.snapshot import ServiceNumbers, Spread
 from supervisors.policy.phases import Phase
 from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
@@ -28,6 +29,15 @@ from web.ports import Readiness, ServiceState
 Value = TypeVar("Value", bound=str)
 
 NODE_STATES = ("alive", "leaving", "condemned")
+# Histograms in seconds: the label of each, blank for none, and its text.
+DURATIONS = {
+    "model_call_duration": ("provider", "Calls of models in ended runs."),
+    "wake_latency": ("reason", "From when an agent was due until its run started."),
+    "run_duration": ("outcome", "Runs, from start to end."),
+    "commit_duration": ("group", "Writes that many requests share, with their commits."),
+    "loop_delay": ("", "How late the event loop was, measured once a second."),
+    "webhook_first_attempt": ("", "From when deliveries were due until their first attempt ended."),
+}
 BOUNDS = (*map(str, BUCKET_SECONDS), "+Inf")
 
 
@@ -54,11 +64,13 @@ class Scrape(Collector):
     restarts: int  # of supervisors of this node
     nodes: Mapping[str, int]  # by state
     confirmed_seconds: float
+    durations: Mapping[str, Mapping[str, Histogram]]  # by DURATIONS and label
+    span_exports: Mapping[str, int]  # by outcome
     tasks: int
     is_sum: bool  # over several nodes; then counters are of this node only, until they are replaced
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric, of one node including histograms and the usual ones about the process."""
+        """Yield every metric, of one node including the usual ones about the process."""
         yield InfoMetricFamily("hostsvc", "The version of the service.", {"version": self.version})
         states = {state: state is self.readiness.state for state in ServiceState}
         yield _filled(Gauges, "hostsvc_state", "1 for the state that the service is in.", "state", states)
@@ -85,9 +97,11 @@ class Scrape(Collector):
         yield Gauges("hostsvc_database_waiting", text, self.database.waiting)
         lag = _quantiles(self.numbers.loop_lag_ms)
         yield _filled(Gauges, "hostsvc_loop_lag_seconds", "How late the event loop was.", "quantile", lag)
+        yield from _of_durations(self.durations)
+        yield _request_durations(self.requests)
+        text = "Spans that the receiver of OpenTelemetry took or refused; runs skipped; attempts failed."
+        yield _filled(Counters, "hostsvc_span_exports", text, "outcome", self.span_exports)
         if not self.is_sum:
-            yield _model_durations(self.numbers.run_totals.model_calls)
-            yield _request_durations(self.requests)
             yield Gauges("hostsvc_tasks", "Unfinished tasks of the event loop.", self.tasks)
             yield from ProcessCollector(registry=None).collect()
 
@@ -156,14 +170,13 @@ def _of_work(scrape: Scrape) -> Iterator[Metric]:
     yield Gauges("hostsvc_oldest_pending_approval_seconds", text, scrape.oldest_approval_seconds)
 
 
-def _model_durations(calls: Mapping[str, ModelCalls]) -> Metric:
-    duration = HistogramMetricFamily(
-        "hostsvc_model_call_duration_seconds", "Calls of models in ended runs.", labels=("provider",)
-    )
-    for provider, counted in calls.items():
-        sums = zip((*map(str, MODEL_SECONDS), "+Inf"), accumulate(counted.counts), strict=True)
-        duration.add_metric((provider,), list(sums), counted.seconds)
-    return duration
+def _of_durations(durations: Mapping[str, Mapping[str, Histogram]]) -> Iterator[Metric]:
+    for name, (label, text) in DURATIONS.items():
+        family = HistogramMetricFamily(f"hostsvc_{name}_seconds", text, labels=(label,) if label else ())
+        for value, histogram in durations[name].items():
+            sums = zip((*map(str, histogram.bounds), "+Inf"), accumulate(histogram.counts), strict=True)
+            family.add_metric((value,) if label else (), list(sums), histogram.seconds)
+        yield family
 
 
 def _of_usage(usage: Mapping[Spender, StoredUsage]) -> Iterator[Metric]:

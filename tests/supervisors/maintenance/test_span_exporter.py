@@ -20,7 +20,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from supervisors.maintenance.span_exporter import MAX_SPANS, ExportSettings, SpanExporter
+from supervisors.maintenance.span_exporter import MAX_SPANS, SpanExporter
 from tests.receiver import Receiver, answering, receiving
 from tests.storage.factories import NOW, SECOND, new_span, stored_agent
 from tests.supervisors.held_clock import HeldClock
@@ -28,7 +28,7 @@ from tests.supervisors.held_clock import HeldClock
 END = """
 INSERT INTO event (at, type, organization_id, agent_id, run_id) VALUES ($1, 'run.ended', $2, $3, $4)
 """
-GRACE_SECONDS, DUE_AFTER = 5.0, 10.0
+GRACE, DUE_AFTER = 5 * SECOND, 10.0
 
 
 class PassingClock(HeldClock):
@@ -99,8 +99,8 @@ async def exporting(
     settings = read_otlp_settings({"OTEL_EXPORTER_OTLP_ENDPOINT": world.receiver.url, **variables})
     assert settings is not None
     async with open_otlp_receiver(settings, world.clock) as post:
-        what = ExportSettings(settings.resource, has_content, GRACE_SECONDS)
-        yield SpanExporter(world.storage, post, world.clock, what)
+        parts = (world.storage, post, world.clock, settings.resource, GRACE)
+        yield SpanExporter(*parts, has_content=has_content)
 
 
 async def test_runs_are_sent_once_their_processes_are_gone(world: World, exporter: SpanExporter) -> None:
@@ -151,7 +151,7 @@ async def test_export_waits_longer_each_time_the_receiver_fails(world: World, ex
     assert len(world.receiver.requests) == 10
     await world.export(exporter, 1)
     assert world.runs() == [run_id] * 11
-    assert world.counts == {"failures": 10, "sent": 1}
+    assert world.counts == {"failed": 10, "sent": 1}
 
 
 async def test_absent_receiver_loses_only_what_retention_removes(
@@ -161,13 +161,13 @@ async def test_absent_receiver_loses_only_what_retention_removes(
     async for cut_off in exporting(world):
         expired, kept = await world.end_run(), await world.end_run()
         await world.export(cut_off)
-        assert world.counts == {"failures": 1}
+        assert world.counts == {"failed": 1}
     for table, column in (("span", "trace_id"), ("trace", "id")):
         await world.pool.execute(f"DELETE FROM {table} WHERE {column} = $1", expired)  # noqa: S608
     world.receiver.port = port
     await world.export(exporter)
     assert world.runs() == [kept]
-    assert world.counts == {"failures": 1, "skipped": 1, "sent": 1}
+    assert world.counts == {"failed": 1, "skipped": 1, "sent": 1}
 
 
 async def test_unusable_batch_is_given_up_and_counted(world: World, exporter: SpanExporter) -> None:

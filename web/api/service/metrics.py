@@ -49,7 +49,7 @@ class Scope(StrEnum):
 
     SERVICE = "service"
     """All nodes: gauges are sums, of lateness the worst; counters also have what ended nodes have counted.
-    While several nodes live, there are no histograms and no figures of processes."""
+    While several nodes live, there are no figures of processes."""
     NODE = "node"
     """The node that answers, since its start."""
 
@@ -109,7 +109,7 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
     if scope is Scope.NODE:
         numbers_of = {nodes.node_id: own}
     has_others = len(numbers_of) > 1
-    outbox = app[STORAGE].outbox
+    outbox, statistics = app[STORAGE].outbox, app[STATUS].statistics
     pending = app[STORAGE].parked_calls.last_pending
     scrape = Scrape(
         version=VERSION,
@@ -131,6 +131,15 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
         restarts=own.supervisors.restarts,
         nodes=Counter(node.state for node in nodes.nodes.values()),
         confirmed_seconds=max(map(nodes.seconds_since_beat, numbers_of)),
+        durations={
+            "model_call_duration": {name: calls.durations for name, calls in statistics.model_calls.items()},
+            "wake_latency": dict(statistics.wake_latencies),
+            "run_duration": dict(statistics.run_durations),
+            "commit_duration": app[STORAGE].pool.commits,
+            "loop_delay": {"": statistics.loop_delays},
+            "webhook_first_attempt": {"": outbox.first_attempts},
+        },
+        span_exports=dict(app[STORAGE].span_exports.counts),
         tasks=len(asyncio.all_tasks()),
         is_sum=has_others,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as from_text
 
@@ -92,13 +92,23 @@ async def test_metrics_are_sums_over_nodes_and_tell_one_on_request(
         2, **NodeNumbers(runs=RunsResponse(2, 0, 10), lag_ms=Spread(1000, 2000, 3000)).publish()
     )
     _nodes(service).nodes[2] = other
-    await _store_node(pool, 2, _created("api", 4), _created("sms", 1))
+    latency = HistogramMetricFamily("hostsvc_wake_latency_seconds", "", labels=("reason",))
+    latency.add_metric(("reminder",), [("2.5", 1), ("10.0", 2), ("+Inf", 3)], sum_value=70.5)
+    await _store_node(pool, 2, _created("api", 4), _created("sms", 1), latency)
 
-    samples = samples_of((await service.operator.get(METRICS)).body)
+    text = (await service.operator.get(METRICS)).body
+    samples = samples_of(text)
+    assert [line for line in text.splitlines() if 'reason="reminder"' in line] == [
+        'hostsvc_wake_latency_seconds_bucket{le="2.5",reason="reminder"} 1.0',
+        'hostsvc_wake_latency_seconds_bucket{le="10.0",reason="reminder"} 2.0',
+        'hostsvc_wake_latency_seconds_bucket{le="+Inf",reason="reminder"} 3.0',
+        'hostsvc_wake_latency_seconds_count{reason="reminder"} 3.0',
+        'hostsvc_wake_latency_seconds_sum{reason="reminder"} 70.5',
+    ]
     assert (samples["hostsvc_runs state=running"], samples["hostsvc_runs_limit"]) == (3, 110)
     assert samples["hostsvc_loop_lag_seconds quantile=0.99"] == 2
     assert (samples[CREATED], samples["hostsvc_notifications_created_total source=sms"]) == (5, 1)
-    assert not [name for name in samples if "_bucket" in name or name.startswith("process_")]
+    assert not [name for name in samples if name.startswith("process_")]
 
     own = samples_of((await service.operator.get(f"{METRICS}?scope=node")).body)
     assert (own["hostsvc_runs state=running"], own[CREATED]) == (1, 1)
