@@ -27,7 +27,6 @@ from storage.event_resources import EventResources
 from storage.events.events import Events
 from storage.events.timeline import MarkEvents, PhaseEvents
 from storage.history.runs import Journals, Runs
-from storage.history.span_exports import SpanExports
 from storage.history.spans import MAX_SPANS_PER_TRACE, SharedContents
 from storage.history.traces import Traces
 from storage.history.transcripts import Transcripts
@@ -156,7 +155,6 @@ class Storage:
         self.journals = Journals(pool)
         self.transcripts = Transcripts(pool)
         self.traces = Traces(pool, spans_per_trace)
-        self.span_exports = SpanExports(pool)
         self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool)
         self.usage_by_day = UsageByDay(pool)

@@ -1,9 +1,10 @@
-"""This installation: the secrets that it generated, and the encryption keys in use, by their ids.
+"""This installation: secrets that it generated, exported spans, and encryption keys in use, by their ids.
 
 The keys themselves stand only in the configuration.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Collection
 from datetime import datetime
 
@@ -21,6 +22,10 @@ SET_FOR_OPERATORS = """
 UPDATE instance SET operator_token = coalesce(operator_token, $1) RETURNING operator_token
 """
 
+GET_EXPORTED = "SELECT spans_exported_until FROM instance"
+
+# A node that no longer does the chores may still be at it.
+SET_EXPORTED = "UPDATE instance SET spans_exported_until = greatest(spans_exported_until, $1)"
 
 # The first pause counts until it ends.
 SET_PAUSED = """
@@ -51,6 +56,16 @@ class Instance:
     def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
         self._cipher = cipher
+        # Of this process: spans that were exported and refused, runs skipped, attempts failed.
+        self.span_exports = Counter[str](sent=0, refused=0, skipped=0, failed=0)
+
+    async def spans_exported_until(self) -> int | None:
+        """Return the id of the last event that the export of spans has done; None before the first."""
+        event_id: int | None = await self._pool.fetchval(GET_EXPORTED)
+        return event_id
+
+    async def set_spans_exported(self, event_id: int) -> None:
+        await self._pool.execute(SET_EXPORTED, event_id)
 
     async def token_secret(self) -> str:
         """Return the secret that signs user tokens if the configuration has none."""

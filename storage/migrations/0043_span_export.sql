@@ -1,6 +1,3 @@
 -- rolling
--- Up to which event the ended runs have been exported, with their spans, to a receiver of OpenTelemetry.
-CREATE TABLE span_export (
-    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
-    position bigint NOT NULL
-);
+-- Up to which event the ended runs have been exported, with their spans, to a receiver of OpenTelemetry. NULL: none.
+ALTER TABLE instance ADD COLUMN spans_exported_until bigint;

@@ -49,7 +49,7 @@ class SpanExporter:
         *,
         has_content: bool,
     ) -> None:
-        self._store, self._traces, self._events = storage.span_exports, storage.traces, storage.events
+        self._store, self._traces, self._events = storage.instance, storage.traces, storage.events
         self._post, self._clock, self._has_content = post, clock, has_content
         self._resource = Resource(attributes=attributes_of(resource))
         self._after = after + timedelta(seconds=SETTLE_SECONDS)
@@ -59,10 +59,10 @@ class SpanExporter:
         """Send what is due, until nothing is left or the receiver fails; then wait for longer each time."""
         if self._clock.monotonic() < self._retry_at:
             return
-        reader, position = EventReader(self._events), await self._store.get_position()
+        reader, position = EventReader(self._events), await self._store.spans_exported_until()
         if position is None:  # export the runs that end from now on
             await reader.skip(partial(self._clock.sleep, BLOCKED_SECONDS))
-            await self._store.set_position(reader.settled)
+            await self._store.set_spans_exported(reader.settled)
             return
         reader.settled = position
         try:
@@ -75,7 +75,7 @@ class SpanExporter:
             if self._failures == 0:
                 log.warning("spans not exported yet", reason=str(error))
             self._failures += 1
-            self._store.counts["failed"] += 1
+            self._store.span_exports["failed"] += 1
 
     async def _export_next(self, reader: EventReader) -> bool:
         """Send the spans of the runs that ended by the next events. Return whether there are further ones."""
@@ -92,7 +92,7 @@ class SpanExporter:
         if spans:
             await self._send(spans)
         if ready:
-            await self._store.set_position(ready[-1].id)
+            await self._store.set_spans_exported(ready[-1].id)
         elif reader.is_blocked and not events:
             await self._clock.sleep(BLOCKED_SECONDS)
             return True
@@ -103,7 +103,7 @@ class SpanExporter:
         if event.type is not EventType.RUN_ENDED or event.run_id is None:
             return
         trace, after, is_cut = await self._traces.get(event.run_id), None, True
-        self._store.counts["skipped"] += trace is None
+        self._store.span_exports["skipped"] += trace is None
         while trace and is_cut:
             began = self._clock.monotonic()
             page = await self._traces.list_expanded_spans(trace, after, MAX_SPANS, MAX_BYTES)
@@ -134,5 +134,5 @@ class SpanExporter:
             pass  # the status alone says whether they were taken
         if refused:
             log.warning("spans refused by the receiver", status=answer.status, count=refused)
-        self._store.counts["refused"] += refused
-        self._store.counts["sent"] += len(spans) - refused
+        self._store.span_exports["refused"] += refused
+        self._store.span_exports["sent"] += len(spans) - refused

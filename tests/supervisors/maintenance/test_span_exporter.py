@@ -75,7 +75,7 @@ class World:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {name: count for name, count in self.storage.span_exports.counts.items() if count}
+        return {name: count for name, count in self.storage.instance.span_exports.items() if count}
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ async def _collect(app: web.Application, scope: Scope) -> tuple[list[Metric], bo
             "loop_delay": {"": statistics.loop_delays},
             "webhook_first_attempt": {"": outbox.first_attempts},
         },
-        span_exports=dict(app[STORAGE].span_exports.counts),
+        span_exports=dict(app[STORAGE].instance.span_exports),
         tasks=len(asyncio.all_tasks()),
         is_sum=has_others,
     )
