@@ -364,9 +364,7 @@ async def _open_exporter(opening: Opening, storage: Storage) -> SpanExporter | N
         return None
     post, after = await opening.enter(open_otlp_receiver(otlp, clock)), config.runs.stop_grace_seconds
     has_content = config.tracing.exported_content == "full"
-    return SpanExporter(
-        storage, post, clock, otlp.resource, timedelta(seconds=after), has_content=has_content
-    )
+    return SpanExporter(storage, post, clock, otlp.resource, timedelta(seconds=after), has_content)
 
 
 async def _begin_work(opening: Opening, service: Service) -> None:
