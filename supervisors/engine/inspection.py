@@ -102,7 +102,7 @@ class StatusReader:
     ) -> None:
         self._supervisors = supervisors
         self._context = context
-        self.statistics = statistics
+        self.statistics = self._statistics = statistics
         self._mailbox_limit = mailbox_limit
         self._models = models  # None: the agents' own code calls them
         self._node_name = node_name  # blank: it is dead, or not known yet
@@ -170,7 +170,7 @@ class StatusReader:
 
     def numbers(self) -> ServiceNumbers:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
-        supervisors, context, statistics = self._supervisors, self._context, self.statistics
+        supervisors, context, statistics = self._supervisors, self._context, self._statistics
         counts, slots, now = statistics.counts, context.slots, context.clock.now()
         phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
         depths = [len(supervisor.requests) for supervisor in supervisors.values()]
@@ -225,7 +225,7 @@ class StatusReader:
         supervisor = self._supervisors.get(agent_id)
         if supervisor is not None:
             return supervisor.phase is Phase.QUARANTINED
-        return agent_id in self.statistics.counts.quarantined
+        return agent_id in self._statistics.counts.quarantined
 
     def _build_snapshot(
         self, facts: AgentFacts, blockers: Sequence[UUID], supervisor: Supervisor | None

@@ -101,3 +101,29 @@ async def test_variables_of_the_service_precede_secrets(world: World) -> None:
     world.repository.commit(run='echo "$HOSTSVC_URL"; case $HOME in */homes/*) echo own;; esac')
     assert await execute(world) == RunResult(Outcome.ENDED)
     assert world.metadata["output"].splitlines() == ["http://127.0.0.1:8080", "own"]
+
+
+async def test_process_finds_where_its_spans_go(world: World) -> None:
+    world.repository.commit(run="env | grep -e OTEL_ -e TRACEPARENT | sort")
+    await execute(world)
+    variables = dict(line.split("=", 1) for line in world.metadata["output"].splitlines())
+    span = world.stores.spans[-1].span
+    assert span.id == span.trace_id
+    assert variables == {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": variables["OTEL_EXPORTER_OTLP_ENDPOINT"],
+        "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20[run token]",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_LOGS_EXPORTER": "none",
+        "OTEL_METRICS_EXPORTER": "none",
+        "TRACEPARENT": f"00-{span.trace_id.hex}-{span.id.hex[16:]}-01",
+    }
+    assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"].startswith("http")
+
+
+async def test_token_of_the_run_goes_to_no_other_receiver(world: World) -> None:
+    assert isinstance(world.stores, SecretStores)
+    world.stores.values["OTEL_EXPORTER_OTLP_ENDPOINT"] = "https://otlp.example.org"
+    named(world, "OTEL_EXPORTER_OTLP_ENDPOINT")
+    world.repository.commit(run="env | grep -e OTEL_ -e TRACEPARENT | sort | sed s/=.*//")
+    await execute(world)
+    assert world.metadata["output"].split() == ["OTEL_EXPORTER_OTLP_ENDPOINT", "TRACEPARENT"]

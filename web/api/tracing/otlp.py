@@ -1,7 +1,6 @@
 """Spans from the exporters of OpenTelemetry SDKs: OTLP over HTTP, in protobuf and JSON."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
@@ -47,7 +46,7 @@ class OtlpRoute(CallerRoute):
                 body = getattr(refused, "body", b"")
                 # google.rpc.Status has its `message` under the same number. Its `code` is not used in HTTP.
                 status = Status(message=orjson.loads(body).get("detail", body.decode()))
-                return _response(request, status, refused.status, refused.headers)
+                return _response(request, status, refused)
 
         return answer
 
@@ -101,13 +100,11 @@ async def _store(traces: Traces, spans: list[NewSpan]) -> int:
 
 
 def _response(
-    request: web.Request, message: Message, status: int = 200, headers: Mapping[str, str] | None = None
+    request: web.Request, message: Message, refused: web.StreamResponse | None = None
 ) -> web.Response:
     """Return a message in the format of the request, JSON if that is none of the protocol."""
-    kind = media_type(request.headers.get(hdrs.CONTENT_TYPE, ""))
-    body, kind = (
-        (message.SerializeToString(), PROTOBUF)
-        if kind == PROTOBUF
-        else (MessageToJson(message, indent=None).encode(), JSON_TYPE)
-    )
-    return web.Response(body=body, status=status, headers={**(headers or {}), hdrs.CONTENT_TYPE: kind})
+    kind, body = JSON_TYPE, MessageToJson(message, indent=None).encode()
+    if media_type(request.headers.get(hdrs.CONTENT_TYPE, "")) == PROTOBUF:
+        kind, body = PROTOBUF, message.SerializeToString()
+    status, headers = (refused.status, dict(refused.headers)) if refused else (200, {})
+    return web.Response(body=body, status=status, headers=headers | {hdrs.CONTENT_TYPE: kind})
