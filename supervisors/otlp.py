@@ -6,7 +6,7 @@ is that of the trace's id. So no id is looked up, and a span that is sent twice 
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -39,6 +39,7 @@ WITHOUT_CONTENT = re.compile(
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 SCALARS = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}
 MAX_NAME, MAX_ERROR = 255, 32_768  # characters
+MAX_PARTS = 50_000  # of a request
 
 
 def traceparent_of(run_id: UUID) -> str:
@@ -53,11 +54,16 @@ def read_spans(run_id: UUID | None, max_bytes: int, is_json: bool, body: bytes) 
     than `max_bytes` are cut. Raise ValueError if the body is no such request.
     """
     spans, unusable = dict[UUID, NewSpan](), 0
-    for resource in _parsed(body, is_json).resource_spans:
+    request = _parsed(body, is_json)
+    left = _left(MAX_PARTS, request.resource_spans)
+    for resource in request.resource_spans:
+        left = _left(left, resource.scope_spans, resource.resource.attributes)
         service = _values(each for each in resource.resource.attributes if each.key == "service.name")
         for scope in resource.scope_spans:
             common = service | ({"otel.scope.name": scope.scope.name} if scope.scope.name else {})
+            left = _left(left, scope.spans)
             for span in scope.spans:
+                left = _left(left, span.attributes, span.events)
                 if (len(span.trace_id), len(span.span_id)) == (16, 8) and span.start_time_unix_nano:
                     new = _new_span(span, run_id or UUID(bytes=span.trace_id), common, max_bytes)
                     spans[new.span.id] = new
@@ -66,12 +72,21 @@ def read_spans(run_id: UUID | None, max_bytes: int, is_json: bool, body: bytes) 
     return list(spans.values()), unusable
 
 
+def _left(left: int, *parts: Sized) -> int:
+    """Return how many further parts a request may have. Each takes microseconds, and may have two bytes."""
+    left -= sum(map(len, parts))
+    if left < 0:
+        raise ValueError(f"The body has more than {MAX_PARTS} spans, events and attributes.")
+    return left
+
+
 def _parsed(body: bytes, is_json: bool) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
     try:
         if not is_json:
             request.ParseFromString(body)
             return request
+        _left(2 * MAX_PARTS, range(body.count(b"{")))
         Parse(body, request, ignore_unknown_fields=True)
         scopes = [scope for resource in request.resource_spans for scope in resource.scope_spans]
         for span in (span for scope in scopes for span in scope.spans):

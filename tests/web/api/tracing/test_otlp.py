@@ -197,8 +197,20 @@ async def test_long_attributes_are_cut_with_a_note(start_service: StartService) 
         ),
         (b'{"resourceSpans": 7}', {"Content-Type": JSON}, 400),
         (b"{}", {"Content-Type": "text/plain"}, 415),
+        (b"\x0a\x00" * 50_001, {}, 400),
+        (b"[" + b"{}," * 100_001, {"Content-Type": JSON}, 400),
     ],
-    ids=["no protobuf", "no credential", "too long", "no JSON", "no hexadecimal id", "no list", "text"],
+    ids=[
+        "no protobuf",
+        "no credential",
+        "too long",
+        "no JSON",
+        "no hexadecimal id",
+        "no list",
+        "text",
+        "many parts",
+        "many objects",
+    ],
 )
 async def test_refusals_are_messages_in_the_format_of_the_request(
     api: Api, body: bytes, headers: dict[str, str], status: int
