@@ -17,6 +17,7 @@ from storage.history.trace_model import NewSpan
 from storage.history.traces import Traces
 from supervisors.otlp import read_spans
 from web.access.auth import Caller, RunAccess
+from web.api.tracing.spans import MAX_SPANS
 from web.app_keys import SETTINGS, STORAGE
 from web.errors import BadRequest, UnsupportedMediaType, refuse
 from web.fields import printable
@@ -85,26 +86,26 @@ routes = [OtlpRoute("POST", "/v1/traces", receive_spans, body=NO_FIELDS, run_acc
 
 async def _store(traces: Traces, spans: list[NewSpan]) -> int:
     """Store the spans that their trace lacks. Return for how many it has no room."""
-    lost = 0
-    while spans:
+    lost, parts = 0, [spans[start : start + MAX_SPANS] for start in range(0, len(spans), MAX_SPANS)]
+    while parts:
         try:
-            await traces.insert_spans(spans)
-            break
+            await traces.insert_spans(parts[-1])
+            parts.pop()
         except NotUnique:
-            known = await traces.list_known_span_ids([new.span.id for new in spans])
-            spans = [new for new in spans if new.span.id not in known]
+            known = await traces.list_known_span_ids([new.span.id for new in parts[-1]])
+            parts[-1] = [new for new in parts[-1] if new.span.id not in known]
         except TraceFull as error:
             room = max(0, error.max_spans - error.stored)
-            lost, spans = lost + len(spans) - room, spans[:room]
+            lost, parts[-1] = lost + len(parts[-1]) - room, parts[-1][:room]
     return lost
 
 
 def _response(
-    request: web.Request, message: Message, refused: web.StreamResponse | None = None
+    request: web.Request, message: Message, error: web.StreamResponse | None = None
 ) -> web.Response:
     """Return a message in the format of the request, JSON if that is none of the protocol."""
     kind, body = JSON_TYPE, MessageToJson(message, indent=None).encode()
     if media_type(request.headers.get(hdrs.CONTENT_TYPE, "")) == PROTOBUF:
         kind, body = PROTOBUF, message.SerializeToString()
-    status, headers = (refused.status, dict(refused.headers)) if refused else (200, {})
+    status, headers = (error.status, dict(error.headers)) if error else (200, {})
     return web.Response(body=body, status=status, headers=headers | {hdrs.CONTENT_TYPE: kind})
