@@ -5,7 +5,6 @@ import gzip
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from io import BytesIO
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -72,12 +71,11 @@ async def open_otlp_receiver(settings: OtlpSettings, clock: Clock) -> AsyncItera
     async with bounded_session(MAX_BYTES) as session:
 
         async def post(body: bytes) -> OutboundAnswer:
-            content = BytesIO(await asyncio.to_thread(gzip.compress, body, 1) if is_compressed else body)
-            connection = Connection(session, url, url.host or "", seconds)
-            with connection.translated():
-                sending = session.post(url, data=content, headers=headers, allow_redirects=False)
-                async with asyncio.timeout(seconds), sending as response:
-                    answer = b"".join([piece async for piece in connection.read(response)])
+            content = await asyncio.to_thread(gzip.compress, body, 1) if is_compressed else body
+            to = Connection(session, url, url.host or "", seconds)
+            with to.translated():
+                async with asyncio.timeout(seconds), await to.request("POST", headers, content) as response:
+                    answer = b"".join([piece async for piece in to.read(response)])
             pause = retry_after(response.headers.get("Retry-After", ""), clock.now())
             return OutboundAnswer(response.status, "", answer, pause)
 

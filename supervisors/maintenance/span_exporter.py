@@ -26,7 +26,7 @@ from supervisors.outbound import OutboundAnswer, OutboundError
 
 log = structlog.get_logger(__name__)
 
-MAX_SPANS, MAX_BYTES = 500, 1_048_576  # of a page
+MAX_SPANS, MAX_BYTES = 500, 524_288  # of a page
 SLICE = 10  # spans that are written before others have their turn
 SETTLE = timedelta(
     seconds=5
@@ -113,10 +113,9 @@ class SpanExporter:
 
     async def _send(self, spans: Sequence[Span]) -> None:
         """Send a page. Raise OutboundError if it must be sent again."""
-        resource, scopes = Resource(attributes=attributes_of(self.resource)), [ScopeSpans(spans=spans)]
-        request = messages.ExportTraceServiceRequest(
-            resource_spans=[ResourceSpans(resource=resource, scope_spans=scopes)]
-        )
+        resource = Resource(attributes=attributes_of(self.resource))
+        batch = ResourceSpans(resource=resource, scope_spans=[ScopeSpans(spans=spans)])
+        request = messages.ExportTraceServiceRequest(resource_spans=[batch])
         answer = await self.post(request.SerializeToString())
         is_refused = answer.status in UNUSABLE
         if answer.status >= 300 and not is_refused:

@@ -198,7 +198,7 @@ async def test_long_run_is_sent_in_bounded_batches(world: World, exporter: SpanE
     assert len(world.spans()) == MAX_SPANS + 7 + 8 + 1  # without those that have no end
     assert len({span.span_id for span in world.spans()}) == len(world.spans())
     assert all(request.ByteSize() < 1_500_000 for request in world.requests())
-    assert len(world.requests()) == 6
+    assert len(world.requests()) == 11
 
 
 @pytest.mark.parametrize("has_content", [False, True])
