@@ -30,6 +30,8 @@ from supervisors.llm.inbox_model import PROVIDER
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
 STRAY_PREFIX = "HOSTSVC_"
+CREDENTIALS_DIRECTORY = "CREDENTIALS_DIRECTORY"  # set by systemd, which copies LoadCredential= there
+CREDENTIAL_PREFIX = "hostsvc_"  # put by systemd before the names if a credential is a directory
 TEST_PREFIX = "HOSTSVC_TEST_"  # read by the tests alone, which start services
 # The environment of a run, from which somebody may call hostsvc.
 OTHER_VARIABLES = frozenset({"HOSTSVC_URL", "HOSTSVC_RUN_TOKEN", "HOSTSVC_AGENT_ID", "HOSTSVC_RUN_ID"})
@@ -65,11 +67,13 @@ class ConfigErrors:
 def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Config, ConfigErrors]:
     """Read `file` (None: config.toml in this directory, if it exists), then the environment variables.
 
+    A file in `$CREDENTIALS_DIRECTORY` stands for the variable of its name, unless that is set.
     Return the configuration, with defaults for each section that has an error, and all errors.
     """
     errors = ConfigErrors()
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
+    environment = {**_read_credentials(environment.get(CREDENTIALS_DIRECTORY, ""), errors), **environment}
     values = {} if file is None else _read_toml(file, errors)
     variables = _add_variables(values, environment)
     try:
@@ -125,6 +129,18 @@ def _read_toml(file: Path, errors: ConfigErrors) -> dict[str, Any]:
     except ValueError as error:  # TOMLDecodeError, or UnicodeDecodeError
         errors.add("", f"{file}: is not valid TOML: {error}")
     return {}
+
+
+def _read_credentials(directory: str, errors: ConfigErrors) -> dict[str, str]:
+    """Return the contents of the files in a directory by their names, without the ends of last lines."""
+    contents: dict[str, str] = {}
+    try:
+        for file in Path(directory).iterdir() if directory else ():
+            if file.is_file():
+                contents[file.name.removeprefix(CREDENTIAL_PREFIX)] = file.read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        errors.add("", f"{CREDENTIALS_DIRECTORY}: {directory} cannot be read: {error}")
+    return contents
 
 
 def _add_variables(values: dict[str, Any], environment: Mapping[str, str]) -> dict[KeyPath, str]:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from hostsvc.config import Config
@@ -29,6 +30,9 @@ from supervisors.wake_context import WakeContexts
 from web.credentials.formats import ApprovalTokens, RunTokens
 from web.ports import HarnessStatus
 
+if TYPE_CHECKING:
+    from hostsvc.llm.chat_models import ChatModels
+
 RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the grace periods after the maximum time of a run
 
 
@@ -43,6 +47,12 @@ class Execution:
     models: ModelCatalog | None  # None: the agents' own code calls the models
     harness: Harness
     harness_status: Callable[[], HarnessStatus]
+    providers: Mapping[str, "ChatModels"]
+
+    def use_keys(self, keys: Mapping[str, str]) -> None:
+        """Call the providers with these API keys from now on."""
+        for name, models in self.providers.items():
+            models.use_key(keys.get(name, ""))
 
 
 @asynccontextmanager
@@ -70,7 +80,7 @@ async def open_execution(
         builtin = _builtin_harness(config, storage, feed, toolset, checker, wakes, models, prices, clock)
         opening = _open_harness(config, storage, builtin, clock, credentials, trusted_until)
         async with opening as (harness, harness_status):
-            yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status)
+            yield Execution(toolset, wakes, checker, prices, catalog, harness, harness_status, models)
 
 
 def price_list(config: Config) -> PriceList:
@@ -112,7 +122,7 @@ def approval_link(base_url: str, token_secret: str) -> ApprovalLink:
 
 
 @asynccontextmanager
-async def _open_models(config: Config) -> AsyncIterator[Mapping[str, Model]]:
+async def _open_models(config: Config) -> AsyncIterator[Mapping[str, "ChatModels"]]:
     """Open the models of all providers, by the name of the provider."""
     if not config.models:
         yield {}

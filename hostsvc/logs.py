@@ -55,11 +55,13 @@ class LogSettings:
 def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send every log line of the process, with its bound context variables, to `stream` (None: stderr)."""
     stream = stream or sys.stderr
-    level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderers = _renderers(not settings.is_json(stream), stream)
     structlog.configure(
-        processors=[structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        processors=[
+            structlog.stdlib.filter_by_level,  # by the level of the root, which may change later
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
@@ -73,10 +75,16 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     logging.raiseExceptions = False  # a log that cannot be written does not end what it reports on
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    set_level(settings)
+    logging.captureWarnings(True)
+
+
+def set_level(settings: LogSettings) -> None:
+    """Log lines of at least this level from now on."""
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    logging.getLogger().setLevel(level)
     # httpx2 logs a line for each model call; the span of the call says more.
     logging.getLogger("httpx2").setLevel(max(level, logging.WARNING))
-    logging.captureWarnings(True)
 
 
 def log_uncaught_errors() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -25,6 +25,7 @@ from hostsvc.database import (
 )
 from hostsvc.execution import Execution, approval_link, open_execution, run_credentials
 from hostsvc.listeners import Listeners, open_listeners
+from hostsvc.logs import set_level
 from hostsvc.operating_system import (
     connection_settings,
     raise_descriptor_limit,
@@ -35,6 +36,7 @@ from hostsvc.otlp_receiver import open_otlp_receiver
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from hostsvc.process_harness.harness import RunCredentials
+from hostsvc.reload import ConfigSource, adopted
 from hostsvc.signals import FOLLOWED, MAX_FOLLOWED, STREAMS, Signals
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
@@ -55,7 +57,7 @@ from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
-from web.app import build_app
+from web.app import adopt_limits, build_app
 from web.node_numbers import NodeNumbers
 from web.ports import Health, Readiness, ServiceState
 from web.server.listener import serving
@@ -80,6 +82,15 @@ class Service:
     parts: Parts
     notice: str = ""  # for the operator, logged at the start
     draining: bool = False
+    app: web.Application = field(init=False)
+
+    def adopt(self, config: Config) -> None:
+        """Change while serving what a new configuration can change without a restart."""
+        set_level(config.log)
+        adopt_limits(self.app, config.limits)
+        self.parts.storage.limits.adopt(config.limits.of_storage())
+        self.parts.registry.max_runs_per_organization = config.limits.concurrent_runs
+        self.parts.execution.use_keys(config.model_keys)
 
     def forgotten(self) -> Mapping[UUID, datetime]:
         """Return the agents that nothing will start although something is active, and since when."""
@@ -141,8 +152,9 @@ async def serve(
     *,
     worker: Worker | None = None,
     wait_for_database_seconds: float = 0.0,
+    source: ConfigSource | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, or until the parent of a worker ends.
+    """Serve until SIGTERM or SIGINT, or until the parent of a worker ends. Read `source` again at SIGHUP.
 
     Raise NodeEnded if others find this node dead, or if its beat fails.
     """
@@ -157,7 +169,7 @@ async def serve(
     )
     must_wait = config.database.url and wait_for_database_seconds
     if not must_wait or await wait_for_database(config.database, wait_for_database_seconds, end, clock):
-        await _serve_until_end(config, on_ready, end, began, worker)
+        await _serve_until_end(config, on_ready, end, began, worker, source)
     log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
@@ -167,6 +179,7 @@ async def _serve_until_end(
     end: EndRequest,
     began: float,
     worker: Worker | None,
+    source: ConfigSource | None,
 ) -> None:
     with ExitStack() as forced_end:
         async with open_service(config, end, worker) as service:
@@ -176,6 +189,8 @@ async def _serve_until_end(
                 log.warning(service.notice)
             ready_after = _seconds_since(began, SystemClock())
             log.info("service ready", address=service.base_url, duration_seconds=ready_after)
+            if source is not None:
+                end.on_hangup = partial(_reload, source, config, service)
             on_ready(service)
             membership = service.parts.membership
             await first_of(end.requested.wait(), membership.wait_until_ended())
@@ -184,6 +199,11 @@ async def _serve_until_end(
                 service.parts.registry.abandon()
                 forced_end.callback(force_end_after(CLOSE_SECONDS, reason).cancel)
                 raise NodeEnded(reason)
+
+
+def _reload(source: ConfigSource, config: Config, service: Service) -> None:
+    if new := source.read_again():
+        service.adopt(adopted(config, new))
 
 
 def _seconds_since(moment: float, clock: Clock) -> float:
@@ -318,8 +338,9 @@ async def _open_node(opening: Opening, membership: Membership) -> Service:
     parts = await _open_parts(opening, storage, membership, signals, credentials, link)
     base_url = config.server.base_url or listeners.url
     service = Service(base_url, settings.operator_token, listeners.node_url, parts, notice)
+    service.app = build_application(parts, settings, service)
     await _begin_work(opening, service)
-    await opening.enter(opening.serve_app(build_application(parts, settings, service)))
+    await opening.enter(opening.serve_app(service.app))
     return service
 
 

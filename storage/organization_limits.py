@@ -178,6 +178,12 @@ class OrganizationLimit:
                     use.shown_at = use.counted_at
         return min(use.bound, max(use.counted, self.limit)) if self.limit else use.counted
 
+    def change(self, limit: int) -> None:
+        """Set another limit. Bounds begin at the limit, so none that is known is valid any more."""
+        if limit != self.limit:
+            self.limit = limit
+            self._uses.clear()
+
     async def _make_room(self, organization_id: UUID, use: _Use, amount: int) -> None:
         """Count again if the last count is not too recent. Raise LimitReached if there is no room."""
         counts_before = use.counts
@@ -238,21 +244,25 @@ class OrganizationLimits:
         turns = asyncio.Semaphore(COUNTS_AT_ONCE)
 
         def limit(name: str, statement: str, *, is_of_rows: bool = True) -> OrganizationLimit:
-            most: int = getattr(limits, name)
-            parameters = [_rows_to_count(most)] if is_of_rows else []
-
             async def count(organization_id: UUID) -> int:
+                parameters = [_rows_to_count(own.limit)] if is_of_rows else []
                 async with turns:
                     counted: int = await pool.fetchval(statement, organization_id, *parameters)
                 return counted
 
-            return OrganizationLimit(name, most, count, monotonic, node_count)
+            own = OrganizationLimit(name, getattr(limits, name), count, monotonic, node_count)
+            return own
 
         self.agents = limit("agents", COUNT_AGENTS)
         self.waiting_notifications = limit("waiting_notifications", COUNT_WAITING)
         self.document_bytes = limit("document_bytes", COUNT_DOCUMENT_BYTES, is_of_rows=False)
         self.secrets = limit("secrets", COUNT_SECRETS)
         self.webhooks = limit("webhooks", COUNT_WEBHOOKS)
+
+    def adopt(self, limits: StorageLimits) -> None:
+        """Change the limits. Each organization is counted again at its next insert."""
+        for limit in self.all():
+            limit.change(getattr(limits, limit.name))
 
     def prompt_reserved(
         self, owner: Agent | Template | None, changes: Mapping[str, Any]

@@ -43,7 +43,7 @@ from web.ports import HarnessStatus, Health, Nodes, Registry
 from web.request.body import check_expectation
 from web.request_room import RequestRoom
 from web.routes import Access, Route
-from web.settings import WebSettings
+from web.settings import LimitSettings, WebSettings
 
 HOUR_SECONDS = 3600.0
 
@@ -156,8 +156,15 @@ def _add_own_parts(
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
     app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)
     app[FRAMES] = EventFrames(storage, clock, app[app_keys.ROOM])
-    app[OPEN_STREAMS] = OpenStreams(app, feed, settings.limits.event_streams_per_caller)
+    app[OPEN_STREAMS] = OpenStreams(app, feed)
     app.cleanup_ctx.extend((_passwords, look_after_streams, metrics.publish_counters))
+
+
+def adopt_limits(app: web.Application, limits: LimitSettings) -> None:
+    """Change the limits of the interface while it serves, but for those of FIXED_LIMITS."""
+    app[app_keys.SETTINGS].limits = limits
+    app[app_keys.RATE_LIMITS].adopt(limits)
+    app[app_keys.SIGNUPS].quota = max(1, limits.signups_per_hour)
 
 
 def _add_routes(app: web.Application) -> None:

@@ -37,7 +37,9 @@ from hostsvc.config_reader import ConfigErrors, stray_variables
 from hostsvc.operating_system import open_missing_streams
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.machine import contain_here, describe_containment, repository_error
+from hostsvc.reload import ConfigSource
 from hostsvc.service import Service, serve
+from hostsvc.systemd import notify_systemd
 from hostsvc.workers import Worker, describe_shares
 
 GUIDE = """
@@ -79,7 +81,7 @@ def main() -> None:
     """Host long-lived agents for organizations, over a REST API.
 
     Settings come from the file config.toml in this directory and from variables HOSTSVC__SECTION__KEY.
-    The exit code is 0, or 2 if the command was refused; docs/operations.md lists the others.
+    The exit code is 0, or 2 if the command was refused; docs/operate/operations.md lists the others.
     """
     open_missing_streams()
 
@@ -175,7 +177,12 @@ def _token_command(file: Path | None) -> str:
 
 
 async def _serve(
-    config: Config, worker: Worker | None, *, announce: Callable[[Config, str], None], wait_seconds: float
+    config: Config,
+    worker: Worker | None,
+    source: ConfigSource,
+    *,
+    announce: Callable[[Config, str], None],
+    wait_seconds: float,
 ) -> None:
     def on_ready(service: Service) -> None:
         if worker:
@@ -183,11 +190,12 @@ async def _serve(
         else:
             announce(config, service.base_url)
 
-    await serve(config, on_ready, worker=worker, wait_for_database_seconds=wait_seconds)
+    await serve(config, on_ready, worker=worker, wait_for_database_seconds=wait_seconds, source=source)
 
 
 def _announce(config: Config, url: str, *, token_command: str | None) -> None:
-    """Print that the service is ready at this address, and what to do there."""
+    """Say that the service is ready at this address, and what to do there."""
+    notify_systemd("READY=1")
     is_text_wanted = config.log.format != "json"
     if is_text_wanted:
         click.echo(f"hostsvc: listening on {url}")

@@ -45,20 +45,29 @@ FAILURES = (openai.APIStatusError, openai.APIConnectionError, httpx2.TransportEr
 CONTEXT_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too many tokens|prompt is too long", re.I)
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@dataclass(slots=True, repr=False, eq=False)
 class ChatModels:
     """The models of one provider. Implements `supervisors.llm.port.Model`."""
 
     name: str
     settings: ProviderSettings
     client: openai.AsyncOpenAI
-    headers: Mapping[str, str | openai.Omit]
-    key: str
+    headers: dict[str, str | openai.Omit] = field(init=False)
+    key: str = field(init=False)
     refused: dict[RequestKey, tuple[str, ...]] = field(default_factory=dict)
     """What was refused of the options and files, by the request that had them."""
 
     def __repr__(self) -> str:
         return f"<ChatModels of {self.name} at {self.settings.base_url}>"
+
+    def use_key(self, key: str) -> None:
+        """Send this API key with the calls from now on; blank: none."""
+        self.key, self.client.api_key = key, key or "none"
+        # Only the configuration decides what is sent, not the environment variables that the SDK reads.
+        omit = openai.Omit()
+        self.headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+        if not key:
+            self.headers["Authorization"] = omit
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Return the response; the SDK retries 429, 5xx and lost connections. Raise ModelCallFailed."""
@@ -216,17 +225,14 @@ def _chat_models(
     transport = BoundedTransport(session, max_bytes, _proxy_of(settings.base_url))
     client = openai.AsyncOpenAI(
         base_url=settings.base_url,
-        api_key=key or "none",
+        api_key="none",
         timeout=httpx2.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
         max_retries=settings.max_retries,
         http_client=httpx2.AsyncClient(transport=transport, headers={"Accept-Encoding": "identity"}),
     )
-    # Only the configuration decides what is sent, not the environment variables that the SDK reads.
-    omit = openai.Omit()
-    headers: dict[str, str | openai.Omit] = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
-    if not key:
-        headers["Authorization"] = omit
-    return ChatModels(name, settings, client, headers, key)
+    models = ChatModels(name, settings, client)
+    models.use_key(key)
+    return models
 
 
 def _proxy_of(url: str) -> str | None:

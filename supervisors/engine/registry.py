@@ -222,6 +222,10 @@ class Registry:
     def max_runs_per_organization(self) -> int:
         return self._context.slots.organization_limit
 
+    @max_runs_per_organization.setter
+    def max_runs_per_organization(self, limit: int) -> None:
+        self._context.slots.organization_limit = limit
+
     def count_runs(self, organization_id: UUID) -> int:
         """Return how many run slots the organization has here."""
         return self._context.slots.in_use(organization_id)

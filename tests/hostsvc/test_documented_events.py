@@ -1,4 +1,4 @@
-"""The events of the log in docs/operations.md, compared with the code."""
+"""The events of the log in docs/operate/operations.md, compared with the code."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ FIELD = re.compile(r"`(\w+)`(?: \([^)]*\))?")
 
 def documented_events() -> dict[str, list[str]]:
     """Return the fields of each event in the table of the first section."""
-    _, text, *_ = (ROOT / "docs" / "operations.md").read_text().split("\n## ")
+    _, text, *_ = (ROOT / "docs" / "operate" / "operations.md").read_text().split("\n## ")
     return {event: FIELD.findall(fields) for event, fields in ROW.findall(text)}
 
 

@@ -13,6 +13,7 @@ from hostsvc.config import Config, NodeSettings, ServerSettings
 from hostsvc.listeners import open_listeners
 from hostsvc.logs import LogSettings, configure_logging
 from hostsvc.process_end import end_on_signals
+from hostsvc.reload import ConfigSource
 from hostsvc.workers import Worker, fork_workers
 from web.server.listener import serving
 
@@ -33,6 +34,7 @@ async def serve(worker: Worker) -> None:
     with open_listeners(worker.config, worker.listener) as listeners:
         async with serving(app, *listeners.sockets):
             print_line("serves", worker.config.node.name, os.getpid(), listeners.node_url)
+            end.on_hangup = lambda: print_line("reload", worker.config.node.name)
             worker.report_ready(listeners.url)
             await end.requested.wait()
             print_line("requested", worker.config.node.name)
@@ -43,8 +45,10 @@ async def serve(worker: Worker) -> None:
 
 behaviour = sys.argv[1]
 configure_logging(LogSettings(format="json"))
+config = Config(server=ServerSettings(port=0), node=NodeSettings(name="m", workers=2))
 own = fork_workers(
-    Config(server=ServerSettings(port=0), node=NodeSettings(name="m", workers=2)),
+    config,
+    ConfigSource(None, config),
     lambda url: print_line("ready", url),
 )
 if behaviour == "refuse":

@@ -42,7 +42,7 @@ class TokenBuckets:
         max_clients: int = MAX_CLIENTS,
         node_count: Callable[[], int] = lambda: 1,
     ) -> None:
-        self._quota_of_all = quota
+        self.quota = quota  # of all nodes together
         self._fill_seconds = fill_seconds
         self._max_clients = max_clients
         self._node_count = node_count
@@ -54,7 +54,7 @@ class TokenBuckets:
     @property
     def size(self) -> int:
         """Return how many tokens a bucket of this node holds."""
-        return max(1, self._quota_of_all // self._node_count())
+        return max(1, self.quota // self._node_count())
 
     @property
     def _token_seconds(self) -> float:
@@ -126,17 +126,21 @@ class RateLimit:
 
 
 class RateLimits:
-    """The limits that are on; None for one that is off."""
+    """The limits that are on; None for one that is off. They can be changed."""
 
     def __init__(self, limits: LimitSettings, node_count: Callable[[], int] = lambda: 1) -> None:
-        def limit(name: str, policy: str, clients: str) -> RateLimit | None:
-            per_minute: int = getattr(limits, name)
-            return RateLimit(name, policy, per_minute, clients, node_count) if per_minute else None
+        self._limits = (
+            RateLimit(OF_CALLERS, "default", 0, "API key, user or run", node_count),
+            RateLimit(OF_ADDRESSES, "anonymous", 0, "address", node_count),
+        )
+        self.adopt(limits)
 
-        self.of_callers = limit(OF_CALLERS, "default", "API key, user or run")
-        self.of_addresses = limit(OF_ADDRESSES, "anonymous", "address")
+    def adopt(self, limits: LimitSettings) -> None:
+        """Change the limits. Who has sent requests before keeps the part of the bucket that is left."""
+        for limit in self._limits:
+            limit.per_minute = limit.buckets.quota = getattr(limits, limit.name)
+        self.of_callers, self.of_addresses = (limit if limit.per_minute else None for limit in self._limits)
 
     def refused(self) -> dict[str, int]:
-        """Return the number of refused requests by the name of the limit, 0 for one that is off."""
-        limits = {OF_CALLERS: self.of_callers, OF_ADDRESSES: self.of_addresses}
-        return {name: limit.refused if limit else 0 for name, limit in limits.items()}
+        """Return the number of refused requests by the name of the limit."""
+        return {limit.name: limit.refused for limit in self._limits}

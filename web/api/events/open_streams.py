@@ -15,7 +15,7 @@ from supervisors.fair_slots import decrement
 from supervisors.maintenance.loop import repeat
 from web.access.auth import Caller, reread_caller
 from web.api.events.frames import progress_frame
-from web.app_keys import CLOCK
+from web.app_keys import CLOCK, SETTINGS
 from web.errors import TooManyRequests
 from web.paging import write_in_pieces
 from web.request_room import PLACE
@@ -113,11 +113,10 @@ class OpenStreams:
     must not delay heartbeats.
     """
 
-    def __init__(self, app: web.Application, feed: EventFeed, per_credential: int) -> None:
+    def __init__(self, app: web.Application, feed: EventFeed) -> None:
         self._app = app
         self._feed = feed
         self._clock = app[CLOCK]
-        self._per_credential = per_credential
         self._counts: Counter[UUID] = Counter()
         self._streams: dict[OpenStream, None] = {}
         self._opened = asyncio.Event()
@@ -132,9 +131,10 @@ class OpenStreams:
         It takes no room of the requests in flight, because it mostly waits.
         """
         credential = OPERATOR if caller is None else caller.credential
-        if self._counts[credential] >= self._per_credential:
+        maximum = self._app[SETTINGS].limits.event_streams_per_caller
+        if self._counts[credential] >= maximum:
             detail = (
-                f"limits.event_streams_per_caller: at most {self._per_credential} event streams are open "
+                f"limits.event_streams_per_caller: at most {maximum} event streams are open "
                 "for one credential at a time; close one of them."
             )
             raise TooManyRequests(detail, RETRY_SECONDS)
