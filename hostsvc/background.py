@@ -12,6 +12,7 @@ import structlog
 
 from hostsvc.config import Config
 from hostsvc.execution import Execution
+from hostsvc.outbound.mail import MailRelay
 from hostsvc.signals import DELIVERIES, PARKED_CALLS, WEBHOOKS, Signals
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership
@@ -81,6 +82,7 @@ class Parts:
     writes: WriteProbe
     feed: EventFeed
     doorbell: Doorbell
+    relay: MailRelay | None
     clock: Clock
     exporter: SpanExporter | None
 
@@ -91,7 +93,7 @@ def maintenance_services(parts: Parts) -> Sequence[MaintenanceService]:
 
 
 def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
-    config, storage, registry, clock = parts.config, parts.storage, parts.registry, parts.clock
+    storage, registry, clock = parts.storage, parts.registry, parts.clock
     membership, scan, interval = parts.membership, parts.scan, parts.config.supervisors.scan_interval_seconds
     states = storage.agent_states
     pauses = PauseSync(states, storage.organizations, registry, clock, lambda: membership.does_chores)
@@ -99,10 +101,12 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
     probe = LoopLagProbe(registry.statistics, clock)
     node_watch = NodeWatch(membership, membership.changed, scan)
     facts, pending = storage.service_facts, storage.parked_calls.refresh_pending
-    sweep = Sweep(states, registry, membership, config.limits.concurrent_runs)
+    sweep = Sweep(states, registry, membership, lambda: registry.max_runs_per_organization)
+    mail = [MaintenanceService("mail", parts.relay.run_once, 0)] if parts.relay else []
     catch_up = partial(parts.doorbell.catch_up, partial(_check_all_agents, storage, scan))
 
     return (
+        *mail,
         MaintenanceService("node watch", node_watch.run_once, NODE_WATCH_SECONDS),
         MaintenanceService("bells", parts.signals.bells.run_once, 0),
         MaintenanceService("sweep", sweep.run_once, SWEEP_SECONDS),

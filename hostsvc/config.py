@@ -13,6 +13,7 @@ from hostsvc.llm.providers import ProviderSettings, is_base_url
 from hostsvc.logs import LogSettings
 from hostsvc.otlp_receiver import OtlpSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
+from hostsvc.outbound.mail import MailSettings
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.encryption import parse_key
 from storage.postgres.pool import DatabaseSettings
@@ -192,6 +193,7 @@ class Config:
     tracing: TracingSettings = field(default_factory=TracingSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    mail: MailSettings = field(default_factory=MailSettings)
     log: LogSettings = field(default_factory=LogSettings)
     models: Mapping[str, ProviderSettings] = field(default_factory=lambda: MappingProxyType({}))
     model_keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)

@@ -91,6 +91,13 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
         config = replace(config, otlp=read_otlp_settings(environment))
     except ValueError as error:
         errors.add("", str(error))
+    if config.mail.host and not errors.sections & {"mail", "server"}:
+        for key, value in {
+            "mail.sender": config.mail.sender,
+            "server.base_url": config.server.base_url,
+        }.items():
+            if not value:
+                errors.add("mail", f"{key} must be set because mail.host is")
     keys = {
         name: environment[provider.api_key_env]
         for name, provider in config.models.items()

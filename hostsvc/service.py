@@ -34,6 +34,7 @@ from hostsvc.operating_system import (
 )
 from hostsvc.otlp_receiver import open_otlp_receiver
 from hostsvc.outbound.guarded_http import open_guarded_http
+from hostsvc.outbound.mail import MailRelay
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from hostsvc.process_harness.harness import RunCredentials
 from hostsvc.reload import ConfigSource, adopted
@@ -374,7 +375,8 @@ async def _open_parts(
     await enter(doorbell.listening(opening.database, clock.sleep))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     exporter = await _open_exporter(opening, storage)
-    opened = signals, scan, webhooks, stuck_agents, writes, feed, doorbell, clock, exporter
+    relay = MailRelay(config.mail) if config.mail.host else None
+    opened = signals, scan, webhooks, stuck_agents, writes, feed, doorbell, relay, clock, exporter
     return Parts(config, storage, execution, registry, membership, *opened)
 
 
@@ -490,4 +492,5 @@ def build_application(parts: Parts, settings: WebSettings, health: Health) -> we
         settings=settings,
         health=health,
         harness_status=execution.harness_status,
+        relay=parts.relay,
     )

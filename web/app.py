@@ -33,6 +33,7 @@ from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, Us
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import REPORT_REFUSAL
+from web.mail import MAIL, Mail, Relay
 from web.mcp import agents as mcp_agents
 from web.mcp import assistant
 from web.observability.counter_sums import CounterSums
@@ -107,6 +108,7 @@ def build_app(
     health: Health,
     harness_status: Callable[[], HarnessStatus],
     nodes: Nodes,
+    relay: Relay | None = None,
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     app = web.Application()
@@ -125,6 +127,7 @@ def build_app(
     app[app_keys.HEALTH] = health
     app[app_keys.HARNESS] = harness_status
     app[app_keys.NODES] = nodes
+    app[MAIL] = Mail(relay, storage.accounts, clock, settings.base_url) if relay else None
     app[REPORT_REFUSAL] = health.report_refusal
     _add_own_parts(app, storage, feed, clock, settings, nodes)
     _add_routes(app)

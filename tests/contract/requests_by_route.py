@@ -243,6 +243,7 @@ ROWS: dict[str, Row] = {
             "new_password": "another horse",
         }
     ),
+    "POST /api/organizations/auth/reset/request/": Row(body={"email": Ref("account", "user.email")}),
     # organizations and who is in them
     "GET /api/organizations/organizations/": Row(),
     "POST /api/organizations/organizations/": Row(

@@ -21,6 +21,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
     parts: dict[str, Any] = {field.name: MagicMock() for field in fields(Parts)}  # only passed on
     services = maintenance_services(Parts(**parts | {"config": config, "clock": SystemClock()}))
     assert {service.name: service.interval_seconds for service in services} == {
+        "mail": 0,
         "node watch": 0.1,
         "bells": 0,
         "sweep": 1,

@@ -408,3 +408,24 @@ def test_list_in_json_may_have_commas_in_its_items() -> None:
     assert load_config(None, variables).harness.command == ("sh", "-c", "a, b")
     broken = refusal(HOSTSVC__HARNESS__COMMAND='["sh", 1')
     assert "HOSTSVC__HARNESS__COMMAND: harness.command must be a list of texts" in broken
+
+
+def test_relay_needs_a_sender_and_a_public_address() -> None:
+    _, errors = read_config(None, {"HOSTSVC__MAIL__HOST": "relay", "HOSTSVC__MAIL__PASSWORD": "hunter2"})
+    assert errors.messages == [
+        "mail.sender must be set because mail.host is",
+        "server.base_url must be set because mail.host is",
+    ]
+
+
+def test_credential_stands_for_the_variable_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "hostsvc_HOSTSVC__OPERATOR__TOKEN").write_text("from-systemd\n")
+    (tmp_path / "HOSTSVC__SERVER__PORT").write_text("81\r\n")
+    (tmp_path / "HOSTSVC__SERVER__HOST").write_text("::1")
+    (tmp_path / "..data").mkdir()  # as Kubernetes has it
+    environment = {"CREDENTIALS_DIRECTORY": str(tmp_path), "HOSTSVC__SERVER__HOST": "::"}
+    config = load_config(None, environment)
+    assert (config.operator.token, config.server.port, config.server.host) == ("from-systemd", 81, "::")
+    (tmp_path / "HOSTSVC__SERVER__PORT").write_bytes(b"\xff")
+    _, errors = read_config(None, environment)
+    assert errors.messages[0].startswith("CREDENTIALS_DIRECTORY: ")

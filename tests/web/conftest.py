@@ -47,6 +47,7 @@ from tests.nodes import NODES, LoneNode, ring_nobody
 from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
+from web.mail import Letter
 from web.node_numbers import NodeNumbers
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
@@ -133,6 +134,21 @@ class Api:
         )
 
 
+class Letters:
+    """A relay that keeps what it is asked to write."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[], Awaitable[Letter | None]]] = []
+
+    def send_later(self, write: Callable[[], Awaitable[Letter | None]]) -> None:
+        self.asked.append(write)
+
+    async def written(self) -> list[Letter]:
+        """Write the letters that wait, and return those that there are."""
+        asked, self.asked = self.asked, []
+        return [letter for letter in [await write() for write in asked] if letter]
+
+
 class Service:
     """The running application, and the parts behind it."""
 
@@ -151,6 +167,7 @@ class Service:
         self.storage = storage
         self.registry = registry
         self.health = health
+        self.letters = Letters()
         self.nodes: Sequence[Service] = (self,)
 
     def node_of_run(self, agent_id: UUID, run_id: UUID) -> "Service":
@@ -337,6 +354,7 @@ async def serving(
                 signals.storage, signals.registry = storage, registry
                 await stack.enter_async_context(ringing(signals, membership, url, feed, clock))
             stack.enter_context(cheap_start_and_passwords())
+            letters = Letters()
             app = build_app(
                 storage=storage,
                 registry=registry,
@@ -357,6 +375,7 @@ async def serving(
                 settings=settings,
                 health=health,
                 harness_status=lambda: HarnessStatus("builtin"),
+                relay=letters,
             )
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())
@@ -365,6 +384,7 @@ async def serving(
             address: Address = listener.getsockname()
             client = await stack.enter_async_context(ClientSession(f"http://127.0.0.1:{address[1]}"))
             service = Service(app, address, client, storage, registry, health)
+            service.letters = letters
             yield service
     await pool.finish_writes()
     overheard.refuse_secrets("the log", "\n".join(overheard.lines))

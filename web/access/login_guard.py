@@ -42,6 +42,7 @@ class AttemptKind(Enum):
 
     PASSWORD = auto()
     CODE = auto()
+    MAIL = auto()  # a request to send a code, each of which counts as wrong
     SIGN_UP = auto()  # a guess whether an e-mail address has an account, apart from the limit of a network
 
 

@@ -24,6 +24,7 @@ from web.app_keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.fields import Email, Line, Text
+from web.mail import MAIL
 from web.request.parsing import Body, read_body
 from web.routes import Access, Routes
 from web.serializers import Serializer
@@ -64,14 +65,22 @@ class PasswordChangeBody(Body):
 
 
 class ResetBody(Body):
-    """The code that an operator has given, and a new password."""
+    """A code that was sent or that an operator has given, and a new password."""
 
     email = Line(required=True, blank=False, max_length=254)
     """The address of the account, ignoring case."""
     code = Line(required=True, blank=False, max_length=255)
-    """The code, which `hostsvc accounts reset-password` prints. It can be used once, within an hour."""
+    """The code, which an e-mail has, or `hostsvc accounts reset-password` prints. It can be used once, within
+    an hour."""
     new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     """8 to 128 characters."""
+
+
+class ResetRequestBody(Body):
+    """The address of somebody who has lost a password."""
+
+    email = Line(required=True, blank=False, max_length=254)
+    """The address of the account, ignoring case."""
 
 
 class UserResponse(TypedDict):
@@ -305,6 +314,28 @@ async def reset_password(request: web.Request) -> FreshTokenResponse:
             raise await wrong_code(attempt)
     await record_login(request, user.id)
     return {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
+
+
+@routes.post(
+    "/api/organizations/auth/reset/request/",
+    access=Access.ANYONE,
+    status=204,
+    body=ResetRequestBody,
+    refusals={403, 429},
+)
+async def request_reset(request: web.Request) -> None:
+    """Send a code for a new password to the address, if it has an account.
+
+    The answer does not tell whether it has one. A second code is sent ten minutes after the first at the
+    earliest. If the service sends no e-mail, the answer is 403. Too many requests lead to 429.
+    """
+    mail = request.app[MAIL]
+    if mail is None:
+        raise PermissionDenied("This service sends no e-mail. Ask its operator for a code.")
+    email = (await read_body(request))["email"]
+    async with counted_attempt(request, AttemptKind.MAIL, email) as attempt:
+        await attempt.count_wrong()
+        mail.send_reset_code(email)
 
 
 async def wrong_code(attempt: CountedAttempt) -> Invalid:

@@ -30,6 +30,7 @@ from web.credentials.formats import hash_secret, make_code
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.fields import Choice, Email, Line, Text
 from web.idempotency import read_body_once, receipt_of
+from web.mail import MAIL
 from web.paging import PageQuery, answer_owned
 from web.request.parsing import Body, read_body, read_query
 from web.routes import Access, Routes
@@ -96,7 +97,7 @@ class InviteResponse(TypedDict):
     id: UUID
     """Chosen by the service; the invited person needs it together with the code."""
     email: str
-    """The address that is invited. The service sends no e-mail."""
+    """The address that is invited. If the service sends e-mail, it sends the link there."""
     role: Role
     """The role that the person will have."""
     expires_at: datetime
@@ -183,6 +184,8 @@ LIFETIME = timedelta(days=7)
 async def create_invite(request: web.Request, caller: Caller) -> NewInviteResponse:
     """Create an invite. Only this answer contains the code, which you pass on.
 
+    If the service sends e-mail, it sends the code as well, but at most 30 an hour for one organization.
+
     Members are refused with 403, and so is a role above your own.
     """
     organization_id = requested_organization(request, caller)
@@ -202,6 +205,9 @@ async def create_invite(request: web.Request, caller: Caller) -> NewInviteRespon
     )
     answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
     await request.app[STORAGE].invites.insert(invite, receipt_of(request, answer, "code"))
+    organization = await request.app[STORAGE].organizations.get(organization_id)
+    if (mail := request.app[MAIL]) and organization is not None:
+        mail.send_invitation(invite, organization.name, code)
     return answer
 
 

@@ -1,8 +1,8 @@
-// A lost password: an operator of the service hands out a code, and the person chooses a new password.
+// A lost password: a code comes by e-mail or from an operator of the service, and the person chooses a new password.
 import { html } from "../../lib.js";
 import { post } from "../../core/api.js";
 import { BASE } from "../../core/router.js";
-import { Field, Form } from "../../ui/ui.js";
+import { Field, Form, toast } from "../../ui/ui.js";
 import { Door, enter, goOn } from "./door.js";
 
 const reset = async (values) => {
@@ -11,13 +11,21 @@ const reset = async (values) => {
   goOn();
 };
 
-/** Show the form for a new password. */
+const request = async (values) => {
+  await post("/api/organizations/auth/reset/request/", values);
+  toast("If there is an account with this address, a code is on its way.");
+};
+
+/** Show the forms for a code and for a new password. */
 export default function Reset() {
   return html`<${Door} title="Choose a new password" links=${html`<a href="${BASE}/sign-in">Sign in instead</a>`}>
     <p class="muted">
-      Ask the operator of the service for a code: the command <code>hostsvc accounts reset-password</code> prints one. It is
-      valid for an hour.
+      You need a code, which is valid for an hour. If the service sends no e-mail, ask its operator: the command
+      <code>hostsvc accounts reset-password</code> prints one.
     </p>
+    <${Form} save=${request} submit="Send me a code">
+      <${Field} label="E-mail" name="email" type="email" autocomplete="username" required />
+    <//>
     <${Form} save=${reset} submit="Set password">
       <${Field} label="E-mail" name="email" type="email" autocomplete="username" required />
       <${Field} label="Code" name="code" autocomplete="one-time-code" required />

@@ -54,8 +54,8 @@ export const Invites = () => html`<${Makers}
   fields=${html`<${Field} name="email" label="E-mail" type="email" autocomplete="off" />
     <${Field} name="role" label="Role" type="select" options=${grantableRoles().map((one) => [one])} />`}
   secret=${({ id, code }) => `${location.origin}/console/invites/${id}#${code}`}
-  note="Pass this link on: the service sends no e-mail. It works once, for seven days, and cannot be read again."
-  empty=${html`<${Empty} title="Nobody is invited"><p>An invite is a link with which one person joins the organization. Make one above, and send the link yourself.</p><//>`}
+  note="Pass this link on, unless the service sends e-mail. It works once, for seven days, and cannot be read again."
+  empty=${html`<${Empty} title="Nobody is invited"><p>An invite is a link with which one person joins the organization. Make one above.</p><//>`}
 />`;
 
 const toggle = (row, reload) => async () => {

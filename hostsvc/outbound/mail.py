@@ -1,0 +1,86 @@
+"""Sends letters through the operator's relay (SMTP), one after the other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from typing import Any, Literal
+
+import aiosmtplib
+import structlog
+
+from supervisors.settings import require_between
+from supervisors.text import excerpt
+from web.mail import Letter
+
+log = structlog.get_logger()
+
+MAX_WAITING = 1000
+MAX_REASON_CHARACTERS = 200
+
+Write = Callable[[], Awaitable[Letter | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class MailSettings:
+    """The relay; without a `host` no e-mail is sent, and with one there is a `sender`, too."""
+
+    host: str = ""
+    port: int = 587
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    user: str = ""
+    password: str = field(default="", repr=False)
+    sender: str = ""
+    timeout_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_between("port", self.port, 1, 65_535)
+        require_between("timeout_seconds", self.timeout_seconds, 0.1, 600)
+
+    def options(self) -> dict[str, Any]:
+        """Return how to connect, as aiosmtplib takes it."""
+        return {
+            "hostname": self.host,
+            "port": self.port,
+            "use_tls": self.security == "tls",
+            "start_tls": self.security == "starttls",
+            "username": self.user or None,
+            "password": self.password or None,
+            "timeout": self.timeout_seconds,
+        }
+
+
+class MailRelay:
+    """The relay, and the letters that wait for it. What still waits when the process ends is lost."""
+
+    def __init__(self, settings: MailSettings) -> None:
+        self._settings = settings
+        self._waiting: asyncio.Queue[Write] = asyncio.Queue(MAX_WAITING)
+
+    def send_later(self, write: Write) -> None:
+        """Add a letter to those that wait, if there is room."""
+        try:
+            self._waiting.put_nowait(write)
+        except asyncio.QueueFull:
+            log.warning("mail not sent", reason=f"{MAX_WAITING} letters wait already")
+
+    async def run_once(self) -> None:
+        """Wait for a letter and try once to send it; a relay repeats what can be repeated."""
+        write = await self._waiting.get()
+        try:
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                if letter := await write():
+                    await self._send(letter)
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:  # TimeoutError is an OSError
+            reason = f"{type(error).__name__} {error}".strip()
+            log.warning("mail not sent", reason=excerpt(reason, MAX_REASON_CHARACTERS))
+
+    async def _send(self, letter: Letter) -> None:
+        message = EmailMessage()
+        message["From"], message["To"], message["Subject"] = self._settings.sender, letter.to, letter.subject
+        message["Auto-Submitted"] = "auto-generated"  # so that nobody is told of absences
+        message.set_content(letter.text)
+        await aiosmtplib.send(
+            message, sender=self._settings.sender, recipients=[letter.to], **self._settings.options()
+        )
+        log.info("mail sent", subject=letter.subject)

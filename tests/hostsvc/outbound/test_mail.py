@@ -1,0 +1,80 @@
+"""Letters that the operator's relay takes, refuses or never answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from hostsvc.outbound import mail
+from hostsvc.outbound.mail import MailRelay, MailSettings
+from tests.mail_server import PASSWORD, USER, MailServer, open_mail_server
+from web.mail import Letter
+
+LETTER = Letter("zoë@example.org", "Grüße", "Hello Zoë\n")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MailServer]:
+    async with open_mail_server() as server:
+        yield server
+
+
+def settings(port: int, password: str = PASSWORD, seconds: float = 30.0) -> MailSettings:
+    return MailSettings("127.0.0.1", port, "none", USER, password, "hostsvc@example.org", seconds)
+
+
+async def sent(relay: MailRelay, letter: Letter | None = LETTER) -> list[str]:
+    """Send a letter and return what the log says."""
+
+    async def write() -> Letter | None:
+        return letter
+
+    with capture_logs() as logged:
+        relay.send_later(write)
+        await relay.run_once()
+    return [f"{line['event']}: {line.get('reason', '')}" for line in logged]
+
+
+async def test_letter_arrives_as_it_was_written(server: MailServer) -> None:
+    assert await sent(MailRelay(settings(server.port))) == ["mail sent: "]
+    message = server.arrived.get_nowait()
+    assert (message["To"], message["Subject"], message.get_content()) == (
+        "zoë@example.org",
+        "Grüße",
+        "Hello Zoë\r\n",
+    )
+    assert (message["From"], message["Auto-Submitted"]) == ("hostsvc@example.org", "auto-generated")
+    assert server.recipients == ["zoë@example.org"]
+
+
+async def test_refusals_are_logged_and_the_next_letter_is_sent(server: MailServer) -> None:
+    relay = MailRelay(settings(server.port))
+    server.refusal = "554 no such thing"
+    [line] = await sent(relay)
+    assert line.startswith("mail not sent: SMTPDataError")
+    assert "no such thing" in line
+    server.refusal = ""
+    assert await sent(relay) == ["mail sent: "]
+    [line] = await sent(MailRelay(settings(server.port, password="wrong")))
+    assert line.startswith("mail not sent: SMTPAuthenticationError")
+    [line] = await sent(MailRelay(settings(1)))
+    assert line.startswith("mail not sent: SMTPConnectError")
+
+
+async def test_relay_without_answer_costs_a_bounded_time() -> None:
+    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with silent:
+        port = silent.sockets[0].getsockname()[1]
+        [line] = await sent(MailRelay(settings(port, seconds=0.1)))
+        assert "mail not sent: " in line
+        assert "imeout" in line
+
+
+async def test_letters_beyond_the_queue_are_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "MAX_WAITING", 1)
+    relay = MailRelay(settings(1))
+    with capture_logs() as logged:
+        for _ in range(2):
+            relay.send_later(lambda: pytest.fail("it is not written before its turn"))
+    assert [line["reason"] for line in logged] == ["1 letters wait already"]
