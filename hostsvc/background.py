@@ -101,7 +101,7 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
     probe = LoopLagProbe(registry.statistics, clock)
     node_watch = NodeWatch(membership, membership.changed, scan)
     facts, pending = storage.service_facts, storage.parked_calls.refresh_pending
-    sweep = Sweep(states, registry, membership, lambda: registry.max_runs_per_organization)
+    sweep = Sweep(states, registry, membership)
     mail = [MaintenanceService("mail", parts.relay.run_once, 0)] if parts.relay else []
     catch_up = partial(parts.doorbell.catch_up, partial(_check_all_agents, storage, scan))
 

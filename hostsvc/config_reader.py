@@ -92,10 +92,7 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
     except ValueError as error:
         errors.add("", str(error))
     if config.mail.host and not errors.sections & {"mail", "server"}:
-        for key, value in {
-            "mail.sender": config.mail.sender,
-            "server.base_url": config.server.base_url,
-        }.items():
+        for key, value in (("mail.sender", config.mail.sender), ("server.base_url", config.server.base_url)):
             if not value:
                 errors.add("mail", f"{key} must be set because mail.host is")
     keys = {
@@ -140,14 +137,12 @@ def _read_toml(file: Path, errors: ConfigErrors) -> dict[str, Any]:
 
 def _read_credentials(directory: str, errors: ConfigErrors) -> dict[str, str]:
     """Return the contents of the files in a directory by their names, without the ends of last lines."""
-    contents: dict[str, str] = {}
     try:
-        for file in Path(directory).iterdir() if directory else ():
-            if file.is_file():
-                contents[file.name.removeprefix(CREDENTIAL_PREFIX)] = file.read_text().rstrip("\r\n")
+        files = [file for file in Path(directory).iterdir() if file.is_file()] if directory else []
+        return {file.name.removeprefix(CREDENTIAL_PREFIX): file.read_text().rstrip("\r\n") for file in files}
     except (OSError, UnicodeDecodeError) as error:
         errors.add("", f"{CREDENTIALS_DIRECTORY}: {directory} cannot be read: {error}")
-    return contents
+        return {}
 
 
 def _add_variables(values: dict[str, Any], environment: Mapping[str, str]) -> dict[KeyPath, str]:

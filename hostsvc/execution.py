@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 from uuid import UUID
 
 from hostsvc.config import Config
@@ -30,9 +30,6 @@ from supervisors.wake_context import WakeContexts
 from web.credentials.formats import ApprovalTokens, RunTokens
 from web.ports import HarnessStatus
 
-if TYPE_CHECKING:
-    from hostsvc.llm.chat_models import ChatModels
-
 RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the grace periods after the maximum time of a run
 
 
@@ -47,12 +44,7 @@ class Execution:
     models: ModelCatalog | None  # None: the agents' own code calls the models
     harness: Harness
     harness_status: Callable[[], HarnessStatus]
-    providers: Mapping[str, "ChatModels"]
-
-    def use_keys(self, keys: Mapping[str, str]) -> None:
-        """Call the providers with these API keys from now on."""
-        for name, models in self.providers.items():
-            models.use_key(keys.get(name, ""))
+    providers: Mapping[str, Any]  # ChatModels, a module that is heavy to import
 
 
 @asynccontextmanager
@@ -122,7 +114,7 @@ def approval_link(base_url: str, token_secret: str) -> ApprovalLink:
 
 
 @asynccontextmanager
-async def _open_models(config: Config) -> AsyncIterator[Mapping[str, "ChatModels"]]:
+async def _open_models(config: Config) -> AsyncIterator[Mapping[str, Model]]:
     """Open the models of all providers, by the name of the provider."""
     if not config.models:
         yield {}

@@ -57,11 +57,8 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     stream = stream or sys.stderr
     renderers = _renderers(not settings.is_json(stream), stream)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,  # by the level of the root, which may change later
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),  # the level may change later
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )

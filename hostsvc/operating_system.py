@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import resource
+import socket
 import sys
 
 import structlog
@@ -27,6 +28,13 @@ LARGE_BYTES = 131_072
 # Parameters of mallopt, from malloc.h of the GNU C library.
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
+
+
+def notify_systemd(state: str) -> None:
+    """Tell systemd a state such as READY=1, if the service is a unit with Type=notify."""
+    if address := os.environ.get("NOTIFY_SOCKET", ""):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(state.encode(), "\0" + address[1:] if address[0] == "@" else address)
 
 
 def open_missing_streams() -> None:

@@ -4,8 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,11 +11,10 @@ from threading import Timer
 
 import structlog
 
-from hostsvc.systemd import notify_systemd
-
 log = structlog.get_logger()
 
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+RELOAD_SIGNALS = () if os.isatty(0) else (signal.SIGHUP,)  # on a terminal it says that this closes
 SIGNAL_BYTES = 2  # of what a parent passes on: the number of a signal, and 1 if it is not the first, or 0
 
 EXIT_CODE = 2  # that of every service which may not serve
@@ -29,8 +26,6 @@ class EndRequest:
 
     requested: asyncio.Event = field(default_factory=asyncio.Event)
     hurried: asyncio.Event = field(default_factory=asyncio.Event)
-    on_hangup: Callable[[], None] = lambda: None
-    """What SIGHUP does; nothing while the service starts."""
 
     def receive(self, number: signal.Signals) -> None:
         """Note a signal. Those after the second one change nothing."""
@@ -39,33 +34,21 @@ class EndRequest:
     def note(self, number: signal.Signals, *, again: bool = False) -> None:
         """Note a signal; `again` says whether it is not the first."""
         log.info("end requested", signal=number.name, again=again)
-        notify_systemd("STOPPING=1")
         if again:
             self.hurried.set()
         self.requested.set()
-
-    def hang_up(self) -> None:
-        """Do what SIGHUP asks for."""
-        self.on_hangup()
 
     def follow(self, parent: socket.socket) -> None:
         """Note a signal that the parent of this worker passes on, or that the parent is no more."""
         message = b""
         with suppress(ConnectionError):
             message = parent.recv(SIGNAL_BYTES)
-        if message and message[0] == signal.SIGHUP:
-            self.on_hangup()
-        elif message:
+        if message:
             self.note(signal.Signals(message[0]), again=bool(message[1]))
-        else:
-            log.warning("end requested", reason="the parent process has ended")
-            self.requested.set()
-            asyncio.get_running_loop().remove_reader(parent)
-
-
-def takes_hangup() -> bool:
-    """Return whether SIGHUP asks to read the configuration again; on a terminal it says that this closes."""
-    return not sys.stdin.isatty()
+            return
+        log.warning("end requested", reason="the parent process has ended")
+        self.requested.set()
+        asyncio.get_running_loop().remove_reader(parent)
 
 
 def end_on_signals(parent: socket.socket | None = None) -> EndRequest:
@@ -78,8 +61,6 @@ def end_on_signals(parent: socket.socket | None = None) -> EndRequest:
     receive = request.receive if parent is None else request.note
     for number in END_SIGNALS:
         loop.add_signal_handler(number, partial(receive, number))
-    if takes_hangup():
-        loop.add_signal_handler(signal.SIGHUP, request.hang_up if parent is None else lambda: None)
     if parent is not None:
         loop.add_reader(parent, request.follow, parent)
     return request

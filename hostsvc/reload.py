@@ -1,59 +1,49 @@
-"""The configuration, read again at SIGHUP: the log's level, limits and API keys change without a restart."""
+"""SIGHUP: the configuration is read again, and a running service takes over what needs no restart."""
 
+import asyncio
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from pathlib import Path
-from types import MappingProxyType
 
 import structlog
 
-from hostsvc.config import NOT_KEYS, Config
+from hostsvc.config import Config
 from hostsvc.config_reader import read_config
+from hostsvc.logs import set_level
+from hostsvc.process_end import RELOAD_SIGNALS
+from hostsvc.service import Service
+from web.app import adopt_limits
 
 log = structlog.get_logger()
 
-SECTIONS = [field.name for field in fields(Config) if field.name not in NOT_KEYS]
 
+def reload_on_hangup(file: Path | None, service: Service) -> None:
+    """Let the service read its configuration again at SIGHUP, and now, as a worker may start much later."""
+    known, errors = read_config(file, os.environ)
+    if not errors.messages:
+        _adopt(known, service)
 
-@dataclass(slots=True)
-class ConfigSource:
-    """Where the configuration comes from, and how it was when it was last read."""
-
-    file: Path | None
-    config: Config
-
-    def read_again(self) -> Config | None:
-        """Read it again and log what follows; None if it is invalid, so that the old one stays."""
-        new, errors = read_config(self.file, os.environ)
-        if reasons := errors.messages or list(new.model_errors()):
+    def reload() -> None:
+        nonlocal known
+        old, (new, errors) = known, read_config(file, os.environ)
+        if reasons := errors.messages or [*new.model_errors()]:
             log.error("configuration refused", reasons=reasons)
-            return None
-        reachable = adopted(self.config, new)
-        log.info(
-            "configuration read again",
-            changed=_differing(self.config, reachable)
-            + _changed_keys(self.config.model_keys, new.model_keys),
-            needs_restart=_differing(reachable, new),
-        )
-        self.config = new
-        return new
+            return
+        names = (field.name for field in fields(Config) if field.name != "origins")
+        log.info("configuration read again", changed=[n for n in names if getattr(old, n) != getattr(new, n)])
+        _adopt(new, service)
+        known = new
+
+    for number in RELOAD_SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, reload)
 
 
-def adopted(running: Config, new: Config) -> Config:
-    """Return the running configuration with that of a new one which needs no restart."""
-    keys = {name: key for name, key in new.model_keys.items() if name in running.models}
-    return replace(
-        running,
-        log=replace(running.log, level=new.log.level),
-        limits=running.limits.adopted(new.limits),
-        model_keys=MappingProxyType(keys),
-    )
-
-
-def _differing(one: Config, other: Config) -> list[str]:
-    return [name for name in SECTIONS if getattr(one, name) != getattr(other, name)]
-
-
-def _changed_keys(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    return [f"key of {name}" for name in sorted(new) if name in old and old[name] != new[name]]
+def _adopt(config: Config, service: Service) -> None:
+    """Change the log's level, limits and API keys. The rest waits for a restart."""
+    parts, providers = service.parts, service.parts.execution.providers
+    set_level(config.log)
+    adopt_limits(service.app, config.limits)
+    parts.storage.limits.adopt(config.limits.of_storage())
+    parts.registry.max_runs_per_organization = config.limits.concurrent_runs
+    for name in providers.keys() & config.model_keys.keys():
+        providers[name].use_key(config.model_keys[name])

@@ -25,7 +25,6 @@ from hostsvc.database import (
 )
 from hostsvc.execution import Execution, approval_link, open_execution, run_credentials
 from hostsvc.listeners import Listeners, open_listeners
-from hostsvc.logs import set_level
 from hostsvc.operating_system import (
     connection_settings,
     raise_descriptor_limit,
@@ -37,7 +36,6 @@ from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.outbound.mail import MailRelay
 from hostsvc.process_end import EndRequest, end_on_signals, force_end_after
 from hostsvc.process_harness.harness import RunCredentials
-from hostsvc.reload import ConfigSource, adopted
 from hostsvc.signals import FOLLOWED, MAX_FOLLOWED, STREAMS, Signals
 from hostsvc.workers import Worker
 from storage.agents.agents import Agents
@@ -58,7 +56,7 @@ from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when
 from supervisors.timeline.timelines import Timelines
-from web.app import adopt_limits, build_app
+from web.app import build_app
 from web.node_numbers import NodeNumbers
 from web.ports import Health, Readiness, ServiceState
 from web.server.listener import serving
@@ -84,14 +82,6 @@ class Service:
     notice: str = ""  # for the operator, logged at the start
     draining: bool = False
     app: web.Application = field(init=False)
-
-    def adopt(self, config: Config) -> None:
-        """Change while serving what a new configuration can change without a restart."""
-        set_level(config.log)
-        adopt_limits(self.app, config.limits)
-        self.parts.storage.limits.adopt(config.limits.of_storage())
-        self.parts.registry.max_runs_per_organization = config.limits.concurrent_runs
-        self.parts.execution.use_keys(config.model_keys)
 
     def forgotten(self) -> Mapping[UUID, datetime]:
         """Return the agents that nothing will start although something is active, and since when."""
@@ -153,9 +143,8 @@ async def serve(
     *,
     worker: Worker | None = None,
     wait_for_database_seconds: float = 0.0,
-    source: ConfigSource | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, or until the parent of a worker ends. Read `source` again at SIGHUP.
+    """Serve until SIGTERM or SIGINT, or until the parent of a worker ends.
 
     Raise NodeEnded if others find this node dead, or if its beat fails.
     """
@@ -170,7 +159,7 @@ async def serve(
     )
     must_wait = config.database.url and wait_for_database_seconds
     if not must_wait or await wait_for_database(config.database, wait_for_database_seconds, end, clock):
-        await _serve_until_end(config, on_ready, end, began, worker, source)
+        await _serve_until_end(config, on_ready, end, began, worker)
     log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
@@ -180,7 +169,6 @@ async def _serve_until_end(
     end: EndRequest,
     began: float,
     worker: Worker | None,
-    source: ConfigSource | None,
 ) -> None:
     with ExitStack() as forced_end:
         async with open_service(config, end, worker) as service:
@@ -190,8 +178,6 @@ async def _serve_until_end(
                 log.warning(service.notice)
             ready_after = _seconds_since(began, SystemClock())
             log.info("service ready", address=service.base_url, duration_seconds=ready_after)
-            if source is not None:
-                end.on_hangup = partial(_reload, source, config, service)
             on_ready(service)
             membership = service.parts.membership
             await first_of(end.requested.wait(), membership.wait_until_ended())
@@ -200,11 +186,6 @@ async def _serve_until_end(
                 service.parts.registry.abandon()
                 forced_end.callback(force_end_after(CLOSE_SECONDS, reason).cancel)
                 raise NodeEnded(reason)
-
-
-def _reload(source: ConfigSource, config: Config, service: Service) -> None:
-    if new := source.read_again():
-        service.adopt(adopted(config, new))
 
 
 def _seconds_since(moment: float, clock: Clock) -> float:
@@ -492,5 +473,5 @@ def build_application(parts: Parts, settings: WebSettings, health: Health) -> we
         settings=settings,
         health=health,
         harness_status=execution.harness_status,
-        relay=parts.relay,
+        send_later=parts.relay.send_later if parts.relay else None,
     )

@@ -6,7 +6,7 @@ in common with the others, and goes on as the only process would. The parent
 - binds the public socket that all workers inherit, and keeps it, so a worker that is killed takes no
   connection with it but those that it had accepted,
 - starts the first worker, the others once that one serves, and each again that has ended,
-- passes on signals, and ends with the last worker; at SIGHUP it reads the configuration first.
+- passes on signals, also SIGHUP (`hostsvc.reload`), and ends with the last worker.
 
 It has a pair of sockets with each worker. The worker reports its address there once it serves; the parent
 passes on the signals that request the end. If the parent is killed, the workers see the pair close, and end.
@@ -28,16 +28,13 @@ import structlog
 
 from hostsvc.config import HTTP, MIN_CONNECTIONS, Config
 from hostsvc.listeners import bind_public
-from hostsvc.logs import set_level
-from hostsvc.process_end import END_SIGNALS, takes_hangup
+from hostsvc.process_end import END_SIGNALS, RELOAD_SIGNALS
 from hostsvc.process_harness.machine import delegated_group, prepare_group
-from hostsvc.reload import ConfigSource, adopted
-from hostsvc.systemd import notify_systemd
 
 FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 0.1, 5.0  # before a worker is started again; each time it doubles
 STEADY_SECONDS = 60.0  # a worker that has lived so long is started again as if for the first time
 ADDRESS_BYTES = 4096
-SIGNALS = (signal.SIGCHLD, *END_SIGNALS)
+SIGNALS = (signal.SIGCHLD, *END_SIGNALS, *RELOAD_SIGNALS)
 KILLED = 128  # plus the number of the signal: the exit code of a shell for a killed process
 
 log = structlog.get_logger()
@@ -104,7 +101,7 @@ def describe_shares(config: Config) -> Iterator[str]:
         )
 
 
-def fork_workers(config: Config, source: ConfigSource, on_ready: Callable[[str], None]) -> Worker:
+def fork_workers(config: Config, on_ready: Callable[[str], None]) -> Worker:
     """Return in each worker. The parent stays in here, and ends with the highest exit code of its workers.
 
     Raise OSError or ConfigError if the public address cannot be used.
@@ -114,20 +111,14 @@ def fork_workers(config: Config, source: ConfigSource, on_ready: Callable[[str],
         with suppress(OSError):  # the workers try again, and say why it fails
             prepare_group(group)  # while no worker is in it
     gc.freeze()  # collections in the workers copy no memory that they have in common
-    return _Parent(config, source, listener, on_ready).run()
+    return _Parent(config, listener, on_ready).run()
 
 
 class _Parent:
     def __init__(
-        self,
-        config: Config,
-        source: ConfigSource,
-        listener: socket.socket | None,
-        on_ready: Callable[[str], None],
+        self, config: Config, listener: socket.socket | None, on_ready: Callable[[str], None]
     ) -> None:
         self._config = config
-        self._source = source
-        self._signals_to_catch = (*SIGNALS, *([signal.SIGHUP] if takes_hangup() else []))
         self._listener = listener
         self._on_ready: Callable[[str], None] | None = on_ready  # None: it has been called
         self._children = [_Child(number) for number in range(1, config.node.workers + 1)]
@@ -156,7 +147,7 @@ class _Parent:
         self._signals.setblocking(False)
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno())
-        for number in self._signals_to_catch:
+        for number in SIGNALS:
             signal.signal(number, lambda *_: None)
 
     def _stopped(self) -> Iterator[_Child]:
@@ -173,9 +164,7 @@ class _Parent:
         """Fork a worker. Return what it gets in the worker itself, and None in the parent."""
         channel, other_end = socket.socketpair()
         child.started_at = time.monotonic()
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, self._signals_to_catch
-        )  # the worker must not take one for the parent
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # the worker must not take one for the parent
         try:
             pid = os.fork()
             if not pid:
@@ -189,14 +178,14 @@ class _Parent:
         else:
             child.pid, child.channel = pid, channel
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals_to_catch)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         other_end.close()
         return None
 
     def _leave_to_parent(self) -> None:
         """Close in a worker what is the parent's, and react to signals as any process does."""
         signal.set_wakeup_fd(-1)
-        for number in self._signals_to_catch:
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for each in (self._signals, self._wakeup, *(child.channel for child in self._children)):
@@ -226,28 +215,18 @@ class _Parent:
         for number in self._signals.recv(ADDRESS_BYTES):
             if number in END_SIGNALS:
                 self._request_end(number)
-            elif number == signal.SIGHUP:
-                self._read_again()
+            for child in self._children if number in RELOAD_SIGNALS else ():
+                if child.pid:
+                    os.kill(child.pid, number)
         while any(child.pid for child in self._children):
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
             self._note_end(pid, status)
 
-    def _read_again(self) -> None:
-        """Give the workers, also those that start later, the new configuration, if it is valid."""
-        if new := self._source.read_again():
-            self._config = adopted(self._config, new)
-            set_level(self._config.log)
-            self._tell_workers(bytes((signal.SIGHUP, 0)))
-
     def _request_end(self, number: int) -> None:
-        notify_systemd("STOPPING=1")
-        self._tell_workers(bytes((number, self._is_ending)))
+        message = bytes((number, self._is_ending))  # read by EndRequest.follow
         self._is_ending = True
-
-    def _tell_workers(self, message: bytes) -> None:
-        """Send what EndRequest.follow reads."""
         for child in self._children:
             if child.channel:
                 with suppress(OSError):  # it has just ended

@@ -178,12 +178,6 @@ class OrganizationLimit:
                     use.shown_at = use.counted_at
         return min(use.bound, max(use.counted, self.limit)) if self.limit else use.counted
 
-    def change(self, limit: int) -> None:
-        """Set another limit. Bounds begin at the limit, so none that is known is valid any more."""
-        if limit != self.limit:
-            self.limit = limit
-            self._uses.clear()
-
     async def _make_room(self, organization_id: UUID, use: _Use, amount: int) -> None:
         """Count again if the last count is not too recent. Raise LimitReached if there is no room."""
         counts_before = use.counts
@@ -262,7 +256,8 @@ class OrganizationLimits:
     def adopt(self, limits: StorageLimits) -> None:
         """Change the limits. Each organization is counted again at its next insert."""
         for limit in self.all():
-            limit.change(getattr(limits, limit.name))
+            limit.limit = getattr(limits, limit.name)
+            limit._uses.clear()  # their bounds began at the old limit
 
     def prompt_reserved(
         self, owner: Agent | Template | None, changes: Mapping[str, Any]

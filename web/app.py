@@ -33,7 +33,7 @@ from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, Us
 from web.credentials.passwords import Passwords
 from web.credentials.rate_limits import RateLimits, TokenBuckets
 from web.errors import REPORT_REFUSAL
-from web.mail import MAIL, Mail, Relay
+from web.mail import MAIL, Mail, Write
 from web.mcp import agents as mcp_agents
 from web.mcp import assistant
 from web.observability.counter_sums import CounterSums
@@ -108,7 +108,7 @@ def build_app(
     health: Health,
     harness_status: Callable[[], HarnessStatus],
     nodes: Nodes,
-    relay: Relay | None = None,
+    send_later: Callable[[Write], None] | None = None,
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     app = web.Application()
@@ -127,7 +127,7 @@ def build_app(
     app[app_keys.HEALTH] = health
     app[app_keys.HARNESS] = harness_status
     app[app_keys.NODES] = nodes
-    app[MAIL] = Mail(relay, storage.accounts, clock, settings.base_url) if relay else None
+    app[MAIL] = Mail(send_later, storage.accounts, clock, settings.base_url) if send_later else None
     app[REPORT_REFUSAL] = health.report_refusal
     _add_own_parts(app, storage, feed, clock, settings, nodes)
     _add_routes(app)
@@ -164,7 +164,7 @@ def _add_own_parts(
 
 
 def adopt_limits(app: web.Application, limits: LimitSettings) -> None:
-    """Change the limits of the interface while it serves, but for those of FIXED_LIMITS."""
+    """Change the limits while the application serves; those of bodies stay until a restart."""
     app[app_keys.SETTINGS].limits = limits
     app[app_keys.RATE_LIMITS].adopt(limits)
     app[app_keys.SIGNUPS].quota = max(1, limits.signups_per_hour)

@@ -1,6 +1,6 @@
 """The settings of the HTTP interface: its limits, its accounts and its connections."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network
 
@@ -11,7 +11,6 @@ from supervisors.settings import require_between
 VERSION = version("hostsvc")  # of the service, as answers name it
 MIN_SECRET_BYTES = 32
 MAX_ATTACHMENT_BYTES = 25 * 1_048_576  # twice as much is less than one organization may have in memory
-FIXED_LIMITS = ("body_bytes", "attachment_bytes", "span_metadata_bytes", "spans_per_trace")  # until a restart
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
 
@@ -54,10 +53,6 @@ class LimitSettings:
             require_between(name, getattr(self, name), 0, 10**9)
         require_between("webhooks", self.webhooks, 1, 1000)
         require_between("document_bytes", self.document_bytes, 0, 2**60)
-
-    def adopted(self, new: "LimitSettings") -> "LimitSettings":
-        """Return new limits with those of these that only a restart changes."""
-        return replace(new, **{name: getattr(self, name) for name in FIXED_LIMITS})
 
     def of_storage(self) -> StorageLimits:
         """Return the limits on what each organization may store."""

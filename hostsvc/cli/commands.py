@@ -22,11 +22,14 @@ from hostsvc.cli.database_commands import (
     vacuum_command,
 )
 from hostsvc.cli.demo import demo
+from hostsvc.cli.doctor import examine
+from hostsvc.cli.install_commands import init_command, install_service_command
 from hostsvc.cli.runner import (
     config_option,
     print_problem,
     read_config_to_serve,
     refuse,
+    run_command,
     run_service,
     with_config,
 )
@@ -34,14 +37,14 @@ from hostsvc.cli.status_command import status_command
 from hostsvc.cli.tail_command import tail_command
 from hostsvc.config import MAX_WORKERS, Config
 from hostsvc.config_reader import ConfigErrors, stray_variables
-from hostsvc.operating_system import open_missing_streams
+from hostsvc.operating_system import notify_systemd, open_missing_streams
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.machine import contain_here, describe_containment, repository_error
-from hostsvc.reload import ConfigSource
+from hostsvc.reload import reload_on_hangup
 from hostsvc.service import Service, serve
-from hostsvc.systemd import notify_systemd
 from hostsvc.workers import Worker, describe_shares
 
+Announce = Callable[[Config, str], None]
 GUIDE = """
 Open {base_url}/console/ in a browser to sign up and watch a first agent work.
 
@@ -90,7 +93,7 @@ for command in (
     *(migrate_command, operator_token_command, rotate_keys_command, vacuum_command),
     *(backup_command, restore_command),
     *(accounts, adapters, pause_command, unpause_command),
-    *(status_command, tail_command),
+    *(status_command, tail_command, init_command, install_service_command),
 ):
     main.add_command(command)
 
@@ -115,7 +118,8 @@ for command in (
 def serve_command(file: Path | None, wait_seconds: float, with_guide: bool, workers: int | None) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     announce = partial(_announce, token_command=_token_command(file) if with_guide else None)
-    run_service(file, partial(_serve, announce=announce, wait_seconds=wait_seconds), announce, workers)
+    work = partial(_serve, file=file, announce=announce, wait_seconds=wait_seconds)
+    run_service(file, work, announce, workers)
 
 
 @main.command("demo")
@@ -155,6 +159,15 @@ def check_config(file: Path | None) -> None:
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 
+@main.command("doctor")
+@config_option
+@click.pass_context
+def doctor_command(context: click.Context, file: Path | None) -> None:
+    """Check the configuration like check-config, then this machine and what the configuration names."""
+    context.invoke(check_config, file=file)
+    run_command(file, examine)
+
+
 def _report_containment(config: Config, errors: ConfigErrors) -> None:
     """Print what contains the runs on this machine, and what to do for more; or add the error."""
     try:
@@ -177,20 +190,16 @@ def _token_command(file: Path | None) -> str:
 
 
 async def _serve(
-    config: Config,
-    worker: Worker | None,
-    source: ConfigSource,
-    *,
-    announce: Callable[[Config, str], None],
-    wait_seconds: float,
+    config: Config, worker: Worker | None, *, file: Path | None, announce: Announce, wait_seconds: float
 ) -> None:
     def on_ready(service: Service) -> None:
+        reload_on_hangup(file, service)
         if worker:
             worker.report_ready(service.base_url)
         else:
             announce(config, service.base_url)
 
-    await serve(config, on_ready, worker=worker, wait_for_database_seconds=wait_seconds, source=source)
+    await serve(config, on_ready, worker=worker, wait_for_database_seconds=wait_seconds)
 
 
 def _announce(config: Config, url: str, *, token_command: str | None) -> None:

@@ -19,7 +19,6 @@ from hostsvc.embedded_postgres import EmbeddedPostgresError
 from hostsvc.logs import configure_logging, log_uncaught_errors
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
-from hostsvc.reload import ConfigSource
 from hostsvc.start_checks import start_errors
 from hostsvc.workers import Worker, fork_workers
 from storage.errors import DatabaseRefused, DatabaseUnavailable, NodeEnded, SecretUnreadable
@@ -93,7 +92,7 @@ def run_command(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, 
 
 def run_service(
     file: Path | None,
-    work: Callable[[Config, Worker | None, ConfigSource], Coroutine[Any, Any, int | None]],
+    work: Callable[[Config, Worker | None], Coroutine[Any, Any, int | None]],
     announce: Callable[[Config, str], None],
     workers: int | None = None,
 ) -> NoReturn:
@@ -111,17 +110,16 @@ def run_service(
         log.warning(message)
     if errors.messages:
         _refuse_to_serve(config, *errors.messages)
-    source = ConfigSource(file, config)
     if workers:
         config = replace(config, node=replace(config.node, workers=workers))
     sys.setswitchinterval(SWITCH_SECONDS)
     worker = None
     try:
         if config.node.workers > 1:
-            worker = fork_workers(config, source, partial(announce, config))
+            worker = fork_workers(config, partial(announce, config))
             config = worker.config
             structlog.contextvars.bind_contextvars(node=config.node.name)
-        sys.exit(run_loop(work(config, worker, source)))
+        sys.exit(run_loop(work(config, worker)))
     except USER_ERRORS as error:
         _refuse_to_serve(config, error_message(error, config))
     finally:

@@ -52,8 +52,8 @@ class ChatModels:
     name: str
     settings: ProviderSettings
     client: openai.AsyncOpenAI
-    headers: dict[str, str | openai.Omit] = field(init=False)
-    key: str = field(init=False)
+    headers: Mapping[str, str | openai.Omit]
+    key: str
     refused: dict[RequestKey, tuple[str, ...]] = field(default_factory=dict)
     """What was refused of the options and files, by the request that had them."""
 
@@ -61,13 +61,8 @@ class ChatModels:
         return f"<ChatModels of {self.name} at {self.settings.base_url}>"
 
     def use_key(self, key: str) -> None:
-        """Send this API key with the calls from now on; blank: none."""
-        self.key, self.client.api_key = key, key or "none"
-        # Only the configuration decides what is sent, not the environment variables that the SDK reads.
-        omit = openai.Omit()
-        self.headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
-        if not key:
-            self.headers["Authorization"] = omit
+        """Send another API key with the calls from now on."""
+        self.key = self.client.api_key = key
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Return the response; the SDK retries 429, 5xx and lost connections. Raise ModelCallFailed."""
@@ -225,14 +220,17 @@ def _chat_models(
     transport = BoundedTransport(session, max_bytes, _proxy_of(settings.base_url))
     client = openai.AsyncOpenAI(
         base_url=settings.base_url,
-        api_key="none",
+        api_key=key or "none",
         timeout=httpx2.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
         max_retries=settings.max_retries,
         http_client=httpx2.AsyncClient(transport=transport, headers={"Accept-Encoding": "identity"}),
     )
-    models = ChatModels(name, settings, client)
-    models.use_key(key)
-    return models
+    # Only the configuration decides what is sent, not the environment variables that the SDK reads.
+    omit = openai.Omit()
+    headers: dict[str, str | openai.Omit] = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+    if not key:
+        headers["Authorization"] = omit
+    return ChatModels(name, settings, client, headers, key)
 
 
 def _proxy_of(url: str) -> str | None:

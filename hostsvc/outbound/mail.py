@@ -1,9 +1,7 @@
 """Sends letters through the operator's relay (SMTP), one after the other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from email.message import EmailMessage
 from typing import Any, Literal
 
 import aiosmtplib
@@ -11,14 +9,11 @@ import structlog
 
 from supervisors.settings import require_between
 from supervisors.text import excerpt
-from web.mail import Letter
+from web.mail import Write
 
 log = structlog.get_logger()
 
 MAX_WAITING = 1000
-MAX_REASON_CHARACTERS = 200
-
-Write = Callable[[], Awaitable[Letter | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +34,14 @@ class MailSettings:
 
     def options(self) -> dict[str, Any]:
         """Return how to connect, as aiosmtplib takes it."""
+        security = {"use_tls": self.security == "tls", "start_tls": self.security == "starttls"}
+        login = {"username": self.user or None, "password": self.password or None}
         return {
             "hostname": self.host,
             "port": self.port,
-            "use_tls": self.security == "tls",
-            "start_tls": self.security == "starttls",
-            "username": self.user or None,
-            "password": self.password or None,
             "timeout": self.timeout_seconds,
+            **security,
+            **login,
         }
 
 
@@ -70,17 +65,8 @@ class MailRelay:
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 if letter := await write():
-                    await self._send(letter)
+                    letter["From"] = self._settings.sender
+                    await aiosmtplib.send(letter, **self._settings.options())
+                    log.info("mail sent", subject=letter["Subject"])
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:  # TimeoutError is an OSError
-            reason = f"{type(error).__name__} {error}".strip()
-            log.warning("mail not sent", reason=excerpt(reason, MAX_REASON_CHARACTERS))
-
-    async def _send(self, letter: Letter) -> None:
-        message = EmailMessage()
-        message["From"], message["To"], message["Subject"] = self._settings.sender, letter.to, letter.subject
-        message["Auto-Submitted"] = "auto-generated"  # so that nobody is told of absences
-        message.set_content(letter.text)
-        await aiosmtplib.send(
-            message, sender=self._settings.sender, recipients=[letter.to], **self._settings.options()
-        )
-        log.info("mail sent", subject=letter.subject)
+            log.warning("mail not sent", reason=excerpt(f"{type(error).__name__} {error}", 200))

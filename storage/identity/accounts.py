@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from uuid import UUID
 
@@ -81,8 +81,6 @@ GET_USER_BY_EMAIL = "SELECT * FROM user_account WHERE lower(email) = lower($1)"
 REVOKE_TOKENS = "UPDATE user_account SET token_version = token_version + 1 WHERE id = $1"
 
 # Only if the password is still the one that was verified: of two concurrent changes, one must be repeated.
-FOREVER = datetime.max.replace(tzinfo=UTC)
-
 REPLACE_HASH = """
 UPDATE user_account
 SET password_hash = $3, token_version = token_version + 1,
@@ -93,8 +91,7 @@ RETURNING token_version
 
 SET_RESET_CODE = """
 UPDATE user_account SET reset_code_hash = $2, reset_code_expires_at = $3
-WHERE lower(email) = lower($1) AND (reset_code_expires_at IS NULL OR reset_code_expires_at < $4)
-RETURNING id
+WHERE lower(email) = lower($1) AND (reset_code_expires_at < $4) IS NOT FALSE RETURNING id
 """
 
 # PostgreSQL compares the code, so that an unknown address takes the same time as a wrong code.
@@ -189,14 +186,13 @@ class Accounts:
         return version
 
     async def set_reset_code(
-        self, email: str, code_hash: bytes, expires_at: datetime, if_before: datetime = FOREVER
+        self, email: str, code_hash: bytes, expires_at: datetime, if_before: datetime | None = None
     ) -> bool:
         """Replace the code that resets the user's password, if the old one expires before a moment.
 
-        Return False if it does not, or if there is no such user.
+        Return False if it expires later, or if there is no such user.
         """
-        parameters = email, code_hash, expires_at, if_before
-        return await self._pool.fetchval(SET_RESET_CODE, *parameters) is not None
+        return await self._pool.fetchval(SET_RESET_CODE, email, code_hash, expires_at, if_before) is not None
 
     async def has_reset_code(self, email: str, code_hash: bytes, now: datetime) -> bool:
         """Return whether this code can reset the password of the user with this address."""

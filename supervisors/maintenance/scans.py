@@ -159,17 +159,10 @@ class NodeWatch:
 class Sweep:
     """Makes up for lost rings while several nodes live, and takes queued agents of others into free slots."""
 
-    def __init__(
-        self,
-        store: StateStore,
-        registry: Registry,
-        nodes: Nodes,
-        max_runs_per_organization: Callable[[], int] = lambda: 0,
-    ) -> None:
+    def __init__(self, store: StateStore, registry: Registry, nodes: Nodes) -> None:
         self._store = store
         self._registry = registry
         self._nodes = nodes
-        self._max_runs_per_organization = max_runs_per_organization
 
     async def run_once(self) -> None:
         """Tell the supervisors here of rows that name this node and that they have not seen."""
@@ -183,7 +176,7 @@ class Sweep:
         # Deleted, or taken over by another node: the runs of these agents here are to end.
         self._registry.tell_all(sorted(working.difference(row.agent_id for row in rows)), Signal.RELOAD)
         if untaken := self._registry.untaken_slots:
-            limit = self._max_runs_per_organization()
+            limit = self._registry.max_runs_per_organization
             queued = await self._store.list_queued_elsewhere(node_id, untaken, limit)
             self._registry.tell_all(queued, Signal.RELOAD)
 

@@ -37,7 +37,7 @@ async def test_first_signal_requests_the_end_second_hurries_it(number: signal.Si
         assert not end.hurried.is_set()
         os.kill(os.getpid(), number)
         await end.hurried.wait()
-    for end_signal in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for end_signal in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().remove_signal_handler(end_signal)
     assert [(line["event"], line["signal"], line["again"]) for line in logged] == [
         ("end requested", number.name, False),

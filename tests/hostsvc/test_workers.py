@@ -186,16 +186,6 @@ async def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_parent_passes_a_hangup_on_and_workers_ignore_it(tmp_path: Path) -> None:
-    async with stand_in(tmp_path, "serve") as parent:
-        await parent.both()
-        os.killpg(parent.process.pid, signal.SIGHUP)
-        assert await parent.lines(2) == {("reload", "m/1"), ("reload", "m/2")}
-        parent.process.terminate()
-        assert await parent.lines(3) == {("requested", "m/1"), ("requested", "m/2"), ()}
-    assert '"event":"configuration read again","changed":[],"needs_restart":' in parent.log.read_text()
-
-
 async def test_only_a_second_signal_to_the_parent_hurries_workers(tmp_path: Path) -> None:
     async with stand_in(tmp_path, "slow") as parent:
         await parent.both()

@@ -13,7 +13,6 @@ from hostsvc.config import Config, NodeSettings, ServerSettings
 from hostsvc.listeners import open_listeners
 from hostsvc.logs import LogSettings, configure_logging
 from hostsvc.process_end import end_on_signals
-from hostsvc.reload import ConfigSource
 from hostsvc.workers import Worker, fork_workers
 from web.server.listener import serving
 
@@ -34,7 +33,6 @@ async def serve(worker: Worker) -> None:
     with open_listeners(worker.config, worker.listener) as listeners:
         async with serving(app, *listeners.sockets):
             print_line("serves", worker.config.node.name, os.getpid(), listeners.node_url)
-            end.on_hangup = lambda: print_line("reload", worker.config.node.name)
             worker.report_ready(listeners.url)
             await end.requested.wait()
             print_line("requested", worker.config.node.name)
@@ -45,10 +43,8 @@ async def serve(worker: Worker) -> None:
 
 behaviour = sys.argv[1]
 configure_logging(LogSettings(format="json"))
-config = Config(server=ServerSettings(port=0), node=NodeSettings(name="m", workers=2))
 own = fork_workers(
-    config,
-    ConfigSource(None, config),
+    Config(server=ServerSettings(port=0), node=NodeSettings(name="m", workers=2)),
     lambda url: print_line("ready", url),
 )
 if behaviour == "refuse":

@@ -169,7 +169,7 @@ class Process:
         if not self._is_one_of_many:
             return ()
         watch = NodeWatch(self.node, self.node.changed, self._scan)
-        sweep = Sweep(self.storage.agent_states, self.registry, self.node, lambda: self._organization_limit)
+        sweep = Sweep(self.storage.agent_states, self.registry, self.node)
         return (("nodes", watch.run_once, QUANTUM_SECONDS), ("sweep", sweep.run_once, SWEEP_SECONDS))
 
     def _tell(self, attendants: Mapping[UUID, int | None]) -> None:

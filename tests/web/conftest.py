@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from email.message import EmailMessage
 from functools import cache
 from random import Random
 from typing import Any, cast, get_type_hints
@@ -47,7 +48,7 @@ from tests.nodes import NODES, LoneNode, ring_nobody
 from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
-from web.mail import Letter
+from web.mail import Write
 from web.node_numbers import NodeNumbers
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
@@ -138,12 +139,12 @@ class Letters:
     """A relay that keeps what it is asked to write."""
 
     def __init__(self) -> None:
-        self.asked: list[Callable[[], Awaitable[Letter | None]]] = []
+        self.asked: list[Write] = []
 
-    def send_later(self, write: Callable[[], Awaitable[Letter | None]]) -> None:
+    def send_later(self, write: Write) -> None:
         self.asked.append(write)
 
-    async def written(self) -> list[Letter]:
+    async def written(self) -> list[EmailMessage]:
         """Write the letters that wait, and return those that there are."""
         asked, self.asked = self.asked, []
         return [letter for letter in [await write() for write in asked] if letter]
@@ -375,7 +376,7 @@ async def serving(
                 settings=settings,
                 health=health,
                 harness_status=lambda: HarnessStatus("builtin"),
-                relay=letters,
+                send_later=letters.send_later,
             )
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())

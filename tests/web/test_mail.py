@@ -19,9 +19,9 @@ async def test_sent_code_sets_a_new_password_once(start_service: StartService) -
     answer = await service.nobody.post(REQUEST, {"email": "ANN@example.org"})
     assert (answer.status, answer.body) == (204, "")
     [letter] = await service.letters.written()
-    assert letter.to == "ANN@example.org"
-    assert f"open {BASE}/console/reset within an hour" in letter.text
-    code = letter.text.partition("code:\n\n")[2].split()[0]
+    assert letter["To"] == "ANN@example.org"
+    assert f"open {BASE}/console/reset within an hour" in letter.get_content()
+    code = letter.get_content().partition("code:")[2].split()[0]
     body = {"email": "ann@example.org", "code": code, "new_password": "another horse"}
     assert [(await service.nobody.post(RESET, body)).status for _ in range(2)] == [200, 400]
     assert (await as_user(service, ann).get("/api/organizations/auth/me/")).status == 401
@@ -36,7 +36,7 @@ async def test_address_without_account_is_answered_alike_and_gets_nothing(servic
     assert (known.status, known.body) == (unknown.status, unknown.body) == (204, "")
     assert known.headers.keys() == unknown.headers.keys()
     assert len(service.letters.asked) == 2, "the account is looked up after both answers"
-    assert [letter.to for letter in await service.letters.written()] == ["ann@example.org"]
+    assert [letter["To"] for letter in await service.letters.written()] == ["ann@example.org"]
 
 
 async def test_second_code_within_ten_minutes_is_not_sent(service: Service) -> None:
@@ -57,8 +57,8 @@ async def test_invitation_is_sent_with_the_link_of_the_answer(start_service: Sta
     api = await service.new_organization()
     invite = await api.create(INVITES, email="bob@example.org")
     [letter] = await service.letters.written()
-    assert (letter.to, letter.subject) == ("bob@example.org", "Invitation to Acme")
-    assert f"\n    {BASE}/console/invites/{invite['id']}#{invite['code']}\n" in letter.text
+    assert (letter["To"], letter["Subject"]) == ("bob@example.org", "Invitation to Acme")
+    assert f"\n    {BASE}/console/invites/{invite['id']}#{invite['code']}\n" in letter.get_content()
 
 
 async def test_repeated_invitation_is_sent_once(service: Service, api: Api) -> None:

@@ -20,6 +20,7 @@ class RecordingRegistry:
         self.rows: list[RowVersion] = []
         self.working_agents: frozenset[UUID] = frozenset()
         self.untaken_slots = 0
+        self.max_runs_per_organization = 0
 
     def catch_up(self, row: RowVersion) -> None:
         self.rows.append(row)

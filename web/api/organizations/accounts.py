@@ -70,8 +70,7 @@ class ResetBody(Body):
     email = Line(required=True, blank=False, max_length=254)
     """The address of the account, ignoring case."""
     code = Line(required=True, blank=False, max_length=255)
-    """The code, which an e-mail has, or `hostsvc accounts reset-password` prints. It can be used once, within
-    an hour."""
+    """Sent by e-mail, or printed by `hostsvc accounts reset-password`. It works once, within an hour."""
     new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     """8 to 128 characters."""
 
@@ -326,8 +325,8 @@ async def reset_password(request: web.Request) -> FreshTokenResponse:
 async def request_reset(request: web.Request) -> None:
     """Send a code for a new password to the address, if it has an account.
 
-    The answer does not tell whether it has one. A second code is sent ten minutes after the first at the
-    earliest. If the service sends no e-mail, the answer is 403. Too many requests lead to 429.
+    The answer does not tell whether it has one. Within ten minutes only one code is sent. If the service
+    sends no e-mail, the answer is 403. Too many requests lead to 429.
     """
     mail = request.app[MAIL]
     if mail is None:

@@ -182,9 +182,7 @@ LIFETIME = timedelta(days=7)
 
 @routes.create("/api/organizations/invites/", body=NewInviteBody, by_header=True)
 async def create_invite(request: web.Request, caller: Caller) -> NewInviteResponse:
-    """Create an invite. Only this answer contains the code, which you pass on.
-
-    If the service sends e-mail, it sends the code as well, but at most 30 an hour for one organization.
+    """Create an invite. Only this answer contains the code, which you pass on, unless the service mails it.
 
     Members are refused with 403, and so is a role above your own.
     """

@@ -1,0 +1,92 @@
+"""Commands that set a service up: a first configuration and user, and a unit for systemd."""
+
+import secrets
+import sys
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import click
+
+from hostsvc.cli.runner import config_option, read_config_to_serve, refuse, run_command
+from hostsvc.config import Config
+from hostsvc.config_reader import DEFAULT_FILE
+from hostsvc.database import open_current_pool, open_database
+from storage.errors import DatabaseRefused, NotUnique
+from storage.identity.accounts import Accounts, TokenHolders
+from storage.identity.api_keys import ApiKeys
+from storage.ids import new_id
+from storage.model import ApiKey, Organization, User
+from storage.postgres.migrations import migrate
+from supervisors.clock import SystemClock
+from web.credentials.formats import make_key
+from web.credentials.passwords import Passwords
+
+PACKAGE = Path(str(files("hostsvc")))
+UNIT = Path("/etc/systemd/system/hostsvc.service")
+CONFIG = Path("/etc/hostsvc/config.toml")
+FOR_RUNS = "# For runs of agents' own code:\n"  # what follows in the unit is for harness.kind = "process"
+CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
+
+
+@click.command("init")
+@config_option
+@click.option("--email", required=True, help="The address that the first user logs in with.")
+@click.option("--organization", required=True, help="The name of the user's organization.")
+def init_command(file: Path | None, email: str, organization: str) -> None:
+    """Write a commented configuration, and create the first user with an API key.
+
+    A configuration that exists is used as it is.
+    """
+    path = file or DEFAULT_FILE
+    if not path.exists():
+        shipped = PACKAGE / "config.toml"  # of the wheel; in a checkout it lies beside the package
+        path.write_text((shipped if shipped.exists() else PACKAGE.parent / "config.toml").read_text())
+        click.echo(f"wrote {path}: every key with its default")
+    run_command(file, partial(_create_user, email=email, name=organization))
+
+
+async def _create_user(config: Config, *, email: str, name: str) -> None:
+    now, password, key = SystemClock().now(), secrets.token_urlsafe(12), make_key()
+    with Passwords() as passwords:
+        password_hash = await passwords.hash(password, "")
+    user, organization = User(new_id(), email, "", password_hash, 1, now), Organization(new_id(), name, now)
+    first_key = ApiKey(new_id(), organization.id, "first", key.prefix, True, None, now)
+    async with open_database(config) as url:
+        await migrate(url)
+        async with open_current_pool(config, url) as pool:
+            try:
+                await Accounts(pool, TokenHolders(pool)).insert_account(user, organization)
+            except NotUnique:
+                raise DatabaseRefused(f"{email} has an account: use another address, or log in") from None
+            await ApiKeys(pool).insert(first_key, key.hash)
+    click.echo(f"user      {email}\npassword  {password}\nAPI key   {key.text}\nThey are not shown again.")
+
+
+@click.command("install-service")
+@click.option("--dry-run", is_flag=True, help="Print the unit instead of writing it.")
+@config_option
+def install_service_command(file: Path | None, *, dry_run: bool) -> None:
+    """Write a hardened unit for systemd, which runs this installation.
+
+    The configuration is /etc/hostsvc/config.toml unless --config says otherwise; secrets are files in the
+    directory `credentials` beside it.
+    """
+    path = (file or CONFIG).absolute()
+    config, errors = read_config_to_serve(path if path.exists() else None)
+    if errors.sections:
+        refuse(*errors.messages)
+    template, _, for_runs = (PACKAGE / "hostsvc.service").read_text().partition(FOR_RUNS)
+    unit = Template(template + for_runs * (config.harness.kind == "process")).substitute(
+        program=Path(sys.executable).with_name("hostsvc"),
+        directory=path.parent,
+        config=path,
+        stop_seconds=round(config.server.drain_seconds) + CLOSE_SECONDS,
+    )
+    if dry_run:
+        click.echo(unit, nl=False)
+        return
+    (path.parent / "credentials").mkdir(0o700, parents=True, exist_ok=True)
+    UNIT.write_text(unit)
+    click.echo(f"wrote {UNIT}; start it with: systemctl daemon-reload && systemctl enable --now hostsvc")
