@@ -163,6 +163,34 @@ def test_installed_wheel_contains_every_module(installed: Installed, directory: 
 
 @pytest.mark.slow
 @INSTALLED
+def test_installed_wheel_is_set_up_and_serves(installed: Installed, directory: Path) -> None:
+    home = directory / "service"
+    home.mkdir()
+    home.chmod(0o711)
+    hostsvc = installed.commands / "hostsvc"
+    run(hostsvc, "init", "--email", "ann@example.org", "--organization", "Acme", cwd=home)
+    assert (home / "config.toml").read_text() == (ROOT / "config.toml").read_text()
+    assert "FAILED" not in run(hostsvc, "doctor", cwd=home)
+    unit = run(hostsvc, "install-service", "--dry-run", cwd=home)
+    assert f"ExecStart={installed.python.parent}/hostsvc serve" in unit
+    with subprocess.Popen(
+        [hostsvc, "serve"],
+        cwd=home,
+        env={"PATH": os.environ["PATH"], "HOSTSVC__SERVER__PORT": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as service:
+        assert service.stdout is not None
+        url = service.stdout.readline().split()[-1]
+        assert "<title>" in run("curl", "-s", f"{url}/console/", cwd=home)
+        assert "ok" in run("curl", "-s", f"{url}/healthz", cwd=home)
+        service.terminate()
+        assert service.wait() == 0
+
+
+@pytest.mark.slow
+@INSTALLED
 def test_installed_wheel_runs_the_demo(installed: Installed, directory: Path) -> None:
     home = directory / "home"
     home.mkdir()

@@ -25,7 +25,6 @@ from web.credentials.passwords import Passwords
 
 PACKAGE = Path(str(files("hostsvc")))
 UNIT = Path("/etc/systemd/system/hostsvc.service")
-CONFIG = Path("/etc/hostsvc/config.toml")
 FOR_RUNS = "# For runs of agents' own code:\n"  # what follows in the unit is for harness.kind = "process"
 CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
 
@@ -73,7 +72,7 @@ def install_service_command(file: Path | None, *, dry_run: bool) -> None:
     The configuration is /etc/hostsvc/config.toml unless --config says otherwise; secrets are files in the
     directory `credentials` beside it.
     """
-    path = (file or CONFIG).absolute()
+    path = (file or Path("/etc/hostsvc/config.toml")).absolute()
     config, errors = read_config_to_serve(path if path.exists() else None)
     if errors.sections:
         refuse(*errors.messages)
