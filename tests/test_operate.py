@@ -27,6 +27,7 @@ PLACEHOLDER = re.compile(r"\{\{ \.(\w+)\.(\w+)(?: \| (quote))? \}\}")
 HADOLINT = str(Path(sys.executable).with_name("hadolint"))
 KUBERNETES = "1.31"
 PATHS = {route.path for route in ROUTES}
+APART = {"audit-log.md", "backup.md", "upgrade.md", "watch.md"}
 GRACE_SECONDS = ServerSettings().drain_seconds + CLOSE_SECONDS
 
 
@@ -182,3 +183,14 @@ def test_caddy_accepts_its_configuration(tmp_path: Path) -> None:
     tested = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert tested.returncode == 0, tested.stderr
     assert '"level":"warn"' not in tested.stderr
+
+
+def test_pages_link_to_files_that_exist() -> None:
+    """The other pages of this folder are written apart."""
+    links = {
+        f"{page.name}: {target}"
+        for page in OPERATE.glob("*.md")
+        for target in re.findall(r"\]\(([^)#:]+)", page.read_text())
+        if not (page.parent / target).exists() and target not in APART
+    }
+    assert links == set()
