@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from email import message_from_string, policy
 from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
@@ -55,8 +54,12 @@ class Mail:
             self.send_later(write)
 
     def _letter(self, name: str, **values: Any) -> EmailMessage:
-        text = (TEXTS / f"{name}.txt").read_text().format(base_url=self.base_url, **values)
-        return message_from_string(text, policy=policy.default)
+        head, _, body = (TEXTS / f"{name}.txt").read_text().partition("\n\n")
+        letter, values = EmailMessage(), values | {"base_url": self.base_url}
+        for line in head.splitlines():
+            letter.add_header(*" ".join(line.format(**values).split()).split(": ", 1))
+        letter.set_content(body.format(**values))
+        return letter
 
 
 MAIL: web.AppKey[Mail | None] = web.AppKey("mail")  # None: the service sends no e-mail

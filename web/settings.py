@@ -61,11 +61,10 @@ class LimitSettings:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # not frozen: the limits are replaced when the configuration is read again
 class WebSettings:
     """The settings. Secrets that the configuration leaves out come from the database, so none is blank.
 
-    Not frozen, because `limits` are replaced when the configuration is read again.
     `base_url` is the address that clients use; if blank, links use that of the current request.
     """
 

@@ -203,7 +203,7 @@ async def _serve(
 
 
 def _announce(config: Config, url: str, *, token_command: str | None) -> None:
-    """Say that the service is ready at this address, and what to do there."""
+    """Print that the service is ready at this address, and what to do there."""
     notify_systemd("READY=1")
     is_text_wanted = config.log.format != "json"
     if is_text_wanted:

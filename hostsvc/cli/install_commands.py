@@ -34,10 +34,7 @@ CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
 @click.option("--email", required=True, help="The address that the first user logs in with.")
 @click.option("--organization", required=True, help="The name of the user's organization.")
 def init_command(file: Path | None, email: str, organization: str) -> None:
-    """Write a commented configuration, and create the first user with an API key.
-
-    A configuration that exists is used as it is.
-    """
+    """Write a commented configuration unless there is one, and create the first user with an API key."""
     path = file or DEFAULT_FILE
     if not path.exists():
         shipped = PACKAGE / "config.toml"  # of the wheel; in a checkout it lies beside the package

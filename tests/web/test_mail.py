@@ -71,3 +71,16 @@ async def test_organization_has_a_bounded_number_of_invitations_sent(service: Se
     for number in range(INVITATIONS_PER_HOUR + 1):
         await api.create(INVITES, email=f"bob-{number}@example.org")
     assert len(service.letters.asked) == INVITATIONS_PER_HOUR
+
+
+async def test_name_of_an_organization_stays_within_its_place(service: Service) -> None:
+    user, _ = await new_user(service)
+    ann = as_user(service, user)
+    organization = await ann.create(
+        "/api/organizations/organizations/", name="Zoë: {code} <b@example.org>, \u2028Bcc: x@example.org"
+    )
+    await ann.post(INVITES, {"email": "bob@example.org"}, headers={"X-Organization": organization["id"]})
+    [letter] = await service.letters.written()
+    assert letter["Subject"].startswith("Invitation to Zoë: {code} <b@example.org>")
+    assert sorted(letter.keys())[:2] == ["Auto-Submitted", "Content-Transfer-Encoding"]
+    assert (letter["To"], letter["Bcc"]) == ("bob@example.org", None)

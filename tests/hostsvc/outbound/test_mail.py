@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from email import message_from_string, policy
 from email.message import EmailMessage
 
 import pytest
@@ -11,8 +10,6 @@ from structlog.testing import capture_logs
 from hostsvc.outbound import mail
 from hostsvc.outbound.mail import MailRelay, MailSettings
 from tests.mail_server import PASSWORD, USER, MailServer, open_mail_server
-
-TEXT = "To: zoë@example.org\nSubject: Grüße\n\nHello Zoë\n"
 
 
 @pytest.fixture
@@ -25,13 +22,14 @@ def settings(port: int, password: str = PASSWORD, seconds: float = 30.0) -> Mail
     return MailSettings("127.0.0.1", port, "none", USER, password, "hostsvc@example.org", seconds)
 
 
-async def sent(relay: MailRelay, text: str = TEXT) -> list[str]:
+async def sent(relay: MailRelay) -> list[str]:
     """Send a letter and return what the log says."""
 
     async def write() -> EmailMessage:
-        message = message_from_string(text, policy=policy.default)
-        assert isinstance(message, EmailMessage)
-        return message
+        letter = EmailMessage()
+        letter["To"], letter["Subject"] = "zoë@example.org", "Grüße"
+        letter.set_content("Hello Zoë\n")
+        return letter
 
     with capture_logs() as logged:
         relay.send_later(write)
