@@ -1,6 +1,6 @@
 """Letters that the operator's relay takes, refuses or never answers."""
 
-import asyncio
+import socket
 from collections.abc import AsyncIterator
 from email.message import EmailMessage
 
@@ -64,12 +64,11 @@ async def test_refusals_are_logged_and_the_next_letter_is_sent(server: MailServe
 
 
 async def test_relay_without_answer_costs_a_bounded_time() -> None:
-    silent = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    async with silent:
-        port = silent.sockets[0].getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
         [line] = await sent(MailRelay(settings(port, seconds=0.1)))
-        assert "mail not sent: " in line
-        assert "imeout" in line
+    assert line.startswith("mail not sent: ")
+    assert "imeout" in line
 
 
 async def test_letters_beyond_the_queue_are_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
