@@ -23,7 +23,7 @@ from web.errors import Throttled
 from web.settings import LimitSettings, WebSettings
 
 ANN, BOB = "ann@example.com", "bob@example.com"
-PASSWORD, CODE, SIGN_UP = AttemptKind
+PASSWORD, CODE, _, SIGN_UP = AttemptKind
 COUNT = "SELECT count(*) FROM throttle_bucket"
 
 
