@@ -273,3 +273,19 @@ async def test_notice_about_child_counts_as_waiting_notification(pool: Pool) -> 
         await storage.agents.insert(new_agent(parent.organization_id, parent_id=parent.id), notice(parent))
     await storage.agents.insert(new_agent(parent.organization_id), None)
     assert await pool.fetchval("SELECT count(*) FROM notification") == 2
+
+
+async def test_changed_limit_counts_what_is_stored(pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    limits = OrganizationLimits(pool)
+    storage = Storage(pool, lambda _: None, sleep=asyncio.sleep, limits=limits)
+    owner = {agent.organization_id}
+    for _ in range(3):
+        await storage.notifications.insert(new_notification(agent.id), owner)
+    limits.adopt(StorageLimits(waiting_notifications=2))
+    with pytest.raises(LimitReached, match="waiting_notifications"):
+        await storage.notifications.insert(new_notification(agent.id), owner)
+    limits.adopt(StorageLimits(waiting_notifications=4))
+    await storage.notifications.insert(new_notification(agent.id), owner)
+    with pytest.raises(LimitReached, match="waiting_notifications"):
+        await storage.notifications.insert(new_notification(agent.id), owner)

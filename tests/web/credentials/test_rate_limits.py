@@ -84,6 +84,18 @@ def test_limit_counts_its_refusals() -> None:
     assert on.refused() == {"requests_per_minute": 2, "anonymous_requests_per_minute": 0}
 
 
+def test_changed_limits_hold_at_once_and_keep_their_counts() -> None:
+    limits = RateLimits(LimitSettings(requests_per_minute=1))
+    assert limits.of_callers is not None
+    assert [limits.of_callers.take("key", 0.0).is_granted for _ in range(2)] == [True, False]
+    limits.adopt(LimitSettings(requests_per_minute=0))
+    assert limits.of_callers is None
+    limits.adopt(LimitSettings(requests_per_minute=3))
+    assert limits.of_callers is not None
+    assert [limits.of_callers.take("other", 0.0).is_granted for _ in range(4)] == [True] * 3 + [False]
+    assert limits.refused()["requests_per_minute"] == 2
+
+
 def test_nodes_share_out_a_quota() -> None:
     nodes = 1
     limits = RateLimits(LimitSettings(requests_per_minute=6), lambda: nodes)
