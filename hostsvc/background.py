@@ -20,6 +20,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
+from supervisors.maintenance.audit_chainer import AuditChainer
 from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.parked_calls import ParkedCallRunner
@@ -50,6 +51,7 @@ PENDING_COUNT_SECONDS = 60.0  # to count 100,000 calls takes tens of millisecond
 CHECKS_SECONDS = 1.0
 MCP_SECONDS = 10.0  # until a list of an MCP server that has expired is read again
 EXPORT_SECONDS = 1.0
+AUDIT_SECONDS = 1.0  # until an audited event is chained
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -133,6 +135,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
     matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
+    audit = AuditChainer(storage.audit_log, storage.events, clock)
     schedules = ScheduleRunner(storage.schedules, clock)
     toolset, ask = parts.execution.toolset, parts.registry.ask
     does_chores = partial(_does_chores, parts.membership)
@@ -155,6 +158,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
+        MaintenanceService("audit chainer", chore(audit.run_once), AUDIT_SECONDS),
         MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
         MaintenanceService("counters of ended nodes", merge_counters, RETENTION_SECONDS),
         MaintenanceService("receipt cleaner", chore(receipts.run_once), PURGE_SECONDS),

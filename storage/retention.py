@@ -43,11 +43,30 @@ DELETE FROM document WHERE id IN (
 """
 
 # The log is deleted from its beginning, so that a reader whose cursor is among the deleted events can tell.
-# If the clock was set back, younger events may stand before older ones, and go with them.
+# If the clock was set back, younger events may stand before older ones, and go with them. None goes before
+# the audit log has looked at it.
 DELETE_EVENTS = """
 DELETE FROM event WHERE id <= (
-    SELECT max(id) FROM (SELECT id, at FROM event ORDER BY id LIMIT $2) oldest WHERE at < $1)
+    SELECT max(id) FROM (SELECT id, at FROM event ORDER BY id LIMIT $2) oldest
+    WHERE at < $1 AND id <= (SELECT chained_event_id FROM instance))
 """
+
+# From the beginning, so that the chain stays whole. The last entry stays: the next one continues from it.
+DELETE_AUDIT = """
+DELETE FROM audit_entry WHERE id IN (
+    SELECT e.id FROM (SELECT DISTINCT organization_id AS id FROM audit_entry) o
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            (SELECT number FROM audit_entry WHERE organization_id = o.id AND created_at >= $1
+             ORDER BY number LIMIT 1),
+            (SELECT max(number) FROM audit_entry WHERE organization_id = o.id)) AS number
+    ) kept
+    CROSS JOIN LATERAL (
+        SELECT id FROM audit_entry WHERE organization_id = o.id AND number < kept.number
+        ORDER BY number LIMIT $2
+    ) e LIMIT $2)
+"""
+ALLOW_DELETE_AUDIT = "SET LOCAL hostsvc.retention = 'on'"
 
 DELETE_SPENDING = """
 DELETE FROM spending WHERE (owner_id, day) IN (
@@ -262,6 +281,12 @@ class Retention:
     async def delete_events(self, until: datetime, limit: int) -> int:
         """Delete events from before `until`, from the beginning of the log."""
         return await delete_rows(self._pool, DELETE_EVENTS, until, limit)
+
+    async def delete_audit_entries(self, until: datetime, limit: int) -> int:
+        """Delete entries of the audit log from before `until`, but the last one of each organization."""
+        async with self._pool.transaction() as connection:
+            await connection.execute(ALLOW_DELETE_AUDIT)
+            return await delete_rows(connection, DELETE_AUDIT, until, limit)
 
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""

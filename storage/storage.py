@@ -24,6 +24,7 @@ from storage.delivery.receipts import Receipts
 from storage.delivery.webhooks import WebhookMatching, Webhooks
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
+from storage.events.audit_log import AuditLog
 from storage.events.events import Events
 from storage.events.timeline import MarkEvents, PhaseEvents
 from storage.history.runs import Journals, Runs
@@ -78,6 +79,7 @@ class Storage:
         self.instance = Instance(pool, cipher)
         self.events = Events(pool)
         pool.on_write = self.events.written.set
+        self.audit_log = AuditLog(pool)
         self.event_resources = EventResources(pool)
         self.receipts = Receipts(pool)
         self.retention = Retention(pool)

@@ -61,8 +61,9 @@ class ReusedDatabase:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # As the service itself: for others, triggers record each deletion in the log.
-        self._connection = psycopg2.connect(url, options="-c hostsvc.origin=service")
+        # As the retention of the service: for others, triggers record each deletion or refuse it.
+        options = "-c hostsvc.origin=service -c hostsvc.retention=on"
+        self._connection = psycopg2.connect(url, options=options)
         self._connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
         self._empty = self._statements()
         self._schema = self._fetch(SCHEMA)
@@ -94,7 +95,9 @@ class ReusedDatabase:
         deletions = [f"DELETE FROM public.{name}" for name in tables]  # noqa: S608 -- from the catalog
         returns = [f"INSERT INTO public.{name} TABLE pg_temp.{name}" for name in kept]
         # Twice: triggers write sums of what the first pass deletes.
-        return ";".join([*deletions, *deletions, *returns, RESTART_SEQUENCES])
+        return ";".join(
+            ["SET CONSTRAINTS ALL IMMEDIATE", *deletions, *deletions, *returns, RESTART_SEQUENCES]
+        )
 
     def _fetch(self, sql: str) -> list[Any]:
         with self._connection.cursor() as cursor:

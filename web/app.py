@@ -20,7 +20,7 @@ from web.access.auth import admit_caller, admit_operator, authenticate_operator
 from web.access.login_guard import LOGIN_GUARD, LoginGuard
 from web.api.agents import actions, agents, context, runs, templates, usage
 from web.api.channels import contacts, documents, messages, notifications, projects, versions
-from web.api.events import events
+from web.api.events import audit_log, events
 from web.api.events.frames import FRAMES, EventFrames
 from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_streams
 from web.api.hooks import hooks, receiving
@@ -56,6 +56,7 @@ HANDLERS = (
     webhooks,
     hooks,
     secrets,
+    audit_log,
     templates,
     adapters,
     mcp_servers,
@@ -154,7 +155,7 @@ def _add_own_parts(
     app[app_keys.RATE_LIMITS] = RateLimits(settings.limits, lambda: nodes.count)
     app[app_keys.ROOM] = RequestRoom()
     app[app_keys.IN_FLIGHT] = set()
-    app[app_keys.HOOK_REFUSALS] = TokenBuckets(1)
+    app[app_keys.REFUSALS] = TokenBuckets(1)
     app[app_keys.LINES] = LineLimit(clock.monotonic)
     app[app_keys.REQUEST_COUNTS] = RequestCounts()
     app[app_keys.COUNTER_SUMS] = CounterSums(storage.node_counters, nodes)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from storage.postgres.asker import Asker
 from supervisors.client_values import OFF_LOOP_BYTES
 from web.access.auth import (
     CALLER,
@@ -27,11 +29,13 @@ from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE, json_response
 from web.request.body import BODY_LIMIT, BodyLimit, is_multipart
+from web.request.client_address import address_of
 from web.request.parsing import EXPECTED, NO_FIELDS, Body, Expected, note_fields
 from web.request.unknown_names import PREFER_HEADER, note_unknown_names, shown_fields
 from web.request_room import PLACE, READ_UNITS, WRITE_UNITS
 from web.settings import LimitSettings
 
+NOBODY: AbstractContextManager[object] = nullcontext()  # reads record nothing
 EVENT_STREAM = "text/event-stream"
 LAST_EVENT_ID = "Last-Event-ID"  # the header by which a client resumes such a stream
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
@@ -101,6 +105,7 @@ class Route(ABC):
 
         async def respond(request: web.Request) -> web.StreamResponse:
             caller = await self.admit(request)
+            asker = NOBODY if is_read else Asker(caller[0].identity if caller else "", address_of(request))
             try:
                 request[EXPECTED] = expected
                 headers = request.headers
@@ -112,7 +117,8 @@ class Route(ABC):
                     request[BODY_LIMIT] = form_limit if may_have_files else body_limit
                     if self.body is None and request.body_exists:
                         await note_fields(request)
-                answer = await handler(request, *caller)
+                with asker:
+                    answer = await handler(request, *caller)
                 if isinstance(answer, web.StreamResponse):
                     return answer
                 return json_response(answer, self.status) if self.answer else web.Response(status=self.status)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +43,7 @@ from hostsvc.process_harness.machine import contain_here, describe_containment, 
 from hostsvc.reload import reload_on_hangup
 from hostsvc.service import Service, serve
 from hostsvc.workers import Worker, describe_shares
+from storage.events.audit_chain import BrokenChain, verify
 
 Announce = Callable[[Config, str], None]
 GUIDE = """
@@ -166,6 +167,23 @@ def doctor_command(context: click.Context, file: Path | None) -> None:
     """Check the configuration like check-config, then this machine and what the configuration names."""
     context.invoke(check_config, file=file)
     run_command(file, examine)
+
+
+@main.command("verify")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--head", metavar="DIGEST", default="", help="A head noted down earlier, which must be in it.")
+def verify_command(file: Iterable[str], head: str) -> None:
+    """Prove that an export of the audit log lacks nothing.
+
+    FILE is the answer of /api/organizations/audit-log/export/, or - for the standard input. The command needs
+    neither the service nor the database. The exit code is 1 if the chain is broken.
+    """
+    try:
+        number, digest = verify(file, head)
+    except BrokenChain as error:
+        click.echo(f"the chain is broken: {error}", err=True)
+        sys.exit(1)
+    click.echo(f"the chain is complete up to the entry {number}: {digest}")
 
 
 def _report_containment(config: Config, errors: ConfigErrors) -> None:

@@ -31,13 +31,14 @@ from hostsvc.cli.status_command import address, authenticate, find_agent
 from hostsvc.cli.tail_lines import event_line
 from hostsvc.config import Config
 from hostsvc.database import operator_token
-from storage.events.model import EventType
+from storage.events.model import SHOWN_TYPES
 from supervisors.clock import SystemClock
 
 Json = dict[str, Any]
 
 RESET = "reset"
-STORED_TYPES = tuple(dict.fromkeys(f"{type_.partition('.')[0]}.*" for type_ in EventType))  # no `model.delta`
+# Without `model.delta`.
+STORED_TYPES = tuple(dict.fromkeys(f"{type_.partition('.')[0]}.*" for type_ in SHOWN_TYPES))
 
 RETRY_SECONDS = 1.0
 TRANSIENT = (ServiceNotRunning, DatabaseLost)  # a restart or a failover brings it back

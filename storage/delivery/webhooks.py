@@ -186,7 +186,7 @@ WITH subscription AS (
     WHERE m.has_room
 ), matched AS (
     SELECT p.* FROM page p LEFT JOIN agent a ON a.id = p.agent_id
-    WHERE p.types && ARRAY[p.type, split_part(p.type, '.', 1) || '.*', '*']
+    WHERE p.type <> 'audit' AND p.types && ARRAY[p.type, split_part(p.type, '.', 1) || '.*', '*']
         AND (p.type LIKE 'organization.%' OR (
             (p.only_agent IS NULL OR p.only_agent = p.agent_id)
             AND (p.only_template IS NULL OR p.only_template = a.template_id)

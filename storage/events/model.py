@@ -99,6 +99,12 @@ class EventType(StrEnum):
     """An organization was paused: none of its agents starts."""
     ORGANIZATION_UNPAUSED = "organization.unpaused"
     """The pause of an organization has ended."""
+    AUDIT = "audit"
+    """An entry of the audit log that only admins may see: no stream, webhook or timeline shows it."""
+
+
+SHOWN_TYPES = tuple(type_ for type_ in EventType if type_ is not EventType.AUDIT)
+"""The types that streams and webhooks show."""
 
 
 ALL_OF_FAMILY = ".*"

@@ -246,17 +246,32 @@ SELECT EXISTS (
 """
 
 
+# For the audit log of each organization of the user, who may not be logged in.
+INSERT_AUDIT = """
+INSERT INTO event (at, type, organization_id, resource_id, address, actor, data)
+SELECT $2, 'audit', organization_id, user_id, $3,
+       CASE $4::text WHEN 'logged_in' THEN 'user:' || user_id ELSE '' END,
+       json_build_object('resource', 'account', 'action', $4)
+FROM membership WHERE user_id = $1
+"""
+
+
 class LoginNetworks:
     """The table `login_network`. A network is a text, such as an IPv4 address or an IPv6 /64."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def record(self, user_id: UUID, network: str, now: datetime) -> None:
+    async def record(self, user_id: UUID, network: str, now: datetime, address: str = "") -> None:
         """Store that the user has logged in from the network, and forget the oldest networks."""
         async with self._pool.transaction() as connection:
             await connection.execute(INSERT_NETWORK, user_id, _hash(user_id, network), now)
             await connection.execute(DELETE_OLDEST, user_id, now - REMEMBERED, MAX_NETWORKS)
+            await connection.execute(INSERT_AUDIT, user_id, now, address, "logged_in")
+
+    async def record_refusal(self, user_id: UUID, now: datetime, address: str) -> None:
+        """Store for the audit log that a wrong password was tried."""
+        await self._pool.execute(INSERT_AUDIT, user_id, now, address, "login_refused")
 
     async def contains(self, user_id: UUID, network: str, now: datetime) -> bool:
         """Return whether the user has logged in from the network within 90 days."""

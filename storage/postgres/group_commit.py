@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
 from storage.histogram import Histogram
+from storage.postgres.asker import context_of
 
 MAX_GROUP_ITEMS = 500
 
@@ -61,7 +62,9 @@ class GroupCommit(Generic[Item, Result]):
         self._pending.append((item, answer))
         if self._worker is None:
             # The task starts one iteration of the loop later, so callers of the same iteration share a flush.
-            self._worker = asyncio.create_task(self._work(), name=f"group commit: {self._name}")
+            # It works for all of them.
+            name = f"group commit: {self._name}"
+            self._worker = asyncio.create_task(self._work(), name=name, context=context_of(None))
         return await answer
 
     async def close(self) -> None:

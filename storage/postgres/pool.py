@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
@@ -13,6 +13,7 @@ import structlog
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked, SchemaChanged
 from storage.histogram import Histogram
+from storage.postgres.asker import asker_of, context_of_write
 from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
@@ -100,19 +101,19 @@ class Pool:
         return f"<Pool {self.size()}>"
 
     async def fetch(self, sql: str, *args: Any) -> list[asyncpg.Record]:
-        async with self._connection() as connection:
+        async with self._lend(sql) as connection:
             return await connection.fetch(sql, *args)
 
     async def fetchrow(self, sql: str, *args: Any) -> asyncpg.Record | None:
-        async with self._connection() as connection:
+        async with self._lend(sql) as connection:
             return await connection.fetchrow(sql, *args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        async with self._connection() as connection:
+        async with self._lend(sql) as connection:
             return await connection.fetchval(sql, *args)
 
     async def execute(self, sql: str, *args: Any) -> str:
-        async with self._connection() as connection:
+        async with self._lend(sql) as connection:
             return await connection.execute(sql, *args)
 
     async def change(self, sql: str, *args: Any) -> list[asyncpg.Record]:
@@ -135,7 +136,7 @@ class Pool:
         few callers wait so long at a time; the others wait for their turn without a connection, so other work
         goes on. Raise RowLocked if the rows stay locked.
         """
-        task = asyncio.create_task(self._write(work, then), name=name)
+        task = asyncio.create_task(self._write(work, then), name=name, context=context_of_write())
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
         try:
@@ -235,6 +236,10 @@ class Pool:
         async with self.transaction() as connection:
             await connection.execute(limit)
             return await work(connection)
+
+    def _lend(self, sql: str) -> AbstractAsyncContextManager[Connection]:
+        """Return a connection for one statement, in a transaction if that must be told who asks."""
+        return self._connection() if asker_of(sql) is None else self.transaction()
 
     @asynccontextmanager
     async def _turn_to_wait(self) -> AsyncIterator[None]:

@@ -27,6 +27,7 @@ class RetentionSettings:
     usage: int = 0
     webhooks: int = 30
     events: int = 30
+    audit: int = 400
     deleted_agents: int = 30
     deleted_documents: int = 30
 
@@ -55,6 +56,7 @@ class RetentionCleaner:
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
             ("events", settings.events, store.delete_events),
+            ("entries of the audit log", settings.audit, store.delete_audit_entries),
             ("deleted documents", settings.deleted_documents, store.delete_documents),
             ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):

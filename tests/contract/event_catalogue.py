@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from storage.events.model import EventType
+from storage.events.model import SHOWN_TYPES, EventType
 from supervisors.events.subscription import MODEL_DELTA
 from tests.paths import DOCS
 from web.api.events.schemas import DATA
@@ -34,7 +34,7 @@ def updated(guide: str) -> str:
 def catalogue() -> Iterator[str]:
     """Yield the lines of the list: a table for each family, then the fields of their data."""
     texts = attribute_docstrings(EventType)
-    for family, members in groupby(EventType, lambda type_: type_.partition(".")[0]):
+    for family, members in groupby(SHOWN_TYPES, lambda type_: type_.partition(".")[0]):
         rows = [(f"`{type_}`", texts[type_.name], _link(DATA[type_])) for type_ in members]
         yield from _table(f"### {family}.\\*", ("type", "happens when", "data"), rows)
     live = (

@@ -278,6 +278,8 @@ ROWS: dict[str, Row] = {
     "GET /api/organizations/secrets/{id}/": Row({"id": SECRET}, for_admins=True),
     "PATCH /api/organizations/secrets/{id}/": Row({"id": SECRET}, {"value": "of MARK"}, for_admins=True),
     "DELETE /api/organizations/secrets/{id}/": Row({"id": SECRET}, for_admins=True),
+    "GET /api/organizations/audit-log/": Row(for_admins=True),
+    "GET /api/organizations/audit-log/export/": Row(for_admins=True),
     "GET /api/organizations/webhooks/": Row(for_admins=True),
     "POST /api/organizations/webhooks/": Row(
         body=new("webhook", agent=AGENT, template=TEMPLATE), for_admins=True

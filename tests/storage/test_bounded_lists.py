@@ -26,6 +26,7 @@ from storage.notifications.notifications import NotificationFilters
 from storage.postgres.json_values import to_json
 from storage.postgres.paging import CHUNK_BYTES, Chunk, Page
 from storage.postgres.pool import Pool
+from storage.postgres.query import ALWAYS
 from storage.storage import Storage
 from storage.toolbox import AdapterConfig
 from supervisors.clock import SystemClock
@@ -63,6 +64,9 @@ VALUES ($1, $2, $3, $1, 'https://example.org', $4, $5, $5)
 """
 
 
+INSERT_AUDITED = "INSERT INTO event (at, type, organization_id, data) VALUES ($1, 'audit', $2, $3)"
+
+
 @dataclass
 class Lists:
     """Stores rows with a long column, and lists them; a method of each name for each list of `Storage`."""
@@ -84,6 +88,10 @@ class Lists:
 
     async def invites(self, page: Page) -> Chunk[Any]:
         return await self.storage.invites.list_page(self.owners, page)
+
+    async def audit_log(self, page: Page) -> Chunk[Any]:
+        only = {"resource": "long", "resource_id": None, "action": None, "actor": None}
+        return await self.storage.audit_log.list_page(self.owners, only, ALWAYS, page)
 
     async def api_keys(self, page: Page) -> Chunk[Any]:
         return await self.storage.api_keys.list_page(self.owners, page)
@@ -193,6 +201,8 @@ class Lists:
         await storage.transcripts.insert(turn)
         await self.pool.execute(INSERT_RUN, new_id(), scout.id, owner, NOW, text)
         await self.pool.execute(INSERT_DELIVERY, new_id(), owner, scout.id, {"type": text}, NOW + HOUR)
+        await self.pool.execute(INSERT_AUDITED, NOW, owner, {"resource": "long", "action": "", "title": text})
+        await storage.audit_log.chain(await storage.events.get_last_id())
         await self.pool.execute("UPDATE organization SET name = $1", text)
 
 

@@ -154,13 +154,13 @@ async def test_write_during_rotation_is_not_lost(pool: Pool, written_by: SecretC
     writer = storage_with(pool, written_by)
 
     async def change_secret() -> None:
-        await writer.templates.update(desk.id, {"tool_call_secret": "changed"}, NOW)
+        await writer.templates.update(desk.id, {"tool_call_secret": "swordfish"}, NOW)
 
     async def change_config() -> None:
-        await writer.adapter_configs.update(config.id, {"config": ["changed"]}, config.updated_at)
+        await writer.adapter_configs.update(config.id, {"config": ["swordfish"]}, config.updated_at)
 
     async def change_value() -> None:
-        await writer.secrets.update(desk.id, "changed", NOW)
+        await writer.secrets.update(desk.id, "swordfish", NOW)
 
     writes = {"template": change_secret, "adapter_config": change_config, "secret": change_value}
     await rotate(Interleaved(pool, writes), BOTH)  # type: ignore[arg-type]
@@ -170,8 +170,8 @@ async def test_write_during_rotation_is_not_lost(pool: Pool, written_by: SecretC
     changed = await only_new.templates.get(desk.id)
     changed_config = await only_new.adapter_configs.get(config.id)
     assert changed is not None
-    assert changed.tool_call_secret == "changed"
+    assert changed.tool_call_secret == "swordfish"
     assert changed_config is not None
-    assert changed_config.config == ["changed"]
-    assert await value_of(only_new, desk) == "changed"
-    assert "changed" not in await contents_by(pool)
+    assert changed_config.config == ["swordfish"]
+    assert await value_of(only_new, desk) == "swordfish"
+    assert "swordfish" not in await contents_by(pool)

@@ -161,7 +161,7 @@ async def test_pause_of_an_agent_leaves_its_events(service: Service, api: Api) -
     for paused in (True, True, False):
         assert (await api.patch(path, {"paused": paused})).body["paused"] is paused
 
-    rows = await service.storage.pool.fetch("SELECT type, actor FROM event ORDER BY id")
+    rows = await service.storage.pool.fetch("SELECT type, actor FROM event WHERE type <> 'audit' ORDER BY id")
     assert [row["type"] for row in rows] == ["agent.created", "agent.paused", "agent.unpaused"]
     assert len({row["actor"] for row in rows}) == 1
 

@@ -25,9 +25,9 @@ from aiohttp import web
 from storage.errors import StorageError
 from storage.identity.throttle import ThrottleBuckets
 from storage.model import User
-from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, STORAGE
+from web.app_keys import CLOCK, PASSWORDS, REFUSALS, SETTINGS, SIGNUPS, STORAGE
 from web.errors import UNAVAILABLE, Throttled
-from web.request.client_address import client_network
+from web.request.client_address import address_of, client_network
 
 KEY_BYTES = 16
 NOBODY = UUID(int=0)  # no user's id
@@ -228,9 +228,18 @@ async def verify_password(
             await attempt.count_wrong()  # raises Throttled
     is_right = await passwords.verify(password, user.password_hash if user else None, attempt.network)
     if user is None or not is_right:
+        await _record_refusal(request, user.id if user else NOBODY)
         await attempt.count_wrong()
         return False
     return True
+
+
+async def _record_refusal(request: web.Request, user_id: UUID) -> None:
+    """Record for the audit log that a password was wrong: of many attempts at an account, one a minute."""
+    app = request.app
+    if app[REFUSALS].take(user_id, app[CLOCK].monotonic()).is_granted:
+        with suppress(*UNAVAILABLE):
+            await app[STORAGE].login_networks.record_refusal(user_id, app[CLOCK].now(), address_of(request))
 
 
 async def record_login(request: web.Request, user_id: UUID) -> None:
@@ -240,4 +249,5 @@ async def record_login(request: web.Request, user_id: UUID) -> None:
     """
     networks = request.app[STORAGE].login_networks
     with suppress(*UNAVAILABLE):
-        await networks.record(user_id, client_network(request), request.app[CLOCK].now())
+        now, address = request.app[CLOCK].now(), address_of(request)
+        await networks.record(user_id, client_network(request), now, address)

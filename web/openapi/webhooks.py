@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from storage.events.model import EventType
+from storage.events.model import SHOWN_TYPES, EventType
 from web.api.events.schemas import DATA, EventResponse
 from web.api.organizations.webhooks import AgentCreated, WebhookTest
 from web.json import JSON_TYPE
@@ -41,7 +41,7 @@ def webhook_requests(components: Components) -> dict[str, Json]:
     texts = attribute_docstrings(EventType)
     described = {
         type_.value: _request(type_, texts.get(type_.name, ""), _event(type_, components), components)
-        for type_ in EventType
+        for type_ in SHOWN_TYPES
     }
     test, created = answer_schema(WebhookTest, components), answer_schema(AgentCreated, components)
     described[TEST] = _request(TEST, "A test that was asked for.", test, components)

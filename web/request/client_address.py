@@ -32,6 +32,12 @@ def client_network(request: web.Request) -> str:
     return network_of(client_address(peer, forwarded, trusted))
 
 
+def address_of(request: web.Request) -> str:
+    """Return the address of the request's client, for the audit log."""
+    forwarded = request.headers.getall(FORWARDED, ())
+    return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)
+
+
 def client_address(peer: str, forwarded: Iterable[str], trusted: tuple[Network, ...]) -> str:
     """Return the address of the client: the last hop of X-Forwarded-For that is not a trusted proxy.
 

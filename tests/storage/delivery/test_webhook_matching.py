@@ -13,6 +13,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
+from tests.storage.events.recorded import forget_events
 from tests.storage.factories import NOW, SECOND, stored_agent, stored_organization, template, webhook
 
 INSERT_EVENT = """
@@ -178,6 +179,7 @@ async def test_webhook_gets_no_event_of_others_or_from_before(log: Log) -> None:
 async def test_each_event_is_delivered_once_across_pages(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "MAX_EVENTS", 2)
     hook = await log.webhook("run.*")
+    await forget_events(log.pool)
     for type_ in ("run.started", "agent.asleep", "agent.asleep", "agent.asleep", "run.ended"):
         await log.event(type_)
     results = [await log.match() for _ in range(4)]

@@ -30,6 +30,7 @@ from supervisors.events.subscription import (
 from supervisors.maintenance.loop import repeat
 from tests.crash.faults import killable_postgres
 from tests.storage.events.log import connected, write
+from tests.storage.events.recorded import forget_events
 from tests.storage.factories import NOW
 
 WRITE_MANY = """
@@ -255,10 +256,10 @@ async def test_oldest_follows_the_retention(pool: Pool, feed: EventFeed) -> None
     ids = [await write(pool) for _ in range(3)]
     async with feed.subscribe(EVERYTHING):
         assert feed.oldest == ids[0] - 1
-    await pool.execute("DELETE FROM event WHERE id <= $1", ids[1])
+    await forget_events(pool, until=ids[1])
     async with feed.subscribe(EVERYTHING):
         assert feed.oldest == ids[1]
-    await pool.execute("DELETE FROM event")
+    await forget_events(pool)
     async with feed.subscribe(EVERYTHING):
         assert feed.oldest == ids[2]
 
@@ -268,7 +269,7 @@ async def test_log_that_lost_its_end_ends_subscriptions(pool: Pool, feed: EventF
     async with feed.subscribe(EVERYTHING) as subscription:
         ids = [await write(pool) for _ in range(3)]
         assert await take(subscription, 3) == ids
-        await pool.execute("DELETE FROM event WHERE id > $1", ids[0])
+        await forget_events(pool, after=ids[0])
         await pool.execute("SELECT setval('event_id_seq', $1)", ids[0])
         with pytest.raises(LogReplaced):
             await take(subscription, 1)

@@ -11,6 +11,9 @@ from storage.agents.agents import Agents
 from storage.agents.templates import Templates
 from storage.delivery.hooks import Hooks
 from storage.delivery.receipts import Receipts
+from storage.events.audit_chain import export_lines, head_line, verify
+from storage.events.audit_log import AuditLog
+from storage.events.events import Events
 from storage.history.spans import SharedContents
 from storage.history.trace_model import SpanContent
 from storage.history.traces import Traces
@@ -30,7 +33,7 @@ from supervisors.maintenance.retention_cleaner import (
     RetentionCleaner,
     RetentionSettings,
 )
-from tests.storage.events.log import write
+from tests.storage.events.log import OWNER, write
 from tests.storage.factories import (
     HOUR,
     NOW,
@@ -114,6 +117,7 @@ class Database:
                 "notifications": 0,
                 "webhooks": 0,
                 "events": 0,
+                "audit": 0,
                 "deleted_agents": 0,
                 "deleted_documents": 0,
                 "tracing_content_days": 0,
@@ -215,8 +219,31 @@ async def test_events_expire_after_their_days(database: Database) -> None:
     for days in (32, 31, 30):
         await write(database.pool, at=NOW - days * DAY)
     assert "events" not in await database.clean()
+    await AuditLog(database.pool).chain(await Events(database.pool).get_last_id())
     assert (await database.clean(events=30))["events"] == 2
     assert await database.count("event") == [1]
+
+
+async def test_audit_entries_expire_but_the_last_one(database: Database) -> None:
+    log = AuditLog(database.pool)
+    for days in (401, 399, 398):
+        await write(database.pool, "audit", at=NOW - days * DAY, data='{"resource": "a", "action": "b"}')
+    await log.chain(await Events(database.pool).get_last_id())
+    kind = "entries of the audit log"
+    assert (await database.clean(audit=400))[kind] == 1
+    kept = await log.list_after(OWNER, 0, 3)
+    assert [entry.number for entry in kept] == [2, 3]
+    lines = export_lines(kept) + head_line(3, kept[-1].digest)
+    assert verify(lines.decode().splitlines())[0] == 3
+    assert (await database.clean(NOW + 999 * DAY, audit=400))[kind] == 1
+    assert await log.get_head(OWNER) == kept[-1]
+
+
+async def test_events_stay_until_the_audit_log_has_them(database: Database) -> None:
+    await write(database.pool, "audit", at=NOW - 99 * DAY, data='{"resource": "a", "action": "b"}')
+    assert (await database.clean(events=30))["events"] == 0
+    await AuditLog(database.pool).chain(await Events(database.pool).get_last_id())
+    assert (await database.clean(events=30))["events"] == 1
 
 
 async def test_traces_and_usage_of_a_deleted_agent_expire_later(database: Database) -> None:

@@ -24,6 +24,7 @@ from supervisors.events.subscription import (
 )
 from web.api.events.frames import AT_ONCE, FRAMES, Frame, first_frame, live_frame, progress_frame, reset_frame
 from web.api.events.open_streams import OpenStream
+from web.api.events.schemas import STREAMED_TYPES
 from web.app_keys import EVENT_FEED
 from web.errors import ApiError, Unavailable
 from web.json import JSON_TYPE, MAX_ANSWER_BYTES
@@ -42,11 +43,14 @@ MAX_PAGES = 20  # of the log that are read for one document; filters may leave o
 log = structlog.get_logger(__name__)
 
 
+ALL_TYPES = frozenset[str](STREAMED_TYPES)
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The filters of a request. `types` None selects all types, and a blank `tag` all agents."""
+    """The filters of a request. A blank `tag` selects all agents."""
 
-    types: frozenset[str] | None = None
+    types: frozenset[str] = ALL_TYPES
     tag: str = ""
     is_for_run: bool = False
 
@@ -54,7 +58,7 @@ class Selection:
         """Return whether events of this type are selected."""
         if self.is_for_run and type_name.startswith(NOT_FOR_RUNS):
             return False
-        return self.types is None or type_name in self.types
+        return type_name in self.types
 
 
 def last_id(events: Sequence[FeedEvent], default: int) -> int:
@@ -77,7 +81,6 @@ class SelectedEvents:
         self._room = room
         self._owner = owner
         self._selection = selection
-        self._selects_all = selection == Selection()
         self._is_of_other_log = False
         self.position = 0
 
@@ -130,8 +133,6 @@ class SelectedEvents:
 
     async def _select(self, events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
         """Return the selected events. The tags are those that the agents have now, or had in the end."""
-        if self._selects_all:
-            return events
         chosen = [event for event in events if self._selection.has_type(event.type)]
         tag = self._selection.tag
         if not tag or not chosen:

@@ -165,7 +165,7 @@ async def _answer(
     if request.method == "HEAD" and not is_list:
         return stream_response(request)
     selection = Selection(
-        selected_types(query["type"], STREAMED_TYPES) if query["type"] else None,
+        selected_types(query["type"], STREAMED_TYPES),
         query.get("tag", ""),
         is_for_run=caller is not None and caller.run is not None,
     )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NotRequired, TypedDict
 from uuid import UUID
 
-from storage.events.model import EventType
+from storage.events.model import SHOWN_TYPES, EventType
 from storage.model import Outcome, Priority, Source
 from storage.notifications.schedules import OccurrenceOutcome
 from storage.parked_calls import CallKind
@@ -20,7 +20,7 @@ from web.fields import EventTypePattern, Integer, Line, ListOf, Text, Uuid
 from web.request.parsing import Body
 
 RESET = "reset"
-STREAMED_TYPES = (*EventType, MODEL_DELTA)
+STREAMED_TYPES = (*SHOWN_TYPES, MODEL_DELTA)
 MAX_CURSOR = 2**63 - 1
 MAX_PATTERNS = 50
 MAX_EVENTS = 1000

@@ -25,7 +25,7 @@ from supervisors.text import payload_hint, storable
 from web.access.auth import admit_address
 from web.api.agents.agents import create_of_template
 from web.api.hooks.verification import BadSignature, notification_id, verify
-from web.app_keys import CLOCK, HOOK_REFUSALS, ROOM, SCHEMA_CHECKER, STORAGE
+from web.app_keys import CLOCK, REFUSALS, ROOM, SCHEMA_CHECKER, STORAGE
 from web.errors import ApiError, Conflict, Invalid, NotAuthenticated, Unavailable
 from web.fields import MAX_SIDE_TEXT, parse_uuid
 from web.json import json_response, to_json
@@ -79,7 +79,7 @@ async def receive(request: web.Request) -> web.Response:
         return await _receive(request, hook, now)
     except (BadSignature, ApiError, LimitReached, ChecksPending) as error:
         # Strangers can cause this, but not fill the log.
-        if app[HOOK_REFUSALS].take(hook.id, app[CLOCK].monotonic()).is_granted:
+        if app[REFUSALS].take(hook.id, app[CLOCK].monotonic()).is_granted:
             reason = to_json(error.body).decode() if isinstance(error, Invalid) else str(error)
             await app[STORAGE].hooks.record(hook, EventType.HOOK_REFUSED, reason, now)
         admit_address(request)

@@ -10,6 +10,7 @@ from storage.errors import NotUnique
 from storage.identity.accounts import Membership
 from storage.ids import new_id
 from storage.model import Organization, Role, User
+from storage.postgres.asker import act_as
 from storage.storage import Storage
 from web.access.auth import Caller
 from web.access.login_guard import (
@@ -201,6 +202,7 @@ async def sign_up(request: web.Request) -> SignedUpResponse:
         now = app[CLOCK].now()
         user = User(new_id(), body["email"], body["name"], password_hash, 1, now)
         organization = Organization(new_id(), body["organization_name"], now)
+        act_as(f"user:{user.id}")
         try:
             await app[STORAGE].accounts.insert_account(user, organization)
         except NotUnique as error:
@@ -308,6 +310,8 @@ async def reset_password(request: web.Request) -> FreshTokenResponse:
         user = None
         if await accounts.has_reset_code(body["email"], code_hash, now):  # else no password is hashed
             password_hash = await request.app[PASSWORDS].hash(body["new_password"], attempt.network)
+            named = require_found(await accounts.get_user_by_email(body["email"]))
+            act_as(f"user:{named.id}")
             user = await accounts.reset_password(body["email"], code_hash, password_hash, now)
         if user is None:
             raise await wrong_code(attempt)

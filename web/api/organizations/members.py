@@ -13,6 +13,7 @@ from storage.errors import NotUnique
 from storage.identity.organizations import Invite, Member
 from storage.ids import new_id
 from storage.model import Role, User
+from storage.postgres.asker import act_as
 from web.access.auth import Caller, authenticate, has_user_token, requested_organization
 from web.access.login_guard import AttemptKind, CountedAttempt, counted_attempt, record_login, verify_password
 from web.access.path_access import load_owned, path_id
@@ -250,6 +251,7 @@ async def accept_invite(request: web.Request) -> SignedUpResponse:
         if not (is_right_code and invite.is_open(now)):
             raise await wrong_code(attempt)
         user, is_new = await _accepting_user(request, attempt, invite.email, body, now)
+        act_as(f"user:{user.id}")
         try:
             is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
         except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid

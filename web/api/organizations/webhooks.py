@@ -12,7 +12,7 @@ from marshmallow import ValidationError, validate
 
 from storage.delivery.outbox import DeliveryFilters, DeliveryStatus, WebhookDelivery
 from storage.delivery.webhooks import MAX_OLD_SECRETS, OLD_SECRET_LIFETIME, Webhook
-from storage.events.model import EventType
+from storage.events.model import SHOWN_TYPES
 from storage.ids import new_id
 from storage.model import Purpose
 from web.access.auth import Caller
@@ -37,7 +37,7 @@ class SubscribedType(EventTypePattern):
     """The name of an event type, `run.*` for a family, or `*` for all events."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(EventType, **options)
+        super().__init__(SHOWN_TYPES, **options)
         self.choices = (*self.choices, ALL_TYPES)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from storage.ids import new_id
 from tests.event_streams import event_stream
+from tests.storage.events.recorded import forget_events
 from tests.web.conftest import Api, Service
 from tests.web.people import founder
 
@@ -111,7 +112,7 @@ async def test_stream_joins_log_and_new_events(api: Api, log: Log) -> None:
 async def test_cursor_before_retention_gets_one_reset(service: Service, api: Api, log: Log) -> None:
     agent = await api.create_agent()
     ids = [await log.write("agent.changed", agent) for _ in range(4)]
-    await service.storage.pool.execute("DELETE FROM event WHERE id <= $1", ids[1])
+    await forget_events(service.storage.pool, until=ids[1])
     async with event_stream(api, f"{EVENTS}?after={ids[0]}") as stream:
         reset, *events = await stream.events(3)
     assert (reset.type, reset.id, reset.data) == ("reset", ids[1], {"type": "reset", "oldest": ids[2]})
@@ -128,7 +129,7 @@ async def test_deletion_of_this_moment_resets_cursors(service: Service, api: Api
         await followed.next()
         ids = [await log.write("agent.changed", agent) for _ in range(3)]
         assert (await followed.next_event()).id == ids[0], "the feed has just looked where the log begins"
-        await service.storage.pool.execute("DELETE FROM event WHERE id <= $1", ids[1])
+        await forget_events(service.storage.pool, until=ids[1])
         answer = await listed(api, after=ids[0])
     assert (answer["reset"], [event["id"] for event in answer["events"]]) == (True, ids[2:])
 

@@ -1,0 +1,73 @@
+"""Who asks for a change, and from where: given to PostgreSQL within the transaction of an audited write.
+
+Triggers write the entries of the audit log (migration 0044), so they must know the actor. Connections tell it
+for statements that write audited tables, and for no others. A group commit works for several askers, so it
+has none: it must not write audited tables, and the events that it writes name their actors.
+"""
+
+import re
+from contextvars import Context, ContextVar, Token, copy_context
+from functools import lru_cache
+
+AUDITED_TABLES = (
+    *("organization", "user_account", "membership", "invite", "api_key", "template", "adapter", "tool"),
+    *("adapter_config", "mcp_server", "secret", "hook", "webhook", "webhook_secret", "approval_grant"),
+)
+"""The tables whose triggers write entries. A test compares them with the database."""
+TABLES_WITH_EVENTS = ("agent", "schedule", "parked_call")  # written together with events
+
+WRITES = re.compile(
+    rf"\b(INSERT INTO|UPDATE|DELETE FROM) ({'|'.join((*AUDITED_TABLES, *TABLES_WITH_EVENTS))})\b"
+)
+TELL = "SELECT set_config('hostsvc.actor', $1, true), set_config('hostsvc.address', $2, true)"
+
+
+class Asker:
+    """Asks for the writes of a block. Tasks that outlive the block do not ask any more."""
+
+    __slots__ = ("_token", "actor", "address", "is_over")
+
+    def __init__(self, actor: str, address: str = "") -> None:
+        self.actor = actor
+        self.address = address
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        self._token: Token[Asker | None] = ASKER.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over = True
+        ASKER.reset(self._token)
+
+
+ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
+
+
+def act_as(actor: str) -> None:
+    """Name the actor of a request that has proved only now who asks."""
+    if asker := ASKER.get():
+        asker.actor = actor
+
+
+def asker_of(sql: str) -> Asker | None:
+    """Return who asks for a statement; None if nobody does, or if it writes no audited table."""
+    asker = ASKER.get()
+    return asker if asker is not None and not asker.is_over and _is_audited(sql) else None
+
+
+def context_of_write() -> Context:
+    """Return a context for a write that is completed even if its request is cancelled."""
+    asker = ASKER.get()
+    return context_of(Asker(asker.actor, asker.address) if asker and not asker.is_over else None)
+
+
+def context_of(asker: Asker | None) -> Context:
+    """Return the current context, but with this asker."""
+    context = copy_context()
+    context.run(ASKER.set, asker)
+    return context
+
+
+@lru_cache(4096)
+def _is_audited(sql: str) -> bool:
+    return WRITES.search(sql) is not None

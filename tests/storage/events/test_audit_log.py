@@ -1,0 +1,128 @@
+"""The audit log in the database: what triggers record, with whom, and that nobody changes it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from storage.agents.templates import Templates
+from storage.events.audit_log import AuditLog
+from storage.events.events import Events
+from storage.model import Organization
+from storage.postgres.asker import AUDITED_TABLES, Asker, act_as, asker_of
+from storage.postgres.pool import Pool
+from tests.storage.events.log import connected
+from tests.storage.factories import stored_organization, template
+
+TRIGGERS = "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'audit_row'"
+LIST = "SELECT actor, address, data FROM event WHERE type = 'audit' ORDER BY id"
+RENAME = "UPDATE template SET name = 'Boss'"
+
+
+@pytest.fixture
+async def owner(pool: Pool) -> Organization:
+    return await stored_organization(pool)
+
+
+@pytest.fixture
+async def psql(database_url: str) -> AsyncIterator[Any]:
+    async with connected(database_url) as connection:
+        yield connection
+
+
+async def last(pool: Pool) -> tuple[str, str, Any]:
+    *_, row = await pool.fetch(LIST)
+    return row["actor"], row["address"], row["data"]
+
+
+async def chain(pool: Pool) -> None:
+    await AuditLog(pool).chain(await Events(pool).get_last_id())
+
+
+async def test_statements_are_told_exactly_of_tables_with_triggers(pool: Pool) -> None:
+    rows = await pool.fetch(TRIGGERS)
+    assert sorted(row["tgrelid"] for row in rows) == sorted(AUDITED_TABLES)
+
+
+async def test_change_has_its_asker_and_no_values(pool: Pool, owner: Organization) -> None:
+    desk = template(owner.id, tool_call_secret="swordfish")
+    with Asker("key:1", "192.0.2.7"):
+        await Templates(pool).insert(desk)
+        await pool.execute("UPDATE template SET system_prompt = 'xyzzy', max_turns = 2")
+    fields = ["max_turns", "system_prompt"]
+    expected = {"resource": "template", "action": "changed", "name": desk.name, "fields": fields}
+    assert await last(pool) == ("key:1", "192.0.2.7", expected)
+    text = str([dict(row) for row in await pool.fetch(LIST)])
+    assert "swordfish" not in text
+    assert "xyzzy" not in text
+
+
+async def test_change_without_effect_leaves_no_entry(pool: Pool, owner: Organization) -> None:
+    await Templates(pool).insert(template(owner.id))
+    count = len(await pool.fetch(LIST))
+    await pool.execute("UPDATE template SET name = name, prompt_version = prompt_version + 1")
+    assert len(await pool.fetch(LIST)) == count
+
+
+async def test_asker_is_forgotten_after_its_block(pool: Pool, owner: Organization) -> None:
+    await Templates(pool).insert(template(owner.id))
+    with Asker("key:1", "192.0.2.7"):
+        act_as("user:2")
+        await pool.execute(RENAME)
+    assert (await last(pool))[:2] == ("user:2", "192.0.2.7")
+    await pool.execute("UPDATE template SET name = 'Clerk'")
+    assert (await last(pool))[:2] == ("", "")
+    assert asker_of(RENAME) is None
+
+
+async def test_rolled_back_change_leaves_no_entry(pool: Pool, owner: Organization) -> None:
+    await Templates(pool).insert(template(owner.id))
+    count = len(await pool.fetch(LIST))
+    async with pool.spare() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(RENAME)
+        await transaction.rollback()
+    assert len(await pool.fetch(LIST)) == count
+
+
+async def test_other_programs_are_recorded_as_such(pool: Pool, psql: Any, owner: Organization) -> None:
+    await psql.execute("SET hostsvc.actor = 'key:1'")
+    await psql.execute("UPDATE organization SET name = 'Theirs'")
+    actor, _, data = await last(pool)
+    assert (actor, data["name"], data["fields"]) == ("program", "Theirs", ["name"])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_entry SET actor = 'nobody'",
+        "DELETE FROM audit_entry",
+        "TRUNCATE audit_entry",
+        "UPDATE event SET actor = 'nobody'",
+        "TRUNCATE event",
+        "DELETE FROM event",
+        "TRUNCATE template CASCADE",
+    ],
+)
+async def test_nobody_changes_what_was_recorded(
+    pool: Pool, psql: Any, owner: Organization, statement: str
+) -> None:
+    await chain(pool)
+    await psql.execute("UPDATE organization SET name = 'Theirs'")
+    with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError)):
+        await psql.execute(statement)
+
+
+async def test_chain_goes_on_where_it_was(pool: Pool, owner: Organization) -> None:
+    log = AuditLog(pool)
+    await chain(pool)
+    before = await log.get_head(owner.id)
+    assert before is not None
+    await Templates(pool).insert(template(owner.id))
+    await chain(pool)
+    await chain(pool)
+    after = await log.get_head(owner.id)
+    assert after is not None
+    assert (after.number, after.previous) == (before.number + 1, before.digest)

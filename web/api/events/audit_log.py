@@ -1,0 +1,121 @@
+"""The audit log: who did what, when and from where, as a list and as an export that can be verified."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any, TypedDict
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.events.audit_chain import NO_DIGEST, AuditEntry, export_lines, head_line
+from web.access.auth import Caller, requested_organization
+from web.api.events.schemas import ActorResponse, actor_of
+from web.app_keys import CLOCK, ROOM, STORAGE
+from web.fields import Line, Uuid
+from web.paging import CreatedPageQuery, aborting, answer_owned, period, write_in_pieces
+from web.request.client_address import address_of
+from web.request.parsing import read_query
+from web.request_room import LIST_UNITS, PLACE
+from web.routes import Routes
+from web.serializers import Serializer
+
+JSON_LINES = "application/jsonl"
+
+
+class AuditQuery(CreatedPageQuery):
+    """Which entries to list."""
+
+    resource = Line(load_default=None, max_length=50)
+    """Only entries about this kind of resource, such as `template`."""
+    resource_id = Uuid(load_default=None)
+    """Only entries about this resource."""
+    action = Line(load_default=None, max_length=50)
+    """Only entries with this action, such as `deleted`."""
+    actor = Line(load_default=None, max_length=50)
+    """Only what this actor did: its type and id, such as `key:0198c0de-0000-7000-8000-000000000000`, or
+    `operator`."""
+
+
+class AuditEntryResponse(TypedDict):
+    """An entry of the audit log."""
+
+    id: UUID
+    """Chosen by the service."""
+    organization: UUID
+    """The organization that it concerns."""
+    number: int
+    """Its number in the organization: 1, 2, … without gaps."""
+    created_at: datetime
+    """When it happened."""
+    by: ActorResponse
+    """Who did it."""
+    address: str
+    """The address of the client; "" if there was no request, or if another task carried it out."""
+    resource: str
+    """What it was done to, such as `template`, `api_key` or `agent`."""
+    action: str
+    """What was done: `created`, `changed`, `deleted`, or another word, such as `logged_in`."""
+    resource_id: UUID | None
+    """The id of the resource; null if it has none."""
+    agent: UUID | None
+    """The agent that it concerns; null if it concerns none."""
+    data: dict[str, Any]
+    """More about it: what the resource is called, and `fields`, the changed columns, never secret values."""
+    previous: str
+    """The digest of the entry before it, in hexadecimal digits; zeros for the first one."""
+    digest: str
+    """Its own digest, which covers all of it."""
+
+
+serialize_entry = Serializer(
+    AuditEntryResponse,
+    AuditEntry,
+    by=lambda entry: actor_of(entry.actor),
+    previous=lambda entry: entry.previous.hex(),
+    digest=lambda entry: entry.digest.hex(),
+)
+
+routes = Routes()
+
+
+@routes.get("/api/organizations/audit-log/", answer=list[AuditEntryResponse], query=AuditQuery)
+async def list_audit_log(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the audit logs of the organizations that you administer, newest entries first.
+
+    An entry appears about a second after its effect. Members are refused with 403.
+    """
+    organization_ids = caller.administered()
+    query = read_query(request)
+    log = request.app[STORAGE].audit_log
+    fetch = partial(log.list_page, organization_ids, query, period(query, "created"))
+    return await answer_owned(request, query, organization_ids, log.get, fetch, serialize_entry)
+
+
+@routes.get("/api/organizations/audit-log/export/", answer=str, media_types=(JSON_LINES,), by_header=True)
+async def export_audit_log(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """Export the whole audit log of one organization as JSON Lines, oldest entries first.
+
+    `hostsvc verify` proves that nothing is missing. The last line names the head. The export is an entry
+    itself, of the next export. Members are refused with 403.
+    """
+    organization_id = requested_organization(request, caller)
+    caller.require_admin(organization_id)
+    log, number = request.app[STORAGE].audit_log, 0
+    head = await log.get_head(organization_id)
+    until, digest = (head.number, head.digest) if head else (0, NO_DIGEST)
+    with request[PLACE].more(LIST_UNITS):
+        response = web.StreamResponse(headers={"Content-Type": JSON_LINES})
+        if request.method == "HEAD":
+            return response
+        now, address = request.app[CLOCK].now(), address_of(request)
+        await log.record_export(organization_id, now, caller.identity, address)
+        with aborting(request):
+            await response.prepare(request)
+            while number < until:
+                async with request.app[ROOM].reading(caller.accountable):
+                    entries = await log.list_after(organization_id, number, until)
+                await write_in_pieces(response, export_lines(entries))
+                number = entries[-1].number
+            await response.write(head_line(until, digest))
+            await response.write_eof()
+    return response
