@@ -20,7 +20,6 @@ from storage.storage import Storage
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.registry import Registry
 from supervisors.events.feed import EventFeed
-from supervisors.maintenance.audit_chainer import AuditChainer
 from supervisors.maintenance.database_watch import WriteProbe
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.parked_calls import ParkedCallRunner
@@ -52,6 +51,7 @@ CHECKS_SECONDS = 1.0
 MCP_SECONDS = 10.0  # until a list of an MCP server that has expired is read again
 EXPORT_SECONDS = 1.0
 AUDIT_SECONDS = 1.0  # until an audited event is chained
+WRITERS_SECONDS = 0.05  # until it is looked again whether the writers before are done
 CHORES_SECONDS = 1.0  # until a node notices that the chores are its own now
 
 
@@ -135,7 +135,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
     receipts = ReceiptCleaner(storage.receipts, storage.throttle, clock)
     matcher = WebhookMatcher(storage.webhook_matching, parts.feed, clock)
     retention = RetentionCleaner(storage.retention, parts.config.retention, clock)
-    audit = AuditChainer(storage.audit_log, storage.events, clock)
+    audit = partial(storage.audit_log.chain_all, partial(clock.sleep, WRITERS_SECONDS))
     schedules = ScheduleRunner(storage.schedules, clock)
     toolset, ask = parts.execution.toolset, parts.registry.ask
     does_chores = partial(_does_chores, parts.membership)
@@ -158,7 +158,7 @@ def _services_of_one_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("webhook sender", send, 0),
         MaintenanceService("webhook matcher", match, MATCH_RETRY_SECONDS),
         MaintenanceService("deleted agent cleaner", chore(retention.empty_deleted_agents), PURGE_SECONDS),
-        MaintenanceService("audit chainer", chore(audit.run_once), AUDIT_SECONDS),
+        MaintenanceService("audit log", chore(audit), AUDIT_SECONDS),
         MaintenanceService("retention cleaner", chore(retention.run_once), RETENTION_SECONDS),
         MaintenanceService("counters of ended nodes", merge_counters, RETENTION_SECONDS),
         MaintenanceService("receipt cleaner", chore(receipts.run_once), PURGE_SECONDS),

@@ -37,7 +37,6 @@ from supervisors.clock import SystemClock
 Json = dict[str, Any]
 
 RESET = "reset"
-# Without `model.delta`.
 STORED_TYPES = tuple(dict.fromkeys(f"{type_.partition('.')[0]}.*" for type_ in SHOWN_TYPES))
 
 RETRY_SECONDS = 1.0

@@ -1,11 +1,13 @@
 """The table `audit_entry`: the audited events, each with the digest that chains it to the one before."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from storage.events.audit_chain import NO_DIGEST, AuditEntry, digest_of
+from storage.events.events import Events
+from storage.events.reader import EventReader
 from storage.ids import new_id
 from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
 from storage.postgres.pool import Pool
@@ -28,8 +30,6 @@ SELECT id AS event_id, at AS created_at, organization_id, agent_id, actor, addre
 FROM event WHERE id > $1 AND id <= $2 AND is_audited(type) ORDER BY id LIMIT $3
 """
 
-GET = "SELECT * FROM audit_entry WHERE id = $1"
-
 GET_HEAD = "SELECT * FROM audit_entry WHERE organization_id = $1 ORDER BY number DESC LIMIT 1"
 
 LIST_AFTER = """
@@ -51,12 +51,16 @@ class AuditLog:
         self._pool = pool
 
     async def get(self, entry_id: UUID) -> AuditEntry | None:
-        return await fetch_one(self._pool, AuditEntry, GET, entry_id)
+        return await fetch_one(self._pool, AuditEntry, TABLE.get, [entry_id])
 
-    async def get_position(self) -> int:
-        """Return the id of the last event that the chain has seen."""
-        position: int = await self._pool.fetchval(GET_POSITION)
-        return position
+    async def chain_all(self, pause: Callable[[], Awaitable[None]]) -> None:
+        """Chain everything written until now. Call `pause` while transactions may precede it."""
+        events = Events(self._pool)
+        if await events.get_last_id() > await self._pool.fetchval(GET_POSITION):
+            reader = EventReader(events)
+            await reader.skip(pause)
+            while await self.chain(reader.settled):
+                pass
 
     async def chain(self, settled: int) -> bool:
         """Chain the next events up to the settled id of the log; return whether there are more."""

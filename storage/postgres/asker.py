@@ -6,7 +6,7 @@ has none: it must not write audited tables, and the events that it writes name t
 """
 
 import re
-from contextvars import Context, ContextVar, Token, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import lru_cache
 
 AUDITED_TABLES = (
@@ -14,29 +14,25 @@ AUDITED_TABLES = (
     *("adapter_config", "mcp_server", "secret", "hook", "webhook", "webhook_secret", "approval_grant"),
 )
 """The tables whose triggers write entries. A test compares them with the database."""
-TABLES_WITH_EVENTS = ("agent", "schedule", "parked_call")  # written together with events
 
+# The last three are written together with events.
 WRITES = re.compile(
-    rf"\b(INSERT INTO|UPDATE|DELETE FROM) ({'|'.join((*AUDITED_TABLES, *TABLES_WITH_EVENTS))})\b"
+    rf"\b(INSERT INTO|UPDATE|DELETE FROM) ({'|'.join(AUDITED_TABLES)}|agent|schedule|parked_call)\b"
 )
 TELL = "SELECT set_config('hostsvc.actor', $1, true), set_config('hostsvc.address', $2, true)"
 
 
 class Asker:
-    """Asks for the writes of a block. Tasks that outlive the block do not ask any more."""
-
-    __slots__ = ("_token", "actor", "address", "is_over")
+    """Asks for the writes of a block, also for those of tasks that begin there, but for `without_asker`."""
 
     def __init__(self, actor: str, address: str = "") -> None:
         self.actor = actor
         self.address = address
-        self.is_over = False
 
     def __enter__(self) -> None:
-        self._token: Token[Asker | None] = ASKER.set(self)
+        self._token = ASKER.set(self)
 
     def __exit__(self, *_: object) -> None:
-        self.is_over = True
         ASKER.reset(self._token)
 
 
@@ -52,19 +48,13 @@ def act_as(actor: str) -> None:
 def asker_of(sql: str) -> Asker | None:
     """Return who asks for a statement; None if nobody does, or if it writes no audited table."""
     asker = ASKER.get()
-    return asker if asker is not None and not asker.is_over and _is_audited(sql) else None
+    return asker if asker is not None and _is_audited(sql) else None
 
 
-def context_of_write() -> Context:
-    """Return a context for a write that is completed even if its request is cancelled."""
-    asker = ASKER.get()
-    return context_of(Asker(asker.actor, asker.address) if asker and not asker.is_over else None)
-
-
-def context_of(asker: Asker | None) -> Context:
-    """Return the current context, but with this asker."""
+def without_asker() -> Context:
+    """Return a context for a task that serves more than the request that starts it."""
     context = copy_context()
-    context.run(ASKER.set, asker)
+    context.run(ASKER.set, None)
     return context
 
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
 from storage.histogram import Histogram
-from storage.postgres.asker import context_of
+from storage.postgres.asker import without_asker
 
 MAX_GROUP_ITEMS = 500
 
@@ -62,9 +62,8 @@ class GroupCommit(Generic[Item, Result]):
         self._pending.append((item, answer))
         if self._worker is None:
             # The task starts one iteration of the loop later, so callers of the same iteration share a flush.
-            # It works for all of them.
             name = f"group commit: {self._name}"
-            self._worker = asyncio.create_task(self._work(), name=name, context=context_of(None))
+            self._worker = asyncio.create_task(self._work(), name=name, context=without_asker())
         return await answer
 
     async def close(self) -> None:

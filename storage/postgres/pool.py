@@ -13,7 +13,7 @@ import structlog
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked, SchemaChanged
 from storage.histogram import Histogram
-from storage.postgres.asker import asker_of, context_of_write
+from storage.postgres.asker import asker_of
 from storage.postgres.connections import (
     CONNECT_TIMEOUT_SECONDS,
     SERVER_SETTINGS,
@@ -136,7 +136,7 @@ class Pool:
         few callers wait so long at a time; the others wait for their turn without a connection, so other work
         goes on. Raise RowLocked if the rows stay locked.
         """
-        task = asyncio.create_task(self._write(work, then), name=name, context=context_of_write())
+        task = asyncio.create_task(self._write(work, then), name=name)
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
         try:

@@ -1,9 +1,11 @@
 """Tenants for the tests, and the requests in their name, built from the table of requests."""
 
+import asyncio
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -148,6 +150,11 @@ class RequestBuilder:
             case "membership":
                 _, membership_id = await staff(tenant.service, tenant.organization, Role.MEMBER)
                 return {"id": membership_id}
+            case "audit_entry":
+                await self._create("template")
+                log = tenant.service.storage.audit_log
+                await log.chain_all(partial(asyncio.sleep, 0))
+                return (await tenant.key.get("/api/organizations/audit-log/")).body[0]
             case "run":
                 agent_id = await self.resolve(Ref("agent"))
                 answer = await tenant.key.post(f"/api/cloud/agents/{agent_id}/run/")

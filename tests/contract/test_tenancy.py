@@ -68,6 +68,7 @@ REF_OF_LIST = {  # a resource that each list contains
     "/api/organizations/webhook-deliveries/": Ref("webhook_delivery"),
     "/api/defaults/approvals/": Ref("approval"),
     "/api/defaults/approval-grants/": Ref("approval_grant"),
+    "/api/organizations/audit-log/": Ref("audit_entry"),
     RUNS: Ref("run"),
     "/api/cloud/supervisors/": Ref("agent"),
 }
@@ -395,7 +396,7 @@ async def test_filter_by_foreign_id_is_refused_and_unknown_id_empty(
 ) -> None:
     assert route.query
     ids = {name for name, each in route.query.load_fields.items() if isinstance(each, Uuid)}
-    for name in ids - {"after"}:
+    for name in ids - {"after", "resource_id"}:  # which may name any resource, also one that is gone
         foreign = await RequestBuilder(ours).resolve(Ref(KIND_OF_FILTER.get(name, name)))
         for value, expected in ((foreign, 403), (str(new_id()), 200)):
             answer = await theirs.key.get(f"{route.path}?{name}={value}")

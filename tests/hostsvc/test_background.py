@@ -39,7 +39,7 @@ def test_every_duty_has_a_service_with_its_interval() -> None:
         "parked calls": 0.01,
         "webhook sender": 0,
         "webhook matcher": 0.5,
-        "audit chainer": 1,
+        "audit log": 1,
         "event feed": 0,
         "write probe": 0.25,
         "connection renewal": 1800,

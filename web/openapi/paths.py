@@ -17,6 +17,7 @@ TAGS = {
     "invites": "Invitations to join an organization.",
     "api-keys": "API keys, with which programs act for an organization.",
     "secrets": "Secrets for the code and the tools of agents. Their values can be written, but not read.",
+    "audit-log": "Who did what to which resource of an organization, when and from where.",
     "webhooks": "Event webhooks: addresses that get an organization's events as signed requests.",
     "hooks": "Inbound hooks: addresses at which other services deliver events to agents.",
     "webhook-deliveries": "What was sent, or is to be sent, to event webhooks and the webhooks of templates.",

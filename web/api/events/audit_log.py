@@ -61,17 +61,14 @@ class AuditEntryResponse(TypedDict):
     """The agent that it concerns; null if it concerns none."""
     data: dict[str, Any]
     """More about it: what the resource is called, and `fields`, the changed columns, never secret values."""
-    previous: str
-    """The digest of the entry before it, in hexadecimal digits; zeros for the first one."""
     digest: str
-    """Its own digest, which covers all of it."""
+    """The digest of this and all earlier entries, as the export has it."""
 
 
 serialize_entry = Serializer(
     AuditEntryResponse,
     AuditEntry,
     by=lambda entry: actor_of(entry.actor),
-    previous=lambda entry: entry.previous.hex(),
     digest=lambda entry: entry.digest.hex(),
 )
 
@@ -107,8 +104,9 @@ async def export_audit_log(request: web.Request, caller: Caller) -> web.StreamRe
         response = web.StreamResponse(headers={"Content-Type": JSON_LINES})
         if request.method == "HEAD":
             return response
-        now, address = request.app[CLOCK].now(), address_of(request)
-        await log.record_export(organization_id, now, caller.identity, address)
+        await log.record_export(
+            organization_id, request.app[CLOCK].now(), caller.identity, address_of(request)
+        )
         with aborting(request):
             await response.prepare(request)
             while number < until:
