@@ -23,7 +23,8 @@ SET_POSITION = "UPDATE instance SET chained_event_id = $1"
 
 LIST_AUDITED = """
 SELECT id AS event_id, at AS created_at, organization_id, agent_id, actor, address,
-       coalesce(resource_id, agent_id) AS resource_id,
+       coalesce(resource_id, agent_id,
+                CASE WHEN type LIKE 'organization.%' THEN organization_id END) AS resource_id,
        coalesce(data ->> 'resource', split_part(type, '.', 1)) AS resource,
        coalesce(data ->> 'action', split_part(type, '.', 2)) AS action,
        (data::jsonb - 'resource' - 'action')::json AS data

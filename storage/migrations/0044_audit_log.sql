@@ -92,8 +92,8 @@ BEGIN
         IF changed IS NULL THEN RETURN NULL; END IF;
     END IF;
     SELECT jsonb_object_agg(regexp_replace(key, '_id$', ''), left(value, 200)) INTO entry FROM jsonb_each_text(shown)
-    WHERE value IS NOT NULL AND key IN ('name', 'email', 'role', 'url', 'user_id', 'agent_id', 'template_id',
-                                        'adapter_id', 'tool_id', 'webhook_id');
+    WHERE value IS NOT NULL AND key IN ('name', 'email', 'role', 'user_id', 'agent_id', 'template_id', 'adapter_id',
+                                        'tool_id', 'webhook_id');
     entry := coalesce(entry, '{}') || jsonb_build_object('resource', TG_ARGV[0], 'action',
         CASE TG_OP WHEN 'INSERT' THEN 'created' WHEN 'UPDATE' THEN 'changed' ELSE 'deleted' END);
     IF changed IS NOT NULL THEN entry := entry || jsonb_build_object('fields', changed); END IF;

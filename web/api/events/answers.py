@@ -43,14 +43,11 @@ MAX_PAGES = 20  # of the log that are read for one document; filters may leave o
 log = structlog.get_logger(__name__)
 
 
-ALL_TYPES = frozenset[str](STREAMED_TYPES)
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The filters of a request. A blank `tag` selects all agents."""
 
-    types: frozenset[str] = ALL_TYPES
+    types: frozenset[str] = frozenset(STREAMED_TYPES)
     tag: str = ""
     is_for_run: bool = False
 

@@ -1,0 +1,27 @@
+"""`hostsvc verify`: the exit code and the sentence for each export of the audit log."""
+
+from pathlib import Path
+
+from storage.events.audit_chain import NO_DIGEST, head_line
+from tests.hostsvc.cli.shell import hostsvc
+
+ZEROS = NO_DIGEST.hex()
+
+
+def test_complete_export_is_verified(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").write_bytes(head_line(0, NO_DIGEST))
+    done = hostsvc(tmp_path, "verify", "audit.jsonl", "--head", ZEROS)
+    assert (done.code, done.out) == (0, f"the chain is complete up to the entry 0: {ZEROS}\n")
+
+
+def test_broken_exports_have_exit_code_1(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").write_bytes(head_line(0, NO_DIGEST))
+    (tmp_path / "other.bin").write_bytes(b"\xff\n")
+    for arguments in (["audit.jsonl", "--head", "ab" * 32], ["other.bin"]):
+        done = hostsvc(tmp_path, "verify", *arguments)
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith("the chain is broken: ")
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    assert hostsvc(tmp_path, "verify", "nothing.jsonl").code == 2
