@@ -19,7 +19,7 @@ from web.request_room import LIST_UNITS, PLACE
 from web.routes import Routes
 from web.serializers import Serializer
 
-JSON_LINES = "application/jsonl"
+JSON_LINES = "text/plain"  # which clients generated from the API document can read
 
 
 class AuditQuery(CreatedPageQuery):
@@ -101,7 +101,7 @@ async def export_audit_log(request: web.Request, caller: Caller) -> web.StreamRe
     head = await log.get_head(organization_id)
     until, digest = (head.number, head.digest) if head else (0, NO_DIGEST)
     with request[PLACE].more(LIST_UNITS):
-        response = web.StreamResponse(headers={"Content-Type": JSON_LINES})
+        response = web.StreamResponse(headers={"Content-Type": f"{JSON_LINES}; charset=utf-8"})
         if request.method == "HEAD":
             return response
         await log.record_export(

@@ -83,7 +83,7 @@ async def test_export_is_verified_and_recorded(service: Service, api: Api) -> No
     await api.create_template(name="Größe")
     await chained(service)
     answer = await api.get(EXPORT)
-    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/jsonl")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     number, digest = verify(answer.body.splitlines())
     newest = (await listed(service, api))[0]
     assert (newest["resource"], newest["action"], newest["number"]) == ("audit_log", "exported", number + 1)
