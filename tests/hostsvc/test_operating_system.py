@@ -1,10 +1,13 @@
 """The limit of open files, the connections that it leaves room for, and the memory of the process."""
 
+import os
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,6 +16,7 @@ from hostsvc.config import Config, ServerSettings
 from hostsvc.operating_system import (
     connection_settings,
     connections_within,
+    notify_systemd,
     raise_descriptor_limit,
 )
 
@@ -84,3 +88,13 @@ def test_freed_texts_leave_the_process() -> None:
     if done.returncode == 2:
         pytest.skip("the C library has no mallopt")
     assert int(done.stdout) < MAX_LEFT_BYTES, done.stderr
+
+
+def test_systemd_is_told_at_the_socket_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notify_systemd("READY=1")  # outside a unit there is nobody to tell
+    for address in (str(tmp_path / "notify"), f"@hostsvc-{os.getpid()}"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+            systemd.bind(address.replace("@", "\0", 1))
+            monkeypatch.setenv("NOTIFY_SOCKET", address)
+            notify_systemd("READY=1")
+            assert systemd.recv(100) == b"READY=1"

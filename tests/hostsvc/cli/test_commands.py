@@ -122,7 +122,16 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
     assert done.code == 0
     for command in ("accounts", "adapters", "check-config", "demo", "migrate", "operator-token", "pause"):
         assert f"  {command} " in done.out
-    for command in ("rotate-keys", "serve", "status", "unpause", "vacuum"):
+    for command in (
+        "doctor",
+        "init",
+        "install-service",
+        "rotate-keys",
+        "serve",
+        "status",
+        "unpause",
+        "vacuum",
+    ):
         assert f"  {command} " in done.out
 
 
