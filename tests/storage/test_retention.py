@@ -54,6 +54,8 @@ async def test_documents_deleted_by_agents_expire_with_versions(pool: Pool, rete
 async def test_events_are_deleted_from_the_beginning_of_the_log(pool: Pool, retention: Retention) -> None:
     moments = [NOW - DAY, NOW - DAY, NOW + DAY, NOW - DAY, NOW, NOW - DAY]
     ids = [await write(pool, at=moment) for moment in moments]
+    assert await retention.delete_events(NOW, 2) == 0, "the audit log has not looked at them"
+    await pool.execute("UPDATE instance SET chained_event_id = $1", ids[-1])
 
     assert [await retention.delete_events(NOW, 2) for _ in range(2)] == [2, 2], "the younger one goes along"
     assert [await retention.delete_events(NOW, 1)] == [0], "an event that is kept keeps those after it"
