@@ -51,13 +51,15 @@ DELETE FROM event WHERE id <= (
     WHERE at < $1 AND id <= (SELECT chained_event_id FROM instance))
 """
 
-# From the beginning, so that the chain stays whole. The last entry stays: the next one continues from it.
+# From the beginning, so that the chain stays whole. The last entry stays: the next one continues from it. A
+# trigger refuses anything else, by the clock of the database.
 DELETE_AUDIT = """
 DELETE FROM audit_entry WHERE id IN (
     SELECT e.id FROM (SELECT DISTINCT organization_id AS id FROM audit_entry) o
     CROSS JOIN LATERAL (
         SELECT coalesce(
-            (SELECT number FROM audit_entry WHERE organization_id = o.id AND created_at >= $1
+            (SELECT number FROM audit_entry
+             WHERE organization_id = o.id AND created_at >= least($1, now() - interval '1 day')
              ORDER BY number LIMIT 1),
             (SELECT max(number) FROM audit_entry WHERE organization_id = o.id)) AS number
     ) kept
@@ -66,7 +68,6 @@ DELETE FROM audit_entry WHERE id IN (
         ORDER BY number LIMIT $2
     ) e LIMIT $2)
 """
-ALLOW_DELETE_AUDIT = "SET LOCAL hostsvc.retention = 'on'"
 
 DELETE_SPENDING = """
 DELETE FROM spending WHERE (owner_id, day) IN (
@@ -284,9 +285,7 @@ class Retention:
 
     async def delete_audit_entries(self, until: datetime, limit: int) -> int:
         """Delete entries of the audit log from before `until`, but the last one of each organization."""
-        async with self._pool.transaction() as connection:
-            await connection.execute(ALLOW_DELETE_AUDIT)
-            return await delete_rows(connection, DELETE_AUDIT, until, limit)
+        return await delete_rows(self._pool, DELETE_AUDIT, until, limit)
 
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""

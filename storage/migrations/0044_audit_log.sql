@@ -37,14 +37,28 @@ CREATE INDEX audit_entry_of_organization ON audit_entry (organization_id, create
 
 CREATE FUNCTION refuse_change_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'DELETE' AND current_setting('hostsvc.retention', true) = 'on' THEN RETURN NULL; END IF;
     RAISE insufficient_privilege USING MESSAGE = format('%s of the table %s is refused', TG_OP, TG_TABLE_NAME),
         HINT = 'The audit log only grows; retention.audit removes its oldest entries.';
 END $$;
-CREATE TRIGGER audit_entry_refuse_change BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entry
+CREATE TRIGGER audit_entry_refuse_change BEFORE UPDATE OR TRUNCATE ON audit_entry
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER event_refuse_change BEFORE UPDATE OR TRUNCATE ON event
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+
+-- Entries go as retention lets them go: from the beginning of a chain, after a day at least, and never the last one.
+CREATE FUNCTION audit_entry_keep_chain() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM gone g WHERE created_at > now() - interval '1 day'
+        OR EXISTS (SELECT FROM audit_entry WHERE organization_id = g.organization_id AND number < g.number)
+        OR NOT EXISTS (SELECT FROM audit_entry WHERE organization_id = g.organization_id AND number > g.number)
+    ) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'only the oldest entries of the audit log can be removed';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER audit_entry_keep_chain AFTER DELETE ON audit_entry REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION audit_entry_keep_chain();
 
 -- An audited event stays until the chain has it.
 CREATE FUNCTION event_keep_unchained() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -55,8 +69,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER event_keep_unchained AFTER DELETE ON event REFERENCING OLD TABLE AS gone
-    FOR EACH STATEMENT WHEN (current_setting('hostsvc.retention', true) IS DISTINCT FROM 'on')
-    EXECUTE FUNCTION event_keep_unchained();
+    FOR EACH STATEMENT EXECUTE FUNCTION event_keep_unchained();
 
 -- As in 0020, but a change by the service has the actor that the service has set.
 CREATE OR REPLACE FUNCTION event_of_program_move() RETURNS trigger

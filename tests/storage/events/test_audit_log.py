@@ -1,6 +1,8 @@
 """The audit log in the database: what triggers record, with whom, and that nobody changes it."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -12,7 +14,8 @@ from storage.events.events import Events
 from storage.model import Organization
 from storage.postgres.asker import AUDITED_TABLES, Asker, act_as, asker_of
 from storage.postgres.pool import Pool
-from tests.storage.events.log import connected
+from supervisors.clock import SystemClock
+from tests.storage.events.log import connected, write
 from tests.storage.factories import stored_organization, template
 
 TRIGGERS = "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'audit_row'"
@@ -112,6 +115,27 @@ async def test_nobody_changes_what_was_recorded(
     await chain(pool)
     await psql.execute("UPDATE organization SET name = 'Theirs'")
     with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError)):
+        await psql.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_refused"),
+    [
+        ("DELETE FROM audit_entry WHERE number = 1", False),
+        ("DELETE FROM audit_entry WHERE number <= 2", False),
+        ("DELETE FROM audit_entry WHERE number = 2", True),
+        ("DELETE FROM audit_entry WHERE number <= 3", True),  # of today
+        ("DELETE FROM audit_entry", True),
+    ],
+)
+async def test_only_oldest_entries_can_be_deleted(
+    pool: Pool, psql: Any, statement: str, is_refused: bool
+) -> None:
+    now = SystemClock().now()
+    for days in (9, 8, 0, 0):
+        await write(pool, "audit", at=now - timedelta(days), data='{"resource": "a", "action": "b"}')
+    await chain(pool)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError) if is_refused else nullcontext():
         await psql.execute(statement)
 
 

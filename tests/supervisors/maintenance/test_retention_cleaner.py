@@ -225,18 +225,26 @@ async def test_events_expire_after_their_days(database: Database) -> None:
 
 
 async def test_audit_entries_expire_but_the_last_one(database: Database) -> None:
-    log = AuditLog(database.pool)
+    log, now = AuditLog(database.pool), SystemClock().now()
     for days in (401, 399, 398):
-        await write(database.pool, "audit", at=NOW - days * DAY, data='{"resource": "a", "action": "b"}')
+        await write(database.pool, "audit", at=now - days * DAY, data='{"resource": "a", "action": "b"}')
     await log.chain(await Events(database.pool).get_last_id())
     kind = "entries of the audit log"
-    assert (await database.clean(audit=400))[kind] == 1
+    assert (await database.clean(now, audit=400))[kind] == 1
     kept = await log.list_after(OWNER, 0, 3)
     assert [entry.number for entry in kept] == [2, 3]
     lines = export_lines(kept) + head_line(3, kept[-1].digest)
     assert verify(lines.decode().splitlines())[0] == 3
-    assert (await database.clean(NOW + 999 * DAY, audit=400))[kind] == 1
+    assert (await database.clean(now + 999 * DAY, audit=400))[kind] == 1
     assert await log.get_head(OWNER) == kept[-1]
+
+
+async def test_audit_entries_of_today_stay_whatever_the_clock_says(database: Database) -> None:
+    now = SystemClock().now()
+    for at in (now - 2 * DAY, now - HOUR, now):
+        await write(database.pool, "audit", at=at, data='{"resource": "a", "action": "b"}')
+    await AuditLog(database.pool).chain(await Events(database.pool).get_last_id())
+    assert (await database.clean(now + 999 * DAY, audit=1))["entries of the audit log"] == 1
 
 
 async def test_events_stay_until_the_audit_log_has_them(database: Database) -> None:
