@@ -61,6 +61,8 @@ def end_on_signals(parent: socket.socket | None = None) -> EndRequest:
     receive = request.receive if parent is None else request.note
     for number in END_SIGNALS:
         loop.add_signal_handler(number, partial(receive, number))
+    for number in RELOAD_SIGNALS:  # the configuration is read again anyway once the service is ready
+        loop.add_signal_handler(number, lambda: None)
     if parent is not None:
         loop.add_reader(parent, request.follow, parent)
     return request

@@ -8,7 +8,9 @@ from pathlib import Path
 from string import Template
 
 import click
+from marshmallow import ValidationError
 
+from hostsvc.backup import migrate_safely
 from hostsvc.cli.runner import config_option, read_config_to_serve, refuse, run_command
 from hostsvc.config import Config
 from hostsvc.config_reader import DEFAULT_FILE
@@ -18,8 +20,8 @@ from storage.identity.accounts import Accounts, TokenHolders
 from storage.identity.api_keys import ApiKeys
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, User
-from storage.postgres.migrations import migrate
 from supervisors.clock import SystemClock
+from web.api.organizations.accounts import SignupBody
 from web.credentials.formats import make_key
 from web.credentials.passwords import Passwords
 
@@ -35,22 +37,37 @@ CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
 @click.option("--organization", required=True, help="The name of the user's organization.")
 def init_command(file: Path | None, email: str, organization: str) -> None:
     """Write a commented configuration unless there is one, and create the first user with an API key."""
+    account = {"email": email, "organization_name": organization, "password": secrets.token_urlsafe(12)}
+    try:
+        account = SignupBody().checked(account)
+    except ValidationError as error:
+        refuse(*(f"{name}: {reason}" for name, (reason, *_) in error.normalized_messages().items()))
     path = file or DEFAULT_FILE
     if not path.exists():
         shipped = PACKAGE / "config.toml"  # of the wheel; in a checkout it lies beside the package
-        path.write_text((shipped if shipped.exists() else PACKAGE.parent / "config.toml").read_text())
+        _write(path, (shipped if shipped.exists() else PACKAGE.parent / "config.toml").read_text())
         click.echo(f"wrote {path}: every key with its default")
-    run_command(file, partial(_create_user, email=email, name=organization))
+    run_command(file, partial(_create_user, **account))
 
 
-async def _create_user(config: Config, *, email: str, name: str) -> None:
-    now, password, key = SystemClock().now(), secrets.token_urlsafe(12), make_key()
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        refuse(f"{path} cannot be written: {error.strerror}")
+
+
+async def _create_user(
+    config: Config, *, email: str, organization_name: str, password: str, name: str
+) -> None:
+    now, key = SystemClock().now(), make_key()
     with Passwords() as passwords:
         password_hash = await passwords.hash(password, "")
-    user, organization = User(new_id(), email, "", password_hash, 1, now), Organization(new_id(), name, now)
+    user = User(new_id(), email, name, password_hash, 1, now)
+    organization = Organization(new_id(), organization_name, now)
     first_key = ApiKey(new_id(), organization.id, "first", key.prefix, True, None, now)
     async with open_database(config) as url:
-        await migrate(url)
+        await migrate_safely(config.database, url, now)
         async with open_current_pool(config, url) as pool:
             try:
                 await Accounts(pool, TokenHolders(pool)).insert_account(user, organization)
@@ -83,6 +100,6 @@ def install_service_command(file: Path | None, *, dry_run: bool) -> None:
     if dry_run:
         click.echo(unit, nl=False)
         return
+    _write(UNIT, unit)
     (path.parent / "credentials").mkdir(0o700, parents=True, exist_ok=True)
-    UNIT.write_text(unit)
     click.echo(f"wrote {UNIT}; start it with: systemctl daemon-reload && systemctl enable --now hostsvc")

@@ -96,6 +96,7 @@ async def test_end_of_wait_for_database_is_the_last_line(directory: Path, launch
     sections: Sections = {"server": {"port": 0}, "database": {"url": "postgresql://127.0.0.1:1/nothing"}}
     process = await spawn(directory, "waiting", sections, launch, ["--wait-for-database", "600"])
     await line_of(process, event="waiting for the database")
+    process.send_signal(signal.SIGHUP)  # not yet of use, and no reason to end
     process.terminate()
     assert await process.exit_code() == 0
     assert events_of(process)[-2:] == ["end requested", "service stopped"]

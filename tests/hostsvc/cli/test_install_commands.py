@@ -48,6 +48,22 @@ def test_second_init_keeps_the_file_and_names_the_account(tmp_path: Path, empty_
     assert "pool_size" not in (tmp_path / "config.toml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("email", "organization", "config", "said"),
+    [
+        ("ann", "Acme", "config.toml", "email: Enter a valid email address."),
+        ("ann@example.org", "", "config.toml", "organization_name: This field may not be blank."),
+        ("ann@example.org", "Acme", "none/config.toml", "none/config.toml cannot be written"),
+    ],
+)
+def test_init_refuses_what_it_cannot_do(
+    tmp_path: Path, email: str, organization: str, config: str, said: str
+) -> None:
+    options = ("--email", email, "--organization", organization, "--config", config)
+    assert refusal(hostsvc(tmp_path, "init", *options)).startswith(said)
+    assert not [*tmp_path.iterdir()]
+
+
 def unit_of(directory: Path, **environment: str) -> dict[str, list[str]]:
     """Return the settings of the unit, each with its values in order."""
     done = hostsvc(directory, "install-service", "--dry-run", "--config", "config.toml", **environment)
