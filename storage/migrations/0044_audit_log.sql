@@ -71,11 +71,13 @@ END $$;
 CREATE TRIGGER event_keep_unchained AFTER DELETE ON event REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION event_keep_unchained();
 
--- As in 0020, but a change by the service has the actor that the service has set.
+-- As in 0020, but a change by the service has the actor that the service has set. A role of another program cannot
+-- claim to be the service.
 CREATE OR REPLACE FUNCTION event_of_program_move() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
-    is_service boolean := current_setting('hostsvc.origin', true) IS NOT DISTINCT FROM 'service';
+    is_service boolean := current_setting('hostsvc.origin', true) IS NOT DISTINCT FROM 'service'
+                          AND pg_has_role(session_user, current_user, 'USAGE');  -- the owner, by SECURITY DEFINER
 BEGIN
     INSERT INTO event (at, type, organization_id, agent_id, resource_id, actor, data)
         SELECT clock_timestamp(), type, organization_id, agent_id, resource_id,

@@ -15,6 +15,7 @@ from storage.model import Organization
 from storage.postgres.asker import AUDITED_TABLES, Asker, act_as, asker_of
 from storage.postgres.pool import Pool
 from supervisors.clock import SystemClock
+from tests.postgres import TestServer, url_as
 from tests.storage.events.log import connected, write
 from tests.storage.factories import stored_organization, template
 
@@ -90,10 +91,15 @@ async def test_rolled_back_change_leaves_no_entry(pool: Pool, owner: Organizatio
     assert len(await pool.fetch(LIST)) == count
 
 
-async def test_other_programs_are_recorded_as_such(pool: Pool, psql: Any, owner: Organization) -> None:
-    await psql.execute("SET hostsvc.actor = 'key:1'")
-    await psql.execute("UPDATE organization SET name = 'Theirs'")
-    actor, _, data = await last(pool)
+async def test_other_programs_are_recorded_as_such(
+    pool: Pool, postgres_server: TestServer, database_url: str, owner: Organization
+) -> None:
+    with postgres_server.role() as role:
+        await pool.execute(f"GRANT SELECT, UPDATE ON organization TO {role}")
+        async with connected(url_as(database_url, role)) as psql:
+            await psql.execute("SET hostsvc.actor = 'key:1'; SET hostsvc.origin = 'service'")
+            await psql.execute("UPDATE organization SET name = 'Theirs'")
+        actor, _, data = await last(pool)
     assert (actor, data["name"], data["fields"]) == ("program", "Theirs", ["name"])
 
 
