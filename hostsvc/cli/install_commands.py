@@ -6,6 +6,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import click
 from marshmallow import ValidationError
@@ -37,11 +38,15 @@ CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
 @click.option("--organization", required=True, help="The name of the user's organization.")
 def init_command(file: Path | None, email: str, organization: str) -> None:
     """Write a commented configuration unless there is one, and create the first user with an API key."""
-    account = {"email": email, "organization_name": organization, "password": secrets.token_urlsafe(12)}
+    account: dict[str, Any] = {
+        "email": email,
+        "organization_name": organization,
+        "password": secrets.token_urlsafe(12),
+    }
     try:
         account = SignupBody().checked(account)
     except ValidationError as error:
-        refuse(*(f"{name}: {reason}" for name, (reason, *_) in error.normalized_messages().items()))
+        refuse(*(f"{name}: {reason}" for name, (reason, *_) in error.messages_dict.items()))
     path = file or DEFAULT_FILE
     if not path.exists():
         shipped = PACKAGE / "config.toml"  # of the wheel; in a checkout it lies beside the package

@@ -228,15 +228,16 @@ WITH item AS (
     RETURNING id, organization_id, agent_id, created_at
 ), event_row AS (
     SELECT e.at, e.type, updated.organization_id, agent_id, e.run_id, e.resource_id, e.actor, e.phase,
-           e.data, e.ordinal
+           e.data, e.address, e.ordinal
     FROM ROWS FROM (
         json_to_recordset(:events::json) AS (
             agent_id uuid, type text, at timestamptz, run_id uuid, resource_id uuid, actor text, phase text,
-            data text)
-    ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, ordinal)
+            data text, address text)
+    ) WITH ORDINALITY AS e (agent_id, type, at, run_id, resource_id, actor, phase, data, address, ordinal)
     JOIN updated USING (agent_id)
     UNION ALL
-    SELECT n.created_at, e.type, n.organization_id, n.agent_id, NULL, e.resource_id, '', NULL, e.data, NULL
+    SELECT n.created_at, e.type, n.organization_id, n.agent_id, NULL, e.resource_id, '', NULL,
+           e.data, '', NULL
     FROM inserted_notice n
     JOIN json_to_recordset(:notices::json) AS r (id uuid, budget text) USING (id)
     CROSS JOIN LATERAL (VALUES
@@ -244,8 +245,8 @@ WITH item AS (
         ('budget.reached', NULL, r.budget)) AS e (type, resource_id, data)
     WHERE e.data <> ''
 ), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data)
-    SELECT at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data::json
+    INSERT INTO event (at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data, address)
+    SELECT at, type, organization_id, agent_id, run_id, resource_id, actor, phase, data::json, address
     FROM event_row ORDER BY ordinal
 )
 SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked

@@ -156,6 +156,7 @@ class NewEvent:
     actor: str = BY_SERVICE
     phase: str | None = None
     data: str = "{}"
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ CREATE TABLE audit_entry (
     number bigint NOT NULL,                      -- 1, 2, … in the organization
     created_at timestamptz NOT NULL,             -- when it happened
     actor text NOT NULL,                         -- as in event
-    address text NOT NULL,                       -- '': not a request, or one that another task carried out
+    address text NOT NULL,                       -- '': not a request
     resource text NOT NULL,                      -- such as template
     action text NOT NULL,                        -- such as created
     resource_id uuid,

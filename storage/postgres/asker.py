@@ -45,6 +45,12 @@ def act_as(actor: str) -> None:
         asker.actor = actor
 
 
+def asked_from() -> str:
+    """Return the address from which somebody asks; "" if nobody does."""
+    asker = ASKER.get()
+    return asker.address if asker else ""
+
+
 def asker_of(sql: str) -> Asker | None:
     """Return who asks for a statement; None if nobody does, or if it writes no audited table."""
     asker = ASKER.get()

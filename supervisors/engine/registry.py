@@ -27,6 +27,7 @@ import structlog
 
 from storage.agent_facts import RowVersion
 from storage.errors import AnsweredBefore, DatabaseUnavailable, NodeEnded
+from storage.postgres.asker import ASKER, Asker
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.context import RECOVERY_SECONDS, Ring, SupervisorContext
 from supervisors.engine.inspection import Statistics, StatusReader
@@ -377,7 +378,8 @@ class Registry:
     async def _handle_request(self, supervisor: Supervisor, pending: PendingRequest[Any]) -> str:
         """Have the supervisor answer the request, or refuse it; describe what came of it."""
         try:
-            reply = await supervisor.answer(pending.request)
+            with Asker("", pending.address):  # each event names its actor
+                reply = await supervisor.answer(pending.request)
             if not pending.reply.done():  # it is done if the asker was cancelled
                 pending.reply.set_result(reply)
             outcome = "done" if isinstance(reply, bool) else str(reply)
@@ -419,6 +421,7 @@ class Registry:
         await self._scheduler.spawn(self._execute(run), name=f"run {run.id}")
 
     async def _execute(self, run: ActiveRun) -> None:
+        ASKER.set(None)  # who asked for the run does not ask for what it does
         try:
             await run.carry_out(self._harness, self.ask, self._max_run_seconds)
         finally:

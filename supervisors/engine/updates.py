@@ -22,6 +22,7 @@ from storage.agent_facts import AgentFacts, AgentState, Budget, RunEnd, RunStart
 from storage.events.model import BY_SERVICE, EventType, NewEvent
 from storage.ids import derive_id, new_id
 from storage.model import AgentStatus, Outcome, Receipt
+from storage.postgres.asker import asked_from
 from storage.postgres.json_values import to_json
 from supervisors.engine.run import ActiveRun
 from supervisors.policy import explanations, transitions
@@ -240,6 +241,7 @@ def _state_event(
         actor=step.actor,
         phase=name,
         data=orjson.dumps(data).decode(),
+        address=asked_from(),
     )
 
 

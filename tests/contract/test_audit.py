@@ -26,7 +26,7 @@ WITHOUT_ENTRY = {
     "POST /api/organizations/hooks/{id}/test/": "receives one delivery, which the list of deliveries has",
     "POST /api/organizations/webhook-deliveries/{id}/redeliver/": "sends the same delivery again",
 }
-UNCHANGED = {  # the request of the row has no effect
+UNCHANGED = {  # no effect here; in tests/web/api/events/test_audit_log.py and toolbox/test_mcp_servers.py
     "POST /api/toolbox/tools/{id}/accept/",
     "POST /api/cloud/agents/actions/",
     "POST /api/cloud/agents/{id}/stop/",

@@ -50,7 +50,7 @@ class AuditEntryResponse(TypedDict):
     by: ActorResponse
     """Who did it."""
     address: str
-    """The address of the client; "" if there was no request, or if another task carried it out."""
+    """The address of the client; "" if there was no request."""
     resource: str
     """What it was done to, such as `template`, `api_key` or `agent`."""
     action: str

@@ -40,6 +40,29 @@ async def test_log_tells_who_deleted_a_template(service: Service, api: Api) -> N
     assert deleted["address"] == "127.0.0.1"
 
 
+async def test_actions_on_agents_have_caller_and_address(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=600)
+    await api.create_notification(agent, priority="high", source="sms")  # holds
+    for action in ("stop", "pause", "resume", "archive", "restore"):
+        body = {"action": action, "agents": [agent["id"]]}
+        assert (await api.post("/api/cloud/agents/actions/", body)).body["changed"] == 1, action
+    entries = await listed(service, api, resource="agent")
+    actions = [entry["action"] for entry in entries]
+    assert actions == ["restored", "archived", "unpaused", "paused", "stopped", "created"]
+    assert {(entry["by"]["type"], entry["address"]) for entry in entries} == {("key", "127.0.0.1")}
+
+
+@pytest.mark.parametrize("collection", ["/api/cloud/agents/", "/api/templates/"])
+async def test_reverted_prompt_is_an_entry(service: Service, api: Api, collection: str) -> None:
+    owner = await api.create(collection, name="Ann", model="builtin/inbox", system_prompt="Be kind.")
+    path = f"{collection}{owner['id']}/"
+    await api.patch(path, {"system_prompt": "Be strict."})
+    assert (await api.post(f"{path}prompts/1/revert/")).status == 200
+    reverted, *_ = await listed(service, api, resource_id=owner["id"])
+    assert (reverted["action"], reverted["data"]["fields"]) == ("changed", ["system_prompt"])
+    assert (reverted["by"]["type"], reverted["address"]) == ("key", "127.0.0.1")
+
+
 async def test_filters_select_entries(service: Service, api: Api) -> None:
     template = await api.create_template()
     agent = await api.create_agent()
