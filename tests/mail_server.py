@@ -1,6 +1,7 @@
 """A mail server that keeps what it is sent, or refuses it."""
 
 import asyncio
+import ssl
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +36,7 @@ class MailServer:
 
 
 @asynccontextmanager
-async def open_mail_server() -> AsyncIterator[MailServer]:
+async def open_mail_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[MailServer]:
     mail = MailServer()
 
     def authenticate(
@@ -52,7 +53,9 @@ async def open_mail_server() -> AsyncIterator[MailServer]:
                 enable_SMTPUTF8=True,
                 authenticator=authenticate,
                 auth_required=True,
-                auth_require_tls=False,
+                auth_require_tls=tls is not None,
+                tls_context=tls,
+                require_starttls=tls is not None,
             )
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)

@@ -22,7 +22,8 @@ MAX_CLOCK_SECONDS = 1.0
 MIN_FREE_GB = 2
 SELECT_SERVER = """
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
-    has_schema_privilege('public', 'CREATE') AS may_create
+    has_schema_privilege('public', 'CREATE') AS may_create,
+    (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('event')) AS is_owner
 """
 
 
@@ -48,6 +49,8 @@ async def _database(config: Config) -> str:
         clock = (server["now"] - SystemClock().now()).total_seconds()
         if not server["may_create"]:
             raise ConfigError("the role may not create tables: GRANT CREATE ON SCHEMA public TO it")
+        if server["is_owner"] is False:
+            raise ConfigError("another role owns the tables: connect as that one, or GRANT it to this one")
         pending = await check(url)
     if abs(clock) > MAX_CLOCK_SECONDS:
         raise ConfigError(f"its clock differs from this machine's by {clock:.1f} s: let NTP set both")

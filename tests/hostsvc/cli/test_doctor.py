@@ -3,10 +3,11 @@
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 
+import psycopg2
 import pytest
 
 from hostsvc.cli import doctor
@@ -61,12 +62,16 @@ def test_each_problem_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["mail"].endswith("correct [mail], or let this machine reach it")
 
 
-def test_role_that_may_not_create_tables_is_found(
+def test_role_without_the_rights_of_the_service_is_found(
     tmp_path: Path, database_url: str, postgres_server: TestServer
 ) -> None:
     with postgres_server.role() as role:
         _, found = lines(tmp_path, url_as(database_url, role))
-    assert "GRANT CREATE ON SCHEMA public" in found["database"]
+        assert "GRANT CREATE ON SCHEMA public" in found["database"]
+        with closing(psycopg2.connect(database_url)) as connection, connection, connection.cursor() as cursor:
+            cursor.execute(f"GRANT CREATE ON SCHEMA public TO {role}")
+        _, found = lines(tmp_path, url_as(database_url, role))
+        assert "another role owns the tables" in found["database"]
 
 
 def test_other_clock_of_the_database_is_found(

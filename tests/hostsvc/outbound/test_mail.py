@@ -1,8 +1,13 @@
 """Letters that the operator's relay takes, refuses or never answers."""
 
+import shutil
 import socket
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from email.message import EmailMessage
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -61,6 +66,35 @@ async def test_refusals_are_logged_and_the_next_letter_is_sent(server: MailServe
     assert line.startswith("mail not sent: SMTPAuthenticationError")
     [line] = await sent(MailRelay(settings(1)))
     assert line.startswith("mail not sent: SMTPConnectError")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Return a file with a certificate of 127.0.0.1, signed by itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the certificate is made by openssl")
+    file = tmp_path / "relay.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", file]
+    made = subprocess.run(command, check=True, capture_output=True, text=True)
+    file.write_text(file.read_text() + made.stdout)
+    return file
+
+
+async def test_letter_goes_by_starttls_to_a_trusted_relay_only(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    async with open_mail_server(tls) as server:
+        relay = MailRelay(replace(settings(server.port), security="starttls"))
+        [line] = await sent(relay)
+        assert "certificate verify failed" in line
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert await sent(relay) == ["mail sent: "]
+        [line] = await sent(MailRelay(settings(server.port)))
+        assert line.startswith("mail not sent: ")
+        assert server.arrived.qsize() == 1
 
 
 async def test_relay_without_answer_costs_a_bounded_time() -> None:

@@ -79,6 +79,14 @@ async def log(pool: Pool) -> Log:
     return Log(pool, scout, outbox, webhooks, matching)
 
 
+async def test_audit_entries_are_delivered_to_nobody(log: Log) -> None:
+    hook = await log.webhook()  # of all types
+    for type_ in ("audit", "run.ended"):
+        await log.event(type_)
+    assert (await log.match()).stored == 1
+    assert await log.types(hook) == ["run.ended"]
+
+
 async def test_delivery_contains_the_event(log: Log) -> None:
     hook = await log.webhook(url="https://a.example/")
     run_id, resource_id = new_id(), new_id()
