@@ -55,18 +55,12 @@ DELETE FROM event WHERE id <= (
 # trigger refuses anything else, by the clock of the database.
 DELETE_AUDIT = """
 DELETE FROM audit_entry WHERE id IN (
-    SELECT e.id FROM (SELECT DISTINCT organization_id AS id FROM audit_entry) o
-    CROSS JOIN LATERAL (
-        SELECT coalesce(
-            (SELECT number FROM audit_entry
-             WHERE organization_id = o.id AND created_at >= least($1, now() - interval '1 day')
-             ORDER BY number LIMIT 1),
-            (SELECT max(number) FROM audit_entry WHERE organization_id = o.id)) AS number
-    ) kept
-    CROSS JOIN LATERAL (
-        SELECT id FROM audit_entry WHERE organization_id = o.id AND number < kept.number
-        ORDER BY number LIMIT $2
-    ) e LIMIT $2)
+    SELECT id FROM audit_entry JOIN (
+        SELECT organization_id, max(number) AS last,
+               min(number) FILTER (WHERE created_at >= least($1, now() - interval '1 day')) AS kept
+        FROM audit_entry GROUP BY organization_id
+    ) chain USING (organization_id)
+    WHERE number < coalesce(kept, last) ORDER BY organization_id, number LIMIT $2)
 """
 
 DELETE_SPENDING = """

@@ -2,11 +2,11 @@
 
 import secrets
 import sys
+from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import click
 from marshmallow import ValidationError
@@ -38,13 +38,9 @@ CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
 @click.option("--organization", required=True, help="The name of the user's organization.")
 def init_command(file: Path | None, email: str, organization: str) -> None:
     """Write a commented configuration unless there is one, and create the first user with an API key."""
-    account: dict[str, Any] = {
-        "email": email,
-        "organization_name": organization,
-        "password": secrets.token_urlsafe(12),
-    }
+    given = {"email": email, "organization_name": organization, "password": secrets.token_urlsafe(12)}
     try:
-        account = SignupBody().checked(account)
+        account = SignupBody().checked(given)
     except ValidationError as error:
         refuse(*(f"{name}: {reason}" for name, (reason, *_) in error.messages_dict.items()))
     path = file or DEFAULT_FILE
@@ -52,7 +48,7 @@ def init_command(file: Path | None, email: str, organization: str) -> None:
         shipped = PACKAGE / "config.toml"  # of the wheel; in a checkout it lies beside the package
         _write(path, (shipped if shipped.exists() else PACKAGE.parent / "config.toml").read_text())
         click.echo(f"wrote {path}: every key with its default")
-    run_command(file, partial(_create_user, **account))
+    run_command(file, partial(_create_user, account=account))
 
 
 def _write(path: Path, text: str) -> None:
@@ -62,14 +58,11 @@ def _write(path: Path, text: str) -> None:
         refuse(f"{path} cannot be written: {error.strerror}")
 
 
-async def _create_user(
-    config: Config, *, email: str, organization_name: str, password: str, name: str
-) -> None:
-    now, key = SystemClock().now(), make_key()
+async def _create_user(config: Config, *, account: Mapping[str, str]) -> None:
+    now, key, email, password = SystemClock().now(), make_key(), account["email"], account["password"]
     with Passwords() as passwords:
-        password_hash = await passwords.hash(password, "")
-    user = User(new_id(), email, name, password_hash, 1, now)
-    organization = Organization(new_id(), organization_name, now)
+        user = User(new_id(), email, account["name"], await passwords.hash(password, ""), 1, now)
+    organization = Organization(new_id(), account["organization_name"], now)
     first_key = ApiKey(new_id(), organization.id, "first", key.prefix, True, None, now)
     async with open_database(config) as url:
         await migrate_safely(config.database, url, now)

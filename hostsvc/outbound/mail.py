@@ -34,15 +34,9 @@ class MailSettings:
 
     def options(self) -> dict[str, Any]:
         """Return how to connect, as aiosmtplib takes it."""
+        relay = {"hostname": self.host, "port": self.port, "timeout": self.timeout_seconds}
         security = {"use_tls": self.security == "tls", "start_tls": self.security == "starttls"}
-        login = {"username": self.user or None, "password": self.password or None}
-        return {
-            "hostname": self.host,
-            "port": self.port,
-            "timeout": self.timeout_seconds,
-            **security,
-            **login,
-        }
+        return {**relay, **security, "username": self.user or None, "password": self.password or None}
 
 
 class MailRelay:

@@ -85,10 +85,8 @@ class AuditLog:
     ) -> Chunk[AuditEntry]:
         """List one page of the entries, newest first; `only` those with these values (None: any)."""
         conditions = OrganizationsPage(organization_ids, page, TABLE.order)
-        conditions.add_optional("e.resource = $", only["resource"])
-        conditions.add_optional("e.resource_id = $", only["resource_id"])
-        conditions.add_optional("e.action = $", only["action"])
-        conditions.add_optional("e.actor = $", only["actor"])
+        for column in ("resource", "resource_id", "action", "actor"):
+            conditions.add_optional(f"e.{column} = $", only[column])
         conditions.add_period("e.created_at", created)
         return await fetch_page(self._pool, AuditEntry, TABLE.page, conditions)
 

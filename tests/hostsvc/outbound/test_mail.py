@@ -75,7 +75,7 @@ def certificate(tmp_path: Path) -> Path:
         pytest.skip("the certificate is made by openssl")
     file = tmp_path / "relay.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", file]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", str(file)]
     made = subprocess.run(command, check=True, capture_output=True, text=True)
     file.write_text(file.read_text() + made.stdout)
     return file

@@ -65,22 +65,20 @@ class PasswordChangeBody(Body):
     """8 to 128 characters."""
 
 
-class ResetBody(Body):
-    """A code that was sent or that an operator has given, and a new password."""
-
-    email = Line(required=True, blank=False, max_length=254)
-    """The address of the account, ignoring case."""
-    code = Line(required=True, blank=False, max_length=255)
-    """Sent by e-mail, or printed by `hostsvc accounts reset-password`. It works once, within an hour."""
-    new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
-    """8 to 128 characters."""
-
-
 class ResetRequestBody(Body):
     """The address of somebody who has lost a password."""
 
     email = Line(required=True, blank=False, max_length=254)
     """The address of the account, ignoring case."""
+
+
+class ResetBody(ResetRequestBody):
+    """A code that was sent or that an operator has given, and a new password."""
+
+    code = Line(required=True, blank=False, max_length=255)
+    """Sent by e-mail, or printed by `hostsvc accounts reset-password`. It works once, within an hour."""
+    new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
+    """8 to 128 characters."""
 
 
 class UserResponse(TypedDict):
