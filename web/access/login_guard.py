@@ -9,6 +9,7 @@ counted like others.
 Wrong attempts are counted in the database, for all nodes together; attempts in progress by each node.
 """
 
+import asyncio
 import hashlib
 import math
 import unicodedata
@@ -228,8 +229,8 @@ async def verify_password(
             await attempt.count_wrong()  # raises Throttled
     is_right = await passwords.verify(password, user.password_hash if user else None, attempt.network)
     if user is None or not is_right:
-        await _record_refusal(request, user.id if user else NOBODY)
-        await attempt.count_wrong()
+        # At the same time, so that an entry takes no time by which an account can be told.
+        await asyncio.gather(_record_refusal(request, user.id if user else NOBODY), attempt.count_wrong())
         return False
     return True
 
