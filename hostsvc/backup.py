@@ -28,7 +28,7 @@ from hostsvc.config import DatabaseChoice
 from hostsvc.embedded_postgres import MAJOR_VERSION, bundled_program
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.connections import READABLE, connect
-from storage.postgres.migrations import VERSION, list_pending, migrate, read_applied, read_migrations
+from storage.postgres.migrations import VERSION, migrate, read_applied, read_migrations
 from storage.restored import read_sql
 from supervisors.policy.explanations import when
 
@@ -147,15 +147,15 @@ def _require_success(code: int, problem: bytes) -> None:
 
 async def migrate_safely(database: DatabaseChoice, url: str, now: datetime) -> list[str]:
     """Apply the missing migrations, and return their names. Before that, back up an embedded database."""
-    async with connect(url) as connection:
-        pending, applied = await list_pending(connection), await read_applied(connection)
-    if database.url or not pending or not applied:
-        return await migrate(url)
     folder = database.data_dir.expanduser().absolute() / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file = folder / f"{now:%Y-%m-%dT%H-%M-%SZ}-before-{pending[0].partition('_')[0]}.sql.gz"
-    await back_up(url, file, now)
-    log.info("database backed up before it is migrated", file=str(file))
-    for old in sorted(folder.glob("*-before-*.sql.gz"))[:-KEPT]:
-        old.unlink()
-    return await migrate(url, backup=str(file))
+
+    async def back_up_before(migration: str) -> Path:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        file = folder / f"{now:%Y-%m-%dT%H-%M-%SZ}-before-{migration.partition('_')[0]}.sql.gz"
+        await back_up(url, file, now)
+        log.info("database backed up before it is migrated", file=str(file))
+        for old in sorted(folder.glob("*-before-*.sql.gz"))[:-KEPT]:
+            old.unlink()
+        return file
+
+    return await migrate(url, None if database.url else back_up_before)

@@ -2,10 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 import asyncpg
 import structlog
@@ -83,15 +84,15 @@ def read_migrations() -> list[Migration]:
     return sorted(migrations, key=lambda migration: migration.version)
 
 
-async def migrate(url: str, backup: str = "") -> list[str]:
+async def migrate(url: str, back_up: Callable[[str], Awaitable[Path]] | None = None) -> list[str]:
     """Apply the missing migrations, each in its own transaction. Return the names of those applied.
 
-    `backup` is the file that was made before; an older version names it when it refuses the database.
-    Raise NodesRemain if one is not rolling and nodes live. All of them are of an older version, as a node
+    `back_up` makes a file for the first of them, before one changes a database that is not empty. An older
+    version names the file when it refuses the database. Raise NodesRemain if one is not rolling and nodes live. All of them are of an older version, as a node
     migrates before it joins.
     """
     async with connect(url) as connection:
-        return await _apply(connection, read_migrations(), backup)
+        return await _apply(connection, read_migrations(), back_up)
 
 
 async def check(url: str) -> list[str]:
@@ -125,7 +126,11 @@ INSERT_APPLIED = """
 """
 
 
-async def _apply(connection: Connection, migrations: Sequence[Migration], backup: str) -> list[str]:
+async def _apply(
+    connection: Connection,
+    migrations: Sequence[Migration],
+    back_up: Callable[[str], Awaitable[Path]] | None,
+) -> list[str]:
     # Held until the connection closes: if several instances start at once, one migrates and the others find
     # nothing pending.
     if migrator := await find_migrator(connection):
@@ -138,6 +143,8 @@ async def _apply(connection: Connection, migrations: Sequence[Migration], backup
         return []
     if breaking := [migration.name for migration in pending if not migration.is_rolling]:
         refuse_beside(await read_living(connection), f"{breaking[0]} cannot be applied")
+    is_new = len(pending) == len(migrations)
+    backup = "" if back_up is None or is_new else str(await back_up(pending[0].name))
     await connection.execute(CREATE_LEDGER)
     for migration in pending:
         await connection.execute(SET_NAME, f"{MIGRATOR}{VERSION}: {migration.name}")

@@ -16,7 +16,7 @@ from hostsvc import backup
 from hostsvc.backup import HEADER, KEPT, Header, back_up, migrate_safely, read_header, restore
 from hostsvc.config import DatabaseChoice
 from hostsvc.embedded_postgres import embedded_postgres
-from storage.errors import DatabaseRefused, SchemaMismatch
+from storage.errors import DatabaseRefused, NodesRemain, SchemaMismatch
 from storage.parked_calls import CallState
 from storage.postgres.migrations import check, migrate, read_migrations
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
@@ -303,6 +303,20 @@ async def test_older_version_names_both_versions_and_the_backup(
         SchemaMismatch, match=rf"hostsvc \S+ applied 0031_.* hostsvc \S+ does .*restore {made}$"
     ):
         await migrate(url)
+
+
+async def test_refused_migration_makes_no_backup(old_embedded: tuple[DatabaseChoice, str]) -> None:
+    database, url = old_embedded
+    older = read_migrations()[:-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("storage.postgres.migrations.read_migrations", lambda: older)
+        await migrate(url)
+    breaking = replace(read_migrations()[-1], sql="ALTER TABLE agent ADD COLUMN colour text")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(NodesRemain):
+        patch.setattr("storage.postgres.migrations.read_migrations", lambda: [*older, breaking])
+        await rows(url, INSERT_NODE)
+        await migrate_safely(database, url, NOW)
+    assert not (database.data_dir / "backups").exists()
 
 
 async def test_only_the_newest_automatic_backups_are_kept(
