@@ -401,12 +401,11 @@ def why_undelivered(delivery: FailedDelivery) -> str:
 
 
 def why_paused(organization: PausedOrganization) -> str:
-    """Say that an organization is paused, and what that means."""
-    name = excerpt(organization.name, MAX_NAME)
+    """Say what is paused, the organization or the whole instance, and what that means."""
+    name = f'The organization "{excerpt(organization.name, MAX_NAME)}"'
+    name = name if organization.is_itself else "The whole instance"
     since = "" if organization.since is None else f" since {when(organization.since)}"
-    return (
-        f'The organization "{name}" has been paused{since}; none of its agents starts until the pause ends.'
-    )
+    return f"{name} has been paused{since}; none of its agents starts until the pause ends."
 
 
 def why_failing(webhook: FailingWebhook) -> str:

@@ -100,7 +100,8 @@ CROSS JOIN LATERAL (
 """
 
 LIST_PAUSED = """
-SELECT o.id AS organization_id, o.name, CASE WHEN o.paused THEN e.at ELSE i.paused_at END AS since
+SELECT o.id AS organization_id, o.name, CASE WHEN o.paused THEN e.at ELSE i.paused_at END AS since,
+       o.paused AS is_itself
 FROM organization o CROSS JOIN instance i
 LEFT JOIN LATERAL (
     SELECT e.at FROM event e
@@ -213,6 +214,7 @@ class PausedOrganization:
     organization_id: UUID
     name: str
     since: datetime | None
+    is_itself: bool = True  # not only because the whole instance is paused
 
 
 @dataclass(frozen=True, slots=True)
