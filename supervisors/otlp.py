@@ -15,7 +15,7 @@ from uuid import UUID
 from google.protobuf.json_format import Parse, ParseError
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from storage.history.trace_model import NewSpan, Span, Trace, usage_of
@@ -38,6 +38,7 @@ WITHOUT_CONTENT = re.compile(
 )
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 SCALARS = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}
+MAX_NANOSECONDS = 2**63 - 1
 MAX_NAME, MAX_ERROR = 255, 32_768  # characters
 MAX_PARTS, PART_BYTES = 50_000, 8  # of a request: honest spans, attributes and objects are longer
 
@@ -140,6 +141,11 @@ def _moment(nanoseconds: int) -> datetime:
     return EPOCH + timedelta(microseconds=nanoseconds // 1000)
 
 
+def _nanoseconds(moment: datetime) -> int:
+    """Return what the protocol can say of a moment: clients choose those of their spans."""
+    return min(max(0, (moment - EPOCH) // MICROSECOND * 1000), MAX_NANOSECONDS)
+
+
 def write_span(trace: Trace, expanded: ExpandedSpan, *, has_content: bool) -> trace_pb2.Span:
     """Return a span as a message; with prompts, messages and arguments if it `has_content`."""
     span, kinds, status = expanded.span, trace_pb2.Span, trace_pb2.Status
@@ -153,22 +159,25 @@ def write_span(trace: Trace, expanded: ExpandedSpan, *, has_content: bool) -> tr
         parent_span_id=span.parent_id.bytes[8:] if span.parent_id else b"",
         name=span.name,
         kind=kinds.SPAN_KIND_CLIENT if span.span_type == "llm" else kinds.SPAN_KIND_INTERNAL,
-        start_time_unix_nano=(span.started_at - EPOCH) // MICROSECOND * 1000,
-        end_time_unix_nano=((span.ended_at or span.started_at) - EPOCH) // MICROSECOND * 1000,
+        start_time_unix_nano=_nanoseconds(span.started_at),
+        end_time_unix_nano=_nanoseconds(span.ended_at or span.started_at),
         attributes=attributes_of(attributes | owners),
         status=status(code=status.STATUS_CODE_ERROR, message=expanded.error) if span.has_error else None,
     )
 
 
-def attributes_of(values: Mapping[str, Any]) -> list[KeyValue]:
-    """Return JSON values as attributes: objects and mixed lists as JSON texts."""
-    return [KeyValue(key=name, value=_any_value(value)) for name, value in values.items()]
+def attributes_of(values: Mapping[str, Any]) -> list[Any]:
+    """Return JSON values as attributes: objects and mixed lists as JSON texts.
+
+    They are dictionaries, of which a message is built in a third of the time that messages would take.
+    """
+    return [{"key": name, "value": _any_value(value)} for name, value in values.items()]
 
 
-def _any_value(value: Any) -> AnyValue:
+def _any_value(value: Any) -> dict[str, Any]:
     kind = SCALARS.get(type(value))
     if kind and (kind != "int_value" or abs(value) < 2**63):
-        return AnyValue(**{kind: value})
+        return {kind: value}
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return AnyValue(array_value=ArrayValue(values=map(_any_value, value)))
-    return AnyValue(string_value=to_json(value).decode())
+        return {"array_value": {"values": [_any_value(each) for each in value]}}
+    return {"string_value": to_json(value).decode()}

@@ -4,18 +4,19 @@ The log of events says which runs have ended. How far it has been read is stored
 the spans. While it is away, nothing is kept for it: what retention removes until then is only counted.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import takewhile
+from typing import Any
 from uuid import UUID
 
 import structlog
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from storage.events.model import EventType
 from storage.events.reader import EventReader
@@ -26,11 +27,9 @@ from supervisors.outbound import OutboundAnswer, OutboundError
 
 log = structlog.get_logger(__name__)
 
-MAX_SPANS, MAX_BYTES = 500, 524_288  # of a page
+MAX_SPANS, MAX_BYTES = 500, 524_288  # of a page; a batch is sent when it has as much
 SLICE = 10  # spans that are written before others have their turn
-SETTLE = timedelta(
-    seconds=5
-)  # beside the grace period, in which a run that sleeps already may still record steps
+SETTLE = timedelta(seconds=5)  # beside the grace period, in which a run that sleeps may still record steps
 MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for more
 MAX_REQUESTED_SECONDS = 3600.0
 BLOCKED_SECONDS = 0.1  # between two reads while events wait for a transaction before them
@@ -81,41 +80,50 @@ class SpanExporter:
     async def _export_next(self, reader: EventReader) -> bool:
         """Send the spans of the runs that ended by the next events. Return whether to go on."""
         events, latest = await reader.read(), self.clock.now() - self.after - SETTLE
-        for event in events:
-            if event.at > latest:
-                return False
+        due = list(takewhile(lambda event: event.at <= latest, events))
+        batch, size = list[Span](), 0
+        for event in due:
             if event.type is EventType.RUN_ENDED and event.run_id:
-                await self._export_run(event.run_id)
-            if event.type is EventType.RUN_ENDED or event is events[-1]:
+                size += await self._add_run(event.run_id, batch)
+            if event is due[-1] or len(batch) >= MAX_SPANS or size > MAX_BYTES:
+                await self._send(batch)
+                size = 0
                 await self.storage.instance.set_spans_exported(event.id)
         if not events and reader.is_blocked:
             await self.clock.sleep(BLOCKED_SECONDS)
-        return bool(events) or reader.is_blocked
+        return len(due) == len(events) and (bool(events) or reader.is_blocked)
 
-    async def _export_run(self, run_id: UUID) -> None:
-        """Send the spans of a run page by page, in slices and with rests: others have their turn."""
-        traces, after, is_cut = self.storage.traces, None, True
+    async def _add_run(self, run_id: UUID, batch: list[Span]) -> int:
+        """Add the spans of a run in slices, so that others have their turn. Return how many bytes these have.
+
+        Of a long run only the last page is added: those before are sent.
+        """
+        traces, after, is_cut, size = self.storage.traces, None, True, 0
         trace = await traces.get(run_id)
         self.storage.instance.span_exports["skipped"] += trace is None
         while trace and is_cut:
-            began, spans = self.clock.monotonic(), []
             page = await traces.list_expanded_spans(trace, after, MAX_SPANS, MAX_BYTES)
             for number, expanded in enumerate(page, 1):
                 if expanded.span.ended_at is not None:
-                    spans.append(write_span(trace, expanded, has_content=self.has_content))
+                    batch.append(write_span(trace, expanded, has_content=self.has_content))
                 if number % SLICE == 0:
                     await self.clock.sleep(0)
                 after = (expanded.span.started_at, expanded.span.id)
-            if spans:
-                await self._send(spans)
-            is_cut = page.is_cut
-            await self.clock.sleep(self.clock.monotonic() - began)
+            is_cut, size = page.is_cut, sum(span.ByteSize() for span in batch[-len(page) :])
+            if is_cut:
+                await self._send(batch)
+        return size
 
-    async def _send(self, spans: Sequence[Span]) -> None:
-        """Send a page. Raise OutboundError if it must be sent again."""
-        resource = Resource(attributes=attributes_of(self.resource))
-        batch = ResourceSpans(resource=resource, scope_spans=[ScopeSpans(spans=spans)])
-        request = messages.ExportTraceServiceRequest(resource_spans=[batch])
+    async def _send(self, batch: list[Span]) -> None:
+        """Send the batch, and empty it. Raise OutboundError if it must be sent again."""
+        if not batch:
+            return
+        spans, batch[:] = batch[:], ()
+        together: Any = {
+            "resource": {"attributes": attributes_of(self.resource)},
+            "scope_spans": [{"spans": spans}],
+        }
+        request = messages.ExportTraceServiceRequest(resource_spans=[together])
         answer = await self.post(request.SerializeToString())
         is_refused = answer.status in UNUSABLE
         if answer.status >= 300 and not is_refused:

@@ -181,7 +181,7 @@ async def test_long_attributes_are_cut_with_a_note(start_service: StartService) 
     run_id, run = await start_run(api, await api.create_agent())
     request = batch(hex_of(run_id), "aa" * 8)
     span = request.resource_spans[0].scope_spans[0].spans[0]
-    span.attributes.extend(attributes_of({"long": "x" * 100_000, "gen_ai.usage.output_tokens": 5}))
+    span.MergeFrom(Span(attributes=attributes_of({"long": "x" * 100_000, "gen_ai.usage.output_tokens": 5})))
     assert (
         await send(run, gzip.compress(request.SerializeToString()), **{"Content-Encoding": "gzip"})
     ).status == 200
