@@ -37,11 +37,11 @@ async def measure(bench: Bench) -> Result:
     async with bench.database() as database, bench.service_on(database) as service:
         agents = await service.create_agents(AGENTS)
         await _fill(database)
-        requests, quiet, beside, backups = _mixed(service, agents), [], [], []
+        requests, quiet, beside, backups = mixed(service, agents), [], [], []
         for _ in range(QUICK_ROUNDS if bench.is_quick else ROUNDS):
-            quiet.append(await _p99(service, requests))
+            quiet.append(await p99(service, requests))
             backing_up = asyncio.create_task(_back_up(database, bench.directory / "backup.sql.gz"))
-            beside.append(await _p99(service, requests, backing_up))
+            beside.append(await p99(service, requests, backing_up))
             backups.append(await backing_up)
     ratios = [busy / idle for idle, busy in zip(quiet, beside, strict=True)]
     figures = [
@@ -63,13 +63,13 @@ async def _fill(database: Database) -> None:
     await connection.close()
 
 
-def _mixed(service: Service, agents: Sequence[str]) -> list[str]:
+def mixed(service: Service, agents: Sequence[str]) -> list[str]:
     gets = [get_request(f"/api/cloud/agents/{agent}/", service.client) for agent in agents]
     posts = post_requests(service, agents)
     return [request for pair in zip(gets, posts, strict=False) for request in pair]
 
 
-async def _p99(
+async def p99(
     service: Service, requests: Sequence[str], during: "asyncio.Task[float] | None" = None
 ) -> float:
     """Return the p99 in milliseconds, of the answers that came while the task was at work if there is one.

@@ -2,9 +2,9 @@
 
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,11 +19,12 @@ class Tree:
     name: str
     path: Path
     module: str = "hostsvc"
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def launch(self) -> Launch:
         """Return how to start `hostsvc` of this tree with the packages that run the benchmarks."""
-        return launched_by("-m", self.module, PYTHONPATH=str(self.path))
+        return launched_by("-m", self.module, PYTHONPATH=str(self.path), **self.variables)
 
 
 HERE = Tree("service", ROOT)
