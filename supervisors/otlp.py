@@ -18,8 +18,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from storage.history.trace_model import NewSpan, Span, Trace, usage_of
-from storage.history.traces import ExpandedSpan
+from storage.history.trace_model import NewSpan, Span, usage_of
+from storage.history.traces import ExpandedSpan, TraceOwner
 from storage.postgres.json_values import decoded, to_json
 from supervisors.harness.trace_recorder import shortened_json
 from supervisors.text import storable
@@ -146,7 +146,7 @@ def _nanoseconds(moment: datetime) -> int:
     return min(max(0, (moment - EPOCH) // MICROSECOND * 1000), MAX_NANOSECONDS)
 
 
-def write_span(trace: Trace, expanded: ExpandedSpan, *, has_content: bool) -> trace_pb2.Span:
+def write_span(trace: TraceOwner, expanded: ExpandedSpan, *, has_content: bool) -> trace_pb2.Span:
     """Return a span as a message; with prompts, messages and arguments if it `has_content`."""
     span, kinds, status = expanded.span, trace_pb2.Span, trace_pb2.Status
     metadata = decoded(expanded.metadata)

@@ -279,6 +279,7 @@ class SpanOwner:
 class TraceOwner:
     """The owners of a trace; `timezone` is that of its agent, which may be deleted."""
 
+    id: UUID  # of the trace
     organization_id: UUID
     agent_id: UUID
     timezone: str
@@ -344,7 +345,7 @@ class Traces:
         return await fetch_all(self._pool, SpanSummary, conditions.into(LIST_SPANS), *conditions.parameters)
 
     async def list_expanded_spans(
-        self, trace: Trace, after: Cursor | None, limit: int, max_bytes: int
+        self, trace: Trace | TraceOwner, after: Cursor | None, limit: int, max_bytes: int
     ) -> Chunk[ExpandedSpan]:
         """List up to `limit` spans with their metadata, as many as fit `max_bytes`, at least one."""
         started_at, span_id = after or (None, None)

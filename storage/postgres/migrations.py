@@ -87,9 +87,9 @@ def read_migrations() -> list[Migration]:
 async def migrate(url: str, back_up: Callable[[str], Awaitable[Path]] | None = None) -> list[str]:
     """Apply the missing migrations, each in its own transaction. Return the names of those applied.
 
-    `back_up` makes a file for the first of them, before one changes a database that is not empty. An older
-    version names the file when it refuses the database. Raise NodesRemain if one is not rolling and nodes live. All of them are of an older version, as a node
-    migrates before it joins.
+    `back_up` makes a file before the first of them changes a database that is not empty. An older version
+    names the file when it refuses the database. Raise NodesRemain if one is not
+    rolling and nodes live. All of them are of an older version, as a node migrates before it joins.
     """
     async with connect(url) as connection:
         return await _apply(connection, read_migrations(), back_up)

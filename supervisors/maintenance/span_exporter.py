@@ -11,7 +11,6 @@ from datetime import timedelta
 from functools import partial
 from itertools import takewhile
 from typing import Any
-from uuid import UUID
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -20,6 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from storage.events.model import EventType
 from storage.events.reader import EventReader
+from storage.history.traces import TraceOwner
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.otlp import attributes_of, write_span
@@ -81,28 +81,29 @@ class SpanExporter:
         """Send the spans of the runs that ended by the next events. Return whether to go on."""
         events, latest = await reader.read(), self.clock.now() - self.after - SETTLE
         due = list(takewhile(lambda event: event.at <= latest, events))
+        ended = [event.run_id for event in due if event.type is EventType.RUN_ENDED and event.run_id]
+        traces = await self.storage.traces.list_owners(ended)
         batch, size = list[Span](), 0
         for event in due:
-            if event.type is EventType.RUN_ENDED and event.run_id:
-                size += await self._add_run(event.run_id, batch)
+            if event.type is EventType.RUN_ENDED and event.run_id in traces:
+                size += await self._add_run(traces[event.run_id], batch)
             if event is due[-1] or len(batch) >= MAX_SPANS or size > MAX_BYTES:
                 await self._send(batch)
                 size = 0
                 await self.storage.instance.set_spans_exported(event.id)
+        self.storage.instance.span_exports["skipped"] += len(ended) - len(traces)
         if not events and reader.is_blocked:
             await self.clock.sleep(BLOCKED_SECONDS)
         return len(due) == len(events) and (bool(events) or reader.is_blocked)
 
-    async def _add_run(self, run_id: UUID, batch: list[Span]) -> int:
+    async def _add_run(self, trace: TraceOwner, batch: list[Span]) -> int:
         """Add the spans of a run in slices, so that others have their turn. Return how many bytes these have.
 
         Of a long run only the last page is added: those before are sent.
         """
-        traces, after, is_cut, size = self.storage.traces, None, True, 0
-        trace = await traces.get(run_id)
-        self.storage.instance.span_exports["skipped"] += trace is None
-        while trace and is_cut:
-            page = await traces.list_expanded_spans(trace, after, MAX_SPANS, MAX_BYTES)
+        after, is_cut, size = None, True, 0
+        while is_cut:
+            page = await self.storage.traces.list_expanded_spans(trace, after, MAX_SPANS, MAX_BYTES)
             for number, expanded in enumerate(page, 1):
                 if expanded.span.ended_at is not None:
                     batch.append(write_span(trace, expanded, has_content=self.has_content))
