@@ -31,10 +31,12 @@ SPAN_TYPES = {
     "execute_tool": "tool",
     "retrieval": "retrieval",
 }
-# The attributes that leave the service if content does not: none that the conventions do not know.
+# The attributes that leave the service if content does not: those of the conventions that are none, and ours.
 WITHOUT_CONTENT = re.compile(
-    r"(?!gen_ai\.(input\.messages|output\.messages|system_instructions|tool\.definitions|tool\.call\.(arg|res)"
-    r"|retrieval|prompt|completion|content))(gen_ai|hostsvc|harness|otel|process\.exit|server|service|error)\."
+    r"gen_ai\.(operation\.name|provider\.name|system|conversation\.id|output\.type|agent\.(id|name|version)"
+    r"|request\.(model|max_tokens|temperature|top_[kp]|seed|choice\.count|(frequency|presence)_penalty)"
+    r"|response\.(id|model|finish_reasons)|usage\.[a-z_.]+|tool\.(name|type|call\.id)|data_source\.id)$"
+    r"|(hostsvc|harness|otel|process\.exit|server|service|error)\."
 )
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 SCALARS = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}

@@ -34,6 +34,7 @@ ROLLING_ATTEMPTS = 40
 BRIEF_WAIT = "SET LOCAL lock_timeout = '500ms'"
 REST = "SELECT pg_sleep(1)"  # for those that have queued
 
+BackUp = Callable[[str], Awaitable[Path]]  # before the migration of this name
 _log = structlog.get_logger(__name__)
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
@@ -84,7 +85,7 @@ def read_migrations() -> list[Migration]:
     return sorted(migrations, key=lambda migration: migration.version)
 
 
-async def migrate(url: str, back_up: Callable[[str], Awaitable[Path]] | None = None) -> list[str]:
+async def migrate(url: str, back_up: BackUp | None = None) -> list[str]:
     """Apply the missing migrations, each in its own transaction. Return the names of those applied.
 
     `back_up` makes a file before the first of them changes a database that is not empty. An older version
@@ -127,9 +128,7 @@ INSERT_APPLIED = """
 
 
 async def _apply(
-    connection: Connection,
-    migrations: Sequence[Migration],
-    back_up: Callable[[str], Awaitable[Path]] | None,
+    connection: Connection, migrations: Sequence[Migration], back_up: BackUp | None
 ) -> list[str]:
     # Held until the connection closes: if several instances start at once, one migrates and the others find
     # nothing pending.
@@ -143,8 +142,8 @@ async def _apply(
         return []
     if breaking := [migration.name for migration in pending if not migration.is_rolling]:
         refuse_beside(await read_living(connection), f"{breaking[0]} cannot be applied")
-    is_new = len(pending) == len(migrations)
-    backup = "" if back_up is None or is_new else str(await back_up(pending[0].name))
+    is_empty = len(pending) == len(migrations)
+    backup = str(await back_up(pending[0].name)) if back_up and not is_empty else ""
     await connection.execute(CREATE_LEDGER)
     for migration in pending:
         await connection.execute(SET_NAME, f"{MIGRATOR}{VERSION}: {migration.name}")

@@ -213,6 +213,7 @@ async def test_content_is_sent_only_if_asked_for(world: World, has_content: bool
         "hostsvc.usage.cost_usd": 0.5,
         "output": "printed by the process",
         "gen_ai.prompt.0.content": "of a harness",
+        "gen_ai.request.notes": "not in the conventions",
     }
     chat = new_span(run_id, metadata, told, parent_id=run_id, error="no answer")
     async for exporter in exporting(world, has_content=has_content):
@@ -229,9 +230,8 @@ async def test_content_is_sent_only_if_asked_for(world: World, has_content: bool
         "stop"
     ]
     assert values["hostsvc.organization.id"].string_value == str(world.agent.organization_id)
-    assert {"gen_ai.input.messages", "output", "gen_ai.prompt.0.content"} & values.keys() == (
-        {"gen_ai.input.messages", "output", "gen_ai.prompt.0.content"} if has_content else set()
-    )
+    content = {"gen_ai.input.messages", "output", "gen_ai.prompt.0.content", "gen_ai.request.notes"}
+    assert content & values.keys() == (content if has_content else set())
     if has_content:
         assert values["gen_ai.input.messages"].string_value == '[{"role":"user"}]'
     assert (span.parent_span_id, span.kind) == (run_id.bytes[8:], Message.SPAN_KIND_CLIENT)
