@@ -305,16 +305,16 @@ async def test_older_version_names_both_versions_and_the_backup(
         await migrate(url)
 
 
-async def test_refused_migration_makes_no_backup(old_embedded: tuple[DatabaseChoice, str]) -> None:
+async def test_refused_migration_makes_no_backup(
+    old_embedded: tuple[DatabaseChoice, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     database, url = old_embedded
-    older = read_migrations()[:-1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("storage.postgres.migrations.read_migrations", lambda: older)
-        await migrate(url)
-    breaking = replace(read_migrations()[-1], sql="ALTER TABLE agent ADD COLUMN colour text")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(NodesRemain):
-        patch.setattr("storage.postgres.migrations.read_migrations", lambda: [*older, breaking])
-        await rows(url, INSERT_NODE)
+    await migrate(url)
+    await rows(url, INSERT_NODE)
+    shipped = read_migrations()
+    breaking = replace(shipped[-1], version=9999, name="9999_planted.sql", sql="ALTER TABLE agent ADD x text")
+    monkeypatch.setattr("storage.postgres.migrations.read_migrations", lambda: [*shipped, breaking])
+    with pytest.raises(NodesRemain):
         await migrate_safely(database, url, NOW)
     assert not (database.data_dir / "backups").exists()
 
