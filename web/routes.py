@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Set
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import cache
@@ -35,7 +34,6 @@ from web.request.unknown_names import PREFER_HEADER, note_unknown_names, shown_f
 from web.request_room import PLACE, READ_UNITS, WRITE_UNITS
 from web.settings import LimitSettings
 
-NOBODY: AbstractContextManager[object] = nullcontext()  # reads record nothing
 EVENT_STREAM = "text/event-stream"
 LAST_EVENT_ID = "Last-Event-ID"  # the header by which a client resumes such a stream
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
@@ -105,7 +103,6 @@ class Route(ABC):
 
         async def respond(request: web.Request) -> web.StreamResponse:
             caller = await self.admit(request)
-            asker = NOBODY if is_read else Asker(caller[0].identity if caller else "", address_of(request))
             try:
                 request[EXPECTED] = expected
                 headers = request.headers
@@ -117,7 +114,7 @@ class Route(ABC):
                     request[BODY_LIMIT] = form_limit if may_have_files else body_limit
                     if self.body is None and request.body_exists:
                         await note_fields(request)
-                with asker:
+                with Asker(caller[0].identity if caller else "", address_of(request)):
                     answer = await handler(request, *caller)
                 if isinstance(answer, web.StreamResponse):
                     return answer

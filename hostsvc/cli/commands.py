@@ -179,11 +179,11 @@ def verify_command(file: Iterable[str], head: str) -> None:
     neither the service nor the database. The exit code is 1 if the chain is broken.
     """
     try:
-        number, digest = verify(file, head)
+        first, number, digest = verify(file, head)
     except BrokenChain as error:
         click.echo(f"the chain is broken: {error}", err=True)
         sys.exit(1)
-    click.echo(f"the chain is complete up to the entry {number}: {digest}")
+    click.echo(f"the chain is complete from entry {first} to {number}: {digest}")
 
 
 def _report_containment(config: Config, errors: ConfigErrors) -> None:

@@ -36,7 +36,7 @@ class AuditEntry:
     agent_id: UUID | None
     data: dict[str, Any]
     previous: bytes
-    digest: bytes = b""
+    digest: bytes
 
 
 class BrokenChain(Exception):
@@ -66,28 +66,30 @@ def head_line(number: int, digest: bytes) -> bytes:
     return json.dumps({"head": number, "digest": digest.hex()}).encode() + b"\n"
 
 
-def verify(lines: Iterable[str], earlier: str = "") -> tuple[int, str]:
-    """Return the number and the digest of the head of an export whose chain is complete.
+def verify(lines: Iterable[str], earlier: str = "") -> tuple[int, int, str]:
+    """Return the numbers of the first entry and the head of a complete export, and the digest of the head.
 
     Raise BrokenChain for any other text, and if no entry has the digest `earlier`, if given.
     """
-    number, previous, digests = None, "", set[str]()
+    first, number, previous = 0, 0, NO_DIGEST.hex()
+    has_earlier = earlier in ("", previous)
     try:
         for entry in map(json.loads, lines):
             digest = entry.pop("digest")
-            digests.add(digest)
             if "head" in entry:
-                if number is not None and (entry["head"], digest) != (number, previous):
+                if (entry["head"], digest) != (number, previous):
                     raise BrokenChain(f"entries after number {number} are missing")
-                if earlier and earlier not in digests:
+                if not has_earlier:
                     raise BrokenChain(f"no entry has the digest {earlier}")
-                return entry["head"], digest
-            if number is not None and (entry["number"], entry["previous"]) != (number + 1, previous):
+                return first, number, digest
+            if not first:
+                first, number, previous = entry["number"], entry["number"] - 1, entry["previous"]
+            if (entry["number"], entry["previous"]) != (number + 1, previous):
                 raise BrokenChain(f"an entry after number {number} is missing, changed or inserted")
-            number, previous = entry["number"], digest
-            digests.add(entry["previous"])
             if digest_of(entry).hex() != digest:
-                raise BrokenChain(f"the entry {number} was changed")
+                raise BrokenChain(f"the entry {number + 1} was changed")
+            has_earlier |= earlier in (previous, digest)
+            number, previous = number + 1, digest
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BrokenChain(f"the line after number {number} is no entry: {error!r}") from error
     raise BrokenChain(f"the end is missing: after number {number} there is no line with the head")

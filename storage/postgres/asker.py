@@ -6,24 +6,22 @@ has none: it must not write audited tables, and the events that it writes name t
 """
 
 import re
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar
 from functools import lru_cache
 
 AUDITED_TABLES = (
-    *("organization", "user_account", "membership", "invite", "api_key", "template", "adapter", "tool"),
-    *("adapter_config", "mcp_server", "secret", "hook", "webhook", "webhook_secret", "approval_grant"),
+    "organization|user_account|membership|invite|api_key|template|adapter|tool|adapter_config|mcp_server|"
+    "secret|hook|webhook|webhook_secret|approval_grant"
 )
 """The tables whose triggers write entries. A test compares them with the database."""
 
 # The last three are written together with events.
-WRITES = re.compile(
-    rf"\b(INSERT INTO|UPDATE|DELETE FROM) ({'|'.join(AUDITED_TABLES)}|agent|schedule|parked_call)\b"
-)
+WRITES = re.compile(rf"\b(INSERT INTO|UPDATE|DELETE FROM) ({AUDITED_TABLES}|agent|schedule|parked_call)\b")
 TELL = "SELECT set_config('hostsvc.actor', $1, true), set_config('hostsvc.address', $2, true)"
 
 
 class Asker:
-    """Asks for the writes of a block, also for those of tasks that begin there, but for `without_asker`."""
+    """Asks for the writes of a block, also for those of tasks that begin there, unless they set ASKER."""
 
     def __init__(self, actor: str, address: str = "") -> None:
         self.actor = actor
@@ -55,13 +53,6 @@ def asker_of(sql: str) -> Asker | None:
     """Return who asks for a statement; None if nobody does, or if it writes no audited table."""
     asker = ASKER.get()
     return asker if asker is not None and _is_audited(sql) else None
-
-
-def without_asker() -> Context:
-    """Return a context for a task that serves more than the request that starts it."""
-    context = copy_context()
-    context.run(ASKER.set, None)
-    return context
 
 
 @lru_cache(4096)

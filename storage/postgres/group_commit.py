@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseBusy, DatabaseUnavailable, NoAnswer, RowLocked
 from storage.histogram import Histogram
-from storage.postgres.asker import without_asker
+from storage.postgres.asker import ASKER
 
 MAX_GROUP_ITEMS = 500
 
@@ -62,8 +62,7 @@ class GroupCommit(Generic[Item, Result]):
         self._pending.append((item, answer))
         if self._worker is None:
             # The task starts one iteration of the loop later, so callers of the same iteration share a flush.
-            name = f"group commit: {self._name}"
-            self._worker = asyncio.create_task(self._work(), name=name, context=without_asker())
+            self._worker = asyncio.create_task(self._work(), name=f"group commit: {self._name}")
         return await answer
 
     async def close(self) -> None:
@@ -73,6 +72,7 @@ class GroupCommit(Generic[Item, Result]):
             await asyncio.shield(self._worker)
 
     async def _work(self) -> None:
+        ASKER.set(None)  # it works for several
         group: Group[Item, Result] = []
         alone: deque[Group[Item, Result]] = deque()  # items of a group that failed, each to be flushed again
         try:

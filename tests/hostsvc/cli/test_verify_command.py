@@ -11,7 +11,7 @@ ZEROS = NO_DIGEST.hex()
 def test_complete_export_is_verified(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").write_bytes(head_line(0, NO_DIGEST))
     done = hostsvc(tmp_path, "verify", "audit.jsonl", "--head", ZEROS)
-    assert (done.code, done.out) == (0, f"the chain is complete up to the entry 0: {ZEROS}\n")
+    assert (done.code, done.out) == (0, f"the chain is complete from entry 0 to 0: {ZEROS}\n")
 
 
 def test_broken_exports_have_exit_code_1(tmp_path: Path) -> None:

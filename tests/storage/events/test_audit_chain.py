@@ -30,6 +30,7 @@ def chain() -> Iterator[AuditEntry]:
             *(new_id(), ORGANIZATION, number, NOW, "key:1", "192.0.2.1", "template", "created", None, None),
             {"name": name, "n": 1.5},
             previous,
+            b"",
         )
         previous = digest_of(fields_of(entry, without={"digest"}))
         yield replace(entry, digest=previous)
@@ -53,15 +54,15 @@ def broken(lines: list[str], head: str = "") -> str:
 
 
 def test_complete_export_is_verified(entries: list[AuditEntry], lines: list[str]) -> None:
-    assert verify(lines) == (4, entries[-1].digest.hex())
+    assert verify(lines) == (1, 4, entries[-1].digest.hex())
 
 
 def test_export_after_retention_begins_later(lines: list[str]) -> None:
-    assert verify(lines[2:])[0] == 4
+    assert verify(lines[2:])[:2] == (3, 4)
 
 
 def test_empty_log_is_verified() -> None:
-    assert verify([head_line(0, NO_DIGEST).decode()]) == (0, NO_DIGEST.hex())
+    assert verify([head_line(0, NO_DIGEST).decode()]) == (0, 0, NO_DIGEST.hex())
 
 
 def test_each_changed_field_is_found(lines: list[str]) -> None:
@@ -83,6 +84,7 @@ def test_repeated_and_exchanged_entries_are_found(lines: list[str]) -> None:
 def test_truncated_export_is_found(lines: list[str]) -> None:
     assert broken(lines[:-1]) == "the end is missing: after number 4 there is no line with the head"
     assert broken([*lines[:3], lines[-1]]) == "entries after number 3 are missing"
+    assert broken(lines[-1:]) == "entries after number 0 are missing"
 
 
 def test_text_that_is_no_entry_is_found(lines: list[str]) -> None:
@@ -92,8 +94,8 @@ def test_text_that_is_no_entry_is_found(lines: list[str]) -> None:
 
 def test_rewritten_log_lacks_the_head_noted_before(entries: list[AuditEntry], lines: list[str]) -> None:
     noted = entries[1].digest.hex()
-    assert verify(lines, noted)[0] == 4
+    assert verify(lines, noted)[:2] == (1, 4)
     rewritten = list(chain())  # with other ids
     text = (export_lines(rewritten) + head_line(4, rewritten[-1].digest)).decode().splitlines()
-    assert verify(text)[0] == 4
+    assert verify(text)[:2] == (1, 4)
     assert broken(text, noted) == f"no entry has the digest {noted}"
