@@ -204,8 +204,8 @@ async def create_invite(request: web.Request, caller: Caller) -> NewInviteRespon
     )
     answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
     await request.app[STORAGE].invites.insert(invite, receipt_of(request, answer, "code"))
-    organization = await request.app[STORAGE].organizations.get(organization_id)
-    if (mail := request.app[MAIL]) and organization is not None:
+    if mail := request.app[MAIL]:
+        organization = require_found(await request.app[STORAGE].organizations.get(organization_id))
         mail.send_invitation(invite, organization.name, code)
     return answer
 
