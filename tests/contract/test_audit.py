@@ -21,7 +21,6 @@ WITHOUT_ENTRY = {
     "POST /api/cloud/agents/{id}/preview/": "nothing is stored",
     "POST /api/cloud/agents/{id}/tools/{name}/": "a tool that works on the queue; others leave their entries",
     "POST /api/cloud/attention/": "marks as seen what the event log has",
-    "POST /api/organizations/auth/reset/request/": "nobody has logged in; a code that is sent leaves its entry",
     "POST /api/organizations/webhooks/{id}/test/": "sends one delivery, which the list of deliveries has",
     "POST /api/organizations/hooks/{id}/test/": "receives one delivery, which the list of deliveries has",
     "POST /api/organizations/auth/reset/request/": "anybody asks; a code that is sent has an entry",
