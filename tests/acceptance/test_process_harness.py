@@ -191,6 +191,12 @@ async def test_process_gets_only_its_own_environment_and_context(
         "HOSTSVC_RUN_TOKEN",
         "HOSTSVC_AGENT_ID",
         "HOSTSVC_RUN_ID",
+        "TRACEPARENT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "OTEL_METRICS_EXPORTER",
+        "OTEL_LOGS_EXPORTER",
     }
     assert (environment["HOSTSVC_URL"], environment["HOSTSVC_RUN_ID"]) == (service.url, ended["id"])
     assert list(repository.path.parent.glob("cache/homes/*")) == [], "a run's home goes with it"
