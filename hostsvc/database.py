@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 
 from hostsvc.config import Config, DatabaseChoice
-from hostsvc.embedded_postgres import embedded_postgres
+from hostsvc.embedded_postgres import embedded_postgres, has_cluster
 from hostsvc.process_end import EndRequest
 from storage.encryption import NO_ENCRYPTION, SecretCipher, parse_key
 from storage.errors import DatabaseRefused, DatabaseUnavailable
@@ -34,14 +34,20 @@ NOT_ROTATED = (
     "secrets from before the first of accounts.encryption_keys are not encrypted with it yet; "
     "run `hostsvc rotate-keys`"
 )
+NO_DATABASE = (
+    "there is no database in {} (database.data_dir), and database.url is blank: give the --config and the "
+    "CREDENTIALS_DIRECTORY of the service, or create one with hostsvc migrate"
+)
 
 
 @asynccontextmanager
-async def open_database(config: Config) -> AsyncIterator[str]:
+async def open_database(config: Config, *, may_create: bool = False) -> AsyncIterator[str]:
     """Yield the URL of the database. The embedded one runs at least until the block ends.
 
-    Raise DatabaseRefused if its settings are unsafe.
+    Raise DatabaseRefused if its settings are unsafe, or if there is no embedded one and none may be created.
     """
+    if not (config.database.url or may_create or has_cluster(config.database.data_dir)):
+        raise DatabaseRefused(NO_DATABASE.format(config.database.data_dir.absolute()))
     async with AsyncExitStack() as stack:
         url = config.database.url or await stack.enter_async_context(
             embedded_postgres(config.database.data_dir, SystemClock())

@@ -56,6 +56,11 @@ class EmbeddedPostgresError(Exception):
     """The embedded PostgreSQL cannot be used; the message names the directory and says what to do."""
 
 
+def has_cluster(data_dir: Path) -> bool:
+    """Return whether a server has been started in this directory."""
+    return (data_dir.expanduser() / "postgres").exists()
+
+
 @asynccontextmanager
 async def embedded_postgres(data_dir: Path, clock: Clock) -> AsyncIterator[str]:
     """Yield the URL of a running server with its data in `data_dir`; its last user stops it.

@@ -214,7 +214,7 @@ async def open_service(
         watch = DatabaseWatch(clock)
         watching = MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
         await stack.enter_async_context(run_maintenance([watching], clock))
-        database = await stack.enter_async_context(open_database(config))
+        database = await stack.enter_async_context(open_database(config, may_create=True))
         opening = Opening(stack, config, clock, listeners, serve_app, database, watch)
         membership = await _migrate_and_join(opening, end.requested)
         if membership is None:

@@ -12,12 +12,13 @@ from hostsvc.backup import back_up, restore
 from hostsvc.cli.runner import with_config
 from hostsvc.config import Config, DatabaseChoice
 from hostsvc.database import open_database, require_keys
-from storage.postgres.connections import connect
+from storage.postgres.connections import READABLE, connect
 from storage.restored import find
 from supervisors.clock import SystemClock
 
 BROKEN = 1
 MAX_SHOWN = 10
+COUNT = "SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM agent WHERE deleted_at IS NULL)"
 
 backup_argument = click.argument("backup", metavar="FILE", type=click.Path(path_type=Path))
 
@@ -32,7 +33,10 @@ async def backup_command(config: Config, *, backup: Path) -> None:
     """
     async with open_database(config) as url:
         header = await back_up(url, backup, SystemClock().now())
+        async with connect(url, READABLE) as connection:
+            organizations, agents = await connection.fetchrow(COUNT) or (0, 0)
     click.echo(f"wrote {backup} of hostsvc {header.version}, with the migration {header.migration}")
+    click.echo(f"{config.database.name}: {organizations:,} organizations, {agents:,} agents")
 
 
 @click.command("restore", short_help="Restore a backup as a paused instance.")
@@ -50,12 +54,13 @@ async def restore_command(config: Config, *, backup: Path, only_check: bool, url
         os.chmod(scratch, 0o711)  # noqa: S103 -- the server may run as another user
         database = replace(config.database, url=url) if url else config.database
         database = DatabaseChoice(data_dir=Path(scratch)) if only_check else database
-        async with open_database(replace(config, database=database)) as opened:
+        async with open_database(replace(config, database=database), may_create=True) as opened:
             header = await restore(opened, backup, SystemClock().now())
             click.echo(f"restored {backup}, made {header.made_at} by hostsvc {header.version}")
             async with connect(opened) as connection:
                 following, breaches = await find(connection, "following"), await find(connection, "breaches")
-            click.echo("The instance is paused until: hostsvc unpause --all. Then follow:")
+            state = "would be" if only_check else "is"
+            click.echo(f"The instance {state} paused until: hostsvc unpause --all. Then follow:")
             for what, names in following.items():
                 click.echo(f"  {what}: {_some(names)}")
             broken = {invariant: ids for invariant, ids in breaches.items() if ids}

@@ -48,7 +48,7 @@ async def migrate_command(config: Config, *, only_check: bool) -> int:
 
     The service does the same at its start.
     """
-    async with open_database(config) as url:
+    async with open_database(config, may_create=not only_check) as url:
         now = SystemClock().now()
         names = await (check(url) if only_check else migrate_safely(config.database, url, now))
     for name in names:

@@ -18,6 +18,7 @@ from hostsvc.database import (
     open_cipher,
     open_cipher_of_service,
     open_current_database,
+    open_database,
     operator_token,
     wait_for_database,
 )
@@ -41,6 +42,8 @@ FIRST_ID, SECOND_ID = key_id(parse_key(FIRST)), key_id(parse_key(SECOND))
 
 async def test_open_database_starts_the_embedded_one_if_url_is_blank(data_dir: Path) -> None:
     config = Config(database=DatabaseChoice(data_dir=data_dir))
+    async with open_database(config, may_create=True):
+        pass
     first = await operator_token(config)
     assert await operator_token(config) == first, "the token is stored"
     async with open_current_database(config) as pool:

@@ -1,5 +1,6 @@
 """The commands that back up, check and restore."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.hostsvc.cli.shell import hostsvc, refusal
 from tests.hostsvc.cli.test_database_commands import execute, rows
 
 LAST = read_migrations()[-1].name
-FOLLOWING = """The instance is paused until: hostsvc unpause --all. Then follow:
+FOLLOWING = """The instance {state} paused until: hostsvc unpause --all. Then follow:
   agents that have something due: {agents}
   runs that were under way, whose agents start again: 0
   schedules that missed something, each by its own rule: 0
@@ -35,7 +36,10 @@ def backed_up(folder: Path, database_url: str) -> str:
     done = hostsvc(folder, "backup", "b.sql.gz", HOSTSVC__DATABASE__URL=database_url)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("wrote b.sql.gz of hostsvc ")
-    assert done.out.endswith(f", with the migration {LAST}\n")
+    first, contents = done.out.splitlines()
+    assert first.endswith(f", with the migration {LAST}")
+    assert contents.startswith("the database ")
+    assert re.search(r": \d+ organizations, \d+ agents$", contents)
     return "b.sql.gz"
 
 
@@ -46,7 +50,7 @@ def test_embedded_database_moves_to_a_server_by_two_commands(data_dir: Path, emp
     assert (moved.code, moved.err) == (0, "")
     first, following = moved.out.split("\n", 1)
     assert first.startswith("restored moving.sql.gz, made 20")
-    assert following == FOLLOWING.format(agents=0)
+    assert following == FOLLOWING.format(state="is", agents=0)
     [(is_paused,)] = rows(empty_database_url, "SELECT paused_at IS NOT NULL FROM instance")
     assert is_paused
 
@@ -62,7 +66,7 @@ def test_check_restores_elsewhere_and_leaves_nothing(
     checked = hostsvc(data_dir, "restore", file, "--check", HOSTSVC__DATABASE__URL=database_url)
     assert (checked.code, checked.err) == (0, "")
     names = ", ".join(f"Ada {n}" for n in range(101, 111))
-    assert checked.out.split("\n", 1)[1] == FOLLOWING.format(agents=f"12 ({names}, …)")
+    assert checked.out.split("\n", 1)[1] == FOLLOWING.format(state="would be", agents=f"12 ({names}, …)")
     assert list(scratch.iterdir()) == []
 
 

@@ -69,6 +69,19 @@ def test_migrate_reports_pending_then_applied_then_nothing(tmp_path: Path, empty
     assert migrate() == (0, ["nothing to apply"])
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["operator-token", "backup b.gz", "pause --all", "vacuum", "migrate --check", "rotate-keys"],
+)
+def test_commands_create_no_database_where_there_is_none(tmp_path: Path, command: str) -> None:
+    done = hostsvc(tmp_path, *command.split(), HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS=OLD_KEY)
+    assert refusal(done).startswith(
+        f"there is no database in {tmp_path}/data (database.data_dir), and database.url"
+    )
+    assert "CREDENTIALS_DIRECTORY" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", [["migrate"], ["migrate", "--check"], ["operator-token"]])
 def test_command_refuses_newer_schema_with_one_line(
     tmp_path: Path, database_url: str, command: list[str]
