@@ -12,10 +12,10 @@ import click
 from marshmallow import ValidationError
 
 from hostsvc.backup import migrate_safely
-from hostsvc.cli.runner import config_option, read_config_to_serve, refuse, run_command
+from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
 from hostsvc.config import Config
 from hostsvc.config_reader import DEFAULT_FILE
-from hostsvc.database import open_current_pool, open_database
+from hostsvc.database import open_cipher_of_service, open_current_pool, open_database
 from storage.errors import DatabaseRefused, NotUnique
 from storage.identity.accounts import Accounts, TokenHolders
 from storage.identity.api_keys import ApiKeys
@@ -28,7 +28,9 @@ from web.credentials.passwords import Passwords
 
 PACKAGE = Path(str(files("hostsvc")))
 UNIT = Path("/etc/systemd/system/hostsvc.service")
+HIDDEN = {"home", "root", "tmp"}  # by ProtectHome= and PrivateTmp= of the unit
 FOR_RUNS = "# For runs of agents' own code:\n"  # what follows in the unit is for harness.kind = "process"
+CLOSE_SIGNUP = 'signup = "open"  ', 'signup = "closed"'
 CLOSE_SECONDS = 30  # beyond the drain, to store and close everything
 
 
@@ -46,8 +48,9 @@ def init_command(file: Path | None, email: str, organization: str) -> None:
     path = file or DEFAULT_FILE
     if not path.exists():
         shipped = PACKAGE / "config.toml"  # of the wheel; in a checkout it lies beside the package
-        _write(path, (shipped if shipped.exists() else PACKAGE.parent / "config.toml").read_text())
-        click.echo(f"wrote {path}: every key with its default")
+        text = (shipped if shipped.exists() else PACKAGE.parent / "config.toml").read_text()
+        _write(path, text.replace(*CLOSE_SIGNUP))
+        click.echo(f"wrote {path}: every key with its default, but sign-up is closed")
     run_command(file, partial(_create_user, account=account))
 
 
@@ -64,9 +67,11 @@ async def _create_user(config: Config, *, account: Mapping[str, str]) -> None:
         user = User(new_id(), email, account["name"], await passwords.hash(password, ""), 1, now)
     organization = Organization(new_id(), account["organization_name"], now)
     first_key = ApiKey(new_id(), organization.id, "first", key.prefix, True, None, now)
-    async with open_database(config) as url:
-        await migrate_safely(config.database, url, now)
+    async with open_database(config, may_create=True) as url:
+        is_new = await migrate_safely(config.database, url, now)
         async with open_current_pool(config, url) as pool:
+            if is_new:  # as long as it is empty, nothing needs to be encrypted again
+                await open_cipher_of_service(config.accounts.encryption_keys, pool, now)
             try:
                 await Accounts(pool, TokenHolders(pool)).insert_account(user, organization)
             except NotUnique:
@@ -88,9 +93,13 @@ def install_service_command(file: Path | None, *, dry_run: bool) -> None:
     config, errors = read_config_to_serve(path if path.exists() else None)
     if errors.sections:
         refuse(*errors.messages)
+    program = Path(sys.executable).with_name("hostsvc")
+    for each in (program, Path(sys.executable).resolve()):
+        if each.parts[1] in HIDDEN:
+            print_problem(f"warning: the unit cannot see {each}: install hostsvc elsewhere, such as in /opt")
     template, _, for_runs = (PACKAGE / "hostsvc.service").read_text().partition(FOR_RUNS)
     unit = Template(template + for_runs * (config.harness.kind == "process")).substitute(
-        program=Path(sys.executable).with_name("hostsvc"),
+        program=program,
         directory=path.parent,
         config=path,
         stop_seconds=round(config.server.drain_seconds) + CLOSE_SECONDS,

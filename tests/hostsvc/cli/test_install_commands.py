@@ -2,11 +2,14 @@
 
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.hostsvc.cli.shell import Shell, first_line, hostsvc, refusal
+from tests.hostsvc.cli.test_database_commands import rows
 from tests.paths import ROOT
 
 SYSTEMD = pytest.mark.skipif(
@@ -23,18 +26,26 @@ INIT = ("init", "--email", "ann@example.org", "--organization", "Acme")
 def test_init_writes_the_shipped_file_and_creates_a_user(
     tmp_path: Path, empty_database_url: str, shell: Shell
 ) -> None:
-    database = {"HOSTSVC__DATABASE__URL": empty_database_url}
+    database = {"HOSTSVC__DATABASE__URL": empty_database_url, "HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS": "A" * 43}
     done = hostsvc(tmp_path, *INIT, **database)
     assert (done.code, done.err) == (0, "")
     wrote, user, password, key, _ = done.out.splitlines()
-    assert (wrote, user) == ("wrote config.toml: every key with its default", "user      ann@example.org")
-    assert (tmp_path / "config.toml").read_text() == (ROOT / "config.toml").read_text()
+    assert wrote == "wrote config.toml: every key with its default, but sign-up is closed"
+    assert user == "user      ann@example.org"
+    shipped = (ROOT / "config.toml").read_text()
+    assert (tmp_path / "config.toml").read_text() == shipped.replace('= "open"  ', '= "closed"')
+    assert rows(empty_database_url, "SELECT rotated_at IS NOT NULL FROM encryption_key") == [(True,)]
     with shell.start(tmp_path, "serve", HOSTSVC__SERVER__PORT="0", **database) as service:
         url = first_line(service).removeprefix("hostsvc: listening on ")
         body = f'{{"email": "ann@example.org", "password": "{password.split()[1]}"}}'
         assert '"role":"owner"' in curl(f"{url}/api/organizations/auth/login/", "--json", body)
         agents = curl(f"{url}/api/cloud/agents/", "--header", f"Authorization: Bearer {key.split()[2]}")
         assert agents == "[]"
+
+
+def test_closed_signup_of_init_is_valid(tmp_path: Path, empty_database_url: str) -> None:
+    hostsvc(tmp_path, *INIT, HOSTSVC__DATABASE__URL=empty_database_url)
+    assert tomllib.loads((tmp_path / "config.toml").read_text())["accounts"]["signup"] == "closed"
 
 
 def curl(*arguments: str) -> str:
@@ -112,6 +123,14 @@ def test_systemd_accepts_the_unit_and_calls_it_safe(
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", threshold, str(unit)]
     checked = subprocess.run(command, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout[-200:]
+
+
+def test_installation_that_the_unit_cannot_see_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/home/ann/venv/bin/python")
+    done = hostsvc(tmp_path, "install-service", "--dry-run", "--config", "config.toml")
+    assert done.err.startswith("hostsvc: warning: the unit cannot see /home/ann/venv/bin/hostsvc: ")
 
 
 def test_unit_is_written_beside_a_directory_for_credentials(
