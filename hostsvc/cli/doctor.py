@@ -17,6 +17,7 @@ from hostsvc.start_checks import nearest_existing
 from storage.postgres.connections import connect
 from storage.postgres.migrations import check
 from supervisors.clock import SystemClock
+from supervisors.policy.explanations import when
 
 MAX_CLOCK_SECONDS = 1.0
 MIN_FREE_GB = 2
@@ -25,12 +26,13 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
     has_schema_privilege('public', 'CREATE') AS may_create,
     (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('event')) AS is_owner
 """
+SELECT_PAUSE = "SELECT paused_at, paused_because FROM instance WHERE paused_at IS NOT NULL"
 
 
 async def examine(config: Config) -> int:
     """Print a line for each thing that the service needs, and what to do if something is wrong."""
     states = {"ok"}
-    for look in (_database, _descriptors, _disk, _models, _mail):
+    for look in (_database, _signup, _descriptors, _disk, _models, _mail):
         name, state = look.__name__[1:], "FAILED"
         try:
             text, state = await look(config), "ok"
@@ -52,10 +54,19 @@ async def _database(config: Config) -> str:
         if server["is_owner"] is False:
             raise ConfigError("another role owns the tables: connect as that one, or GRANT it to this one")
         pending = await check(url)
+        paused = [] if pending else await connection.fetch(SELECT_PAUSE)
+    for at, because in paused:
+        raise ConfigError(f"paused since {when(at)}: {because}; hostsvc unpause --all ends that")
     if abs(clock) > MAX_CLOCK_SECONDS:
         raise ConfigError(f"its clock differs from this machine's by {clock:.1f} s: let NTP set both")
     schema = f"{len(pending)} migrations that `hostsvc serve` applies" if pending else "the schema is current"
     return f"PostgreSQL {server['version']}, {schema}, the clocks agree within {abs(clock):.3f} s"
+
+
+async def _signup(config: Config) -> str:
+    if config.accounts.signup == "closed":
+        return "closed: people come by invitation"
+    return 'open to everybody who reaches the service; accounts.signup = "closed" ends that'
 
 
 async def _descriptors(config: Config) -> str:

@@ -25,9 +25,18 @@ def lines(directory: Path, url: str, **environment: str) -> tuple[int, dict[str,
 
 def test_healthy_machine_has_a_line_for_each_check(tmp_path: Path, database_url: str) -> None:
     code, found = lines(tmp_path, database_url)
-    assert (code, list(found)) == (0, ["database", "descriptors", "disk", "models", "mail"])
+    assert (code, list(found)) == (0, ["database", "signup", "descriptors", "disk", "models", "mail"])
     assert {line.split()[0] for line in found.values()} == {"ok"}
     assert "the schema is current" in found["database"]
+
+
+def test_paused_instance_is_found(tmp_path: Path, database_url: str) -> None:
+    assert hostsvc(tmp_path, "pause", "--all", HOSTSVC__DATABASE__URL=database_url).code == 0
+    code, found = lines(tmp_path, database_url, HOSTSVC__ACCOUNTS__SIGNUP="closed")
+    assert code == 1
+    assert found["database"].startswith("FAILED  paused since 20")
+    assert found["database"].endswith("its operator has paused it; hostsvc unpause --all ends that")
+    assert found["signup"].startswith("ok      closed")
 
 
 def test_pending_migrations_are_counted(tmp_path: Path, empty_database_url: str) -> None:
@@ -54,6 +63,7 @@ def test_each_problem_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(doctor, "connections_within", lambda *_: 1000)
     code, found = lines(tmp_path, "postgresql://127.0.0.1:1/none", **environment)
     assert code == 1
+    assert found.pop("signup").startswith("ok      open to everybody")
     assert {line.split()[0] for line in found.values()} == {"FAILED"}
     assert "start the database 127.0.0.1:1/none, or correct database.url" in found["database"]
     assert found["descriptors"].endswith("leave 1000 connections: raise ulimit -n, or LimitNOFILE=")
