@@ -16,6 +16,7 @@ from hostsvc.outbound.mail import MailRelay
 from hostsvc.signals import DELIVERIES, PARKED_CALLS, WEBHOOKS, Signals
 from storage.postgres.doorbell import Doorbell
 from storage.postgres.membership import Membership
+from storage.service_facts import ServiceFacts
 from storage.storage import Storage
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.registry import Registry
@@ -29,6 +30,7 @@ from supervisors.maintenance.schedules import CheckRunner, ScheduleRunner
 from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import AgentCounter, LoopLagProbe, StuckAgentWatch
 from supervisors.maintenance.webhooks import WebhookMatcher, WebhookSender
+from supervisors.policy.explanations import when
 
 log = structlog.get_logger()
 
@@ -116,7 +118,7 @@ def _services_of_each_node(parts: Parts) -> Sequence[MaintenanceService]:
         MaintenanceService("doorbell catch-up", catch_up, CATCH_UP_SECONDS),
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("agent counter", counter.run_once, interval, counts=True),
-        MaintenanceService("service measurement", lambda: facts.refresh(clock.now()), interval, counts=True),
+        MaintenanceService("service measurement", partial(_measure, facts, clock), interval, counts=True),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval, counts=True),
         MaintenanceService("approval measurement", pending, PENDING_COUNT_SECONDS, counts=True),
         MaintenanceService("event feed", parts.feed.run_once, 0),
@@ -205,6 +207,17 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
 async def _check_all_agents(storage: Storage, scan: DueScan) -> None:
     storage.events.written.set()
     await scan.run_once()
+
+
+async def _measure(facts: ServiceFacts, clock: Clock) -> None:
+    """Read the facts of the status, and log a pause of the instance that has begun or ended."""
+    was_paused = facts.last is not None and facts.last.paused_at is not None
+    await facts.refresh(clock.now())
+    if facts.last and (facts.last.paused_at is not None) != was_paused:
+        if was_paused:
+            log.info("instance resumed")
+        else:
+            log.warning("instance paused", since=when(facts.last.paused_at), reason=facts.last.paused_because)
 
 
 def _does_chores(membership: Membership) -> bool:

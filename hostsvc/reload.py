@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import structlog
@@ -14,28 +14,44 @@ from hostsvc.process_end import RELOAD_SIGNALS
 from hostsvc.service import Service
 from web.app import adopt_limits
 
+# Limits of bodies, which stay until a restart as other sections do.
+KEPT_LIMITS = ("body_bytes", "attachment_bytes", "span_metadata_bytes", "spans_per_trace")
+
 log = structlog.get_logger()
 
 
 def reload_on_hangup(file: Path | None, service: Service) -> None:
     """Let the service read its configuration again at SIGHUP, and now, as a worker may start much later."""
-    known, errors = read_config(file, os.environ)
+    started, errors = read_config(file, os.environ)
+    known = started
     if not errors.messages:
         _adopt(known, service)
 
     def reload() -> None:
         nonlocal known
-        old, (new, errors) = known, read_config(file, os.environ)
+        new, errors = read_config(file, os.environ)
         if reasons := errors.messages or [*new.model_errors()]:
             log.error("configuration refused", reasons=reasons)
             return
-        names = (field.name for field in fields(Config) if field.name != "origins")
-        log.info("configuration read again", changed=[n for n in names if getattr(old, n) != getattr(new, n)])
+        waiting = _differences(_adopted(started, new), new)
+        log.info("configuration read again", changed=_differences(known, new), waiting_for_restart=waiting)
         _adopt(new, service)
         known = new
 
     for number in RELOAD_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, reload)
+
+
+def _differences(one: Config, other: Config) -> list[str]:
+    names = (field.name for field in fields(Config) if field.name != "origins")
+    return [name for name in names if getattr(one, name) != getattr(other, name)]
+
+
+def _adopted(started: Config, new: Config) -> Config:
+    """Return the configuration with which a service works that has read a new one."""
+    limits = replace(new.limits, **{name: getattr(started.limits, name) for name in KEPT_LIMITS})
+    log = replace(started.log, level=new.log.level)
+    return replace(started, limits=limits, log=log, model_keys=new.model_keys)
 
 
 def _adopt(config: Config, service: Service) -> None:

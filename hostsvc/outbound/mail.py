@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from email.utils import make_msgid, parseaddr
 from typing import Any, Literal
 
 import aiosmtplib
 import structlog
 
+from supervisors.clock import SystemClock
 from supervisors.settings import require_between
 from supervisors.text import excerpt
 from web.mail import Write
@@ -31,6 +33,8 @@ class MailSettings:
     def __post_init__(self) -> None:
         require_between("port", self.port, 1, 65_535)
         require_between("timeout_seconds", self.timeout_seconds, 0.1, 600)
+        if self.user and not self.password:
+            raise ValueError("password must be set because user is")
 
     def options(self) -> dict[str, Any]:
         """Return how to connect, as aiosmtplib takes it."""
@@ -55,12 +59,15 @@ class MailRelay:
 
     async def run_once(self) -> None:
         """Wait for a letter and try once to send it; a relay repeats what can be repeated."""
-        write = await self._waiting.get()
+        write, subject = await self._waiting.get(), ""
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 if letter := await write():
-                    letter["From"] = self._settings.sender
+                    subject = letter["Subject"]
+                    letter["From"], letter["Date"] = self._settings.sender, SystemClock().now()
+                    letter["Message-ID"] = make_msgid(domain=parseaddr(letter["From"])[1].partition("@")[2])
                     await aiosmtplib.send(letter, **self._settings.options())
-                    log.info("mail sent", subject=letter["Subject"])
+                    log.info("mail sent", subject=subject)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:  # TimeoutError is an OSError
-            log.warning("mail not sent", reason=excerpt(f"{type(error).__name__} {error}", 200))
+            reason = excerpt(f"{type(error).__name__} {error}", 200)
+            log.warning("mail not sent", subject=subject, reason=reason)

@@ -37,7 +37,7 @@ async def test_new_limits_hold_for_the_next_request(
     change(directory, f"{TABLE} = 600", f"{TABLE} = 0\nbody_bytes = 2048")
     service.send_signal(signal.SIGHUP)
 
-    await logged(service, '"changed":["limits"]')
+    await logged(service, '"changed":["limits"],"waiting_for_restart":["limits"]')
     await logged(service, '"event":"configuration read again"', workers)
     async with session.post(f"{service.url}/api/organizations/auth/login/", json={}) as response:
         assert "RateLimit-Policy" not in response.headers

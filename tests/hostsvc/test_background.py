@@ -9,11 +9,19 @@ from unittest.mock import MagicMock
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.background import Chores, MaintenanceService, Parts, maintenance_services, run_maintenance
+from hostsvc.background import (
+    Chores,
+    MaintenanceService,
+    Parts,
+    _measure,
+    maintenance_services,
+    run_maintenance,
+)
 from hostsvc.config import Config
 from hostsvc.signals import PARKED_CALLS, Signals
 from supervisors.clock import SystemClock
 from supervisors.settings import SupervisorSettings
+from tests.storage.factories import NOW
 
 
 def test_every_duty_has_a_service_with_its_interval() -> None:
@@ -79,6 +87,21 @@ async def test_decision_reaches_the_node_that_does_the_chores() -> None:
 
 async def _fail() -> None:
     raise AssertionError("another node does the chores")
+
+
+async def test_pause_of_the_instance_is_logged_once() -> None:
+    paused_at = [None, NOW, NOW, None]
+    facts: Any = SimpleNamespace(last=None)
+
+    async def refresh(_: object) -> None:
+        facts.last = SimpleNamespace(paused_at=paused_at.pop(0), paused_because="its operator has paused it")
+
+    facts.refresh = refresh
+    with capture_logs() as logs:
+        while paused_at:
+            await _measure(facts, SystemClock())
+    assert [line["event"] for line in logs] == ["instance paused", "instance resumed"]
+    assert logs[0]["reason"] == "its operator has paused it"
 
 
 async def test_services_run_until_the_block_ends() -> None:

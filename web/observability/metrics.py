@@ -95,8 +95,6 @@ class Scrape(Collector):
         yield _filled(Gauges, "hostsvc_database_connections", text, "state", connections)
         text = "Callers that wait for a connection."
         yield Gauges("hostsvc_database_waiting", text, self.database.waiting)
-        lag = _quantiles(self.numbers.loop_lag_ms)
-        yield _filled(Gauges, "hostsvc_loop_lag_seconds", "How late the event loop was.", "quantile", lag)
         yield from _of_durations(self.durations)
         yield _request_durations(self.requests)
         text = "Spans that the receiver of OpenTelemetry took or refused; runs skipped; attempts failed."

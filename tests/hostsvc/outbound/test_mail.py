@@ -39,6 +39,7 @@ async def sent(relay: MailRelay) -> list[str]:
     with capture_logs() as logged:
         relay.send_later(write)
         await relay.run_once()
+    assert {line["subject"] for line in logged} == {"Grüße"}
     return [f"{line['event']}: {line.get('reason', '')}" for line in logged]
 
 
@@ -51,7 +52,14 @@ async def test_letter_arrives_as_it_was_written(server: MailServer) -> None:
         "Hello Zoë\r\n",
     )
     assert message["From"] == "hostsvc@example.org"
+    assert message["Date"].datetime.tzinfo is not None
+    assert message["Message-ID"].endswith("@example.org>")
     assert server.recipients == ["zoë@example.org"]
+
+
+def test_user_without_a_password_is_refused() -> None:
+    with pytest.raises(ValueError, match="password must be set because user is"):
+        settings(25, password="")
 
 
 async def test_refusals_are_logged_and_the_next_letter_is_sent(server: MailServer) -> None:
