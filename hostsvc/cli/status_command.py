@@ -83,7 +83,7 @@ class Selection:
     help=f"Show AGENT as it was then. Forms: {FORMS}. Times are in the time zone of this machine, "
     "unless they name another.",
 )
-@click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
+@click.option("--url", metavar="URL", help="The address of the service. Without it: that of this machine.")
 @config_option
 def status_command(
     agent: str | None, watch: bool, phase: str | None, moment: str | None, url: str | None, file: Path | None
@@ -199,9 +199,7 @@ async def _token(client: StatusClient, url: str, fetch_token: FetchToken) -> str
 
 
 def url_of(server: ServerSettings) -> str:
-    """Return the URL at which this machine reaches the configured service."""
-    if server.base_url:
-        return server.base_url
+    """Return the URL at which this machine reaches the configured service, without the proxy before it."""
     if server.port == 0:
         raise StatusUnavailable(
             "server.port is 0, which selects any free port: set --url to the address that the service printed"

@@ -37,7 +37,7 @@ async def fetch_token() -> str:
         (ServerSettings(host="0.0.0.0"), "http://127.0.0.1:8080"),  # noqa: S104
         (ServerSettings(host="::", port=80), "http://[::1]:80"),
         (ServerSettings(host="::1"), "http://[::1]:8080"),
-        (ServerSettings(base_url="https://agents.example.org", port=0), "https://agents.example.org"),
+        (ServerSettings(base_url="https://agents.example.org"), "http://127.0.0.1:8080"),
     ],
 )
 def test_url_of_is_where_this_machine_reaches_the_service(server: ServerSettings, url: str) -> None:
