@@ -36,6 +36,7 @@ REFUSED = 2
 # How long the event loop waits for a thread that computes, after each of its own system calls. The default of
 # 5 ms adds up to a standstill when a thread parses a long body.
 SWITCH_SECONDS = 0.0005
+NO_SPACE = "No space left on device"  # PostgreSQL's words when it cannot even begin a session
 
 
 class NotFound(Exception):
@@ -166,6 +167,8 @@ def error_message(error: Exception, config: Config) -> str:
     """Return what went wrong and what to do about it, without secrets."""
     address = f"port {config.server.port} on {config.server.host}"
     match error:
+        case DatabaseUnavailable() if NO_SPACE in str(error):
+            return f"the disk of {config.database.name} is full ({error}): make room on it, then try again"
         case DatabaseUnavailable():
             return (
                 f"the database is unavailable: {error}; start {config.database.name}, or correct database.url"

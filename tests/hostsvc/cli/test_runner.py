@@ -75,6 +75,13 @@ def test_host_of_another_machine_is_one_line_naming_it(tmp_path: Path, host: str
             DatabaseUnavailable("refused"),
             f"{UNAVAILABLE}: refused; start the embedded database in data, or correct database.url",
         ),
+        (
+            DatabaseUnavailable("could not write init file: No space left on device"),
+            (
+                "the disk of the embedded database in data is full (could not write init file: "
+                "No space left on device): make room on it, then try again"
+            ),
+        ),
     ],
 )
 def test_error_message_names_what_failed(error: Exception, message: str) -> None:
