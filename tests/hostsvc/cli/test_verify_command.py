@@ -23,5 +23,11 @@ def test_broken_exports_have_exit_code_1(tmp_path: Path) -> None:
         assert done.err.startswith("the chain is broken: ")
 
 
+def test_answer_that_is_no_export_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").write_text('{"detail": "Invalid token."}')
+    done = hostsvc(tmp_path, "verify", "audit.jsonl")
+    assert (done.code, done.err) == (1, "the chain is broken: this is no export: Invalid token.\n")
+
+
 def test_missing_file_is_refused(tmp_path: Path) -> None:
     assert hostsvc(tmp_path, "verify", "nothing.jsonl").code == 2
