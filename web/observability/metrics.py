@@ -21,7 +21,7 @@ from storage.histogram import Histogram
 from storage.history.usage import Spender, StoredUsage
 from storage.model import Outcome, Source
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import ServiceNumbers, Spread
+from supervisors.engine.snapshot import ServiceNumbers
 from supervisors.policy.phases import Phase
 from web.observability.requests import BUCKET_SECONDS, Answered
 from web.ports import Readiness, ServiceState
@@ -129,8 +129,6 @@ def _of_supervisors(numbers: ServiceNumbers, restarts: int) -> Iterator[Metric]:
     text = "Agents whose limits on wakes or quiet hours hold a start, as last counted."
     yield Gauges("hostsvc_agents_held_by_limits", text, agents.held_by_limits)
     yield Gauges("hostsvc_timers_pending", "Agents with a next moment, as last counted.", timers.pending)
-    text, lateness = "Lateness of the last 1,000 timers.", _quantiles(timers.lateness_ms)
-    yield _filled(Gauges, "hostsvc_timer_lateness_seconds", text, "quantile", lateness)
     text = "Age of the oldest active notification; 0 while there is none."
     yield Gauges("hostsvc_oldest_uncleared_high_seconds", text, numbers.oldest_uncleared_high_seconds or 0)
 
@@ -210,12 +208,6 @@ def _request_durations(requests: Mapping[Answered, Sequence[float]]) -> Metric:
     for labels, (*counts, seconds) in durations.items():
         histogram.add_metric(labels, list(zip(BOUNDS, accumulate(counts), strict=True)), seconds)
     return histogram
-
-
-def _quantiles(lateness: Spread) -> dict[str, float]:
-    """Return the quantiles in seconds, the maximum as quantile 1; none before the first measurement."""
-    quantiles = {"0.5": lateness.p50, "0.99": lateness.p99, "1": lateness.max}
-    return {quantile: value / 1000 for quantile, value in quantiles.items() if value is not None}
 
 
 def _filled(
