@@ -36,7 +36,7 @@ async def backup_command(config: Config, *, backup: Path) -> None:
         async with connect(url, READABLE) as connection:
             organizations, agents = await connection.fetchrow(COUNT) or (0, 0)
     click.echo(f"wrote {backup} of hostsvc {header.version}, with the migration {header.migration}")
-    click.echo(f"{config.database.name}: {organizations:,} organizations, {agents:,} agents")
+    click.echo(f"from {config.database.name}, with organizations: {organizations:,}, agents: {agents:,}")
 
 
 @click.command("restore", short_help="Restore a backup as a paused instance.")

@@ -38,8 +38,8 @@ def backed_up(folder: Path, database_url: str) -> str:
     assert done.out.startswith("wrote b.sql.gz of hostsvc ")
     first, contents = done.out.splitlines()
     assert first.endswith(f", with the migration {LAST}")
-    assert contents.startswith("the database ")
-    assert re.search(r": \d+ organizations, \d+ agents$", contents)
+    assert contents.startswith("from the database ")
+    assert re.search(r", with organizations: \d+, agents: \d+$", contents)
     return "b.sql.gz"
 
 
