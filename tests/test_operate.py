@@ -116,6 +116,15 @@ def test_compose_runs_the_image_on_a_recent_postgresql() -> None:
     assert "HOSTSVC__DATABASE__URL" in service["secrets"]
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_accepts_the_nightly_backup() -> None:
+    units = [str(unit) for unit in sorted(OPERATE.glob("hostsvc-backup.*"))]
+    checked = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
+    assert (len(units), checked.returncode, checked.stderr) == (2, 0, "")
+    command = re.findall(r"exec hostsvc (\w+) --config (\S+)", Path(units[0]).read_text())
+    assert command == [("backup", "/etc/hostsvc/config.toml")]
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "PodDisruptionBudget"])
 def test_kubernetes_knows_all_fields_of_the_chart(kind: str) -> None:
     kubernetes_validate.validate(manifests()[kind], KUBERNETES, strict=True)
