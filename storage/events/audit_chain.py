@@ -75,8 +75,8 @@ def verify(lines: Iterable[str], earlier: str = "") -> tuple[int, int, str]:
     has_earlier = earlier in ("", previous)
     try:
         for entry in map(json.loads, lines):
-            if "digest" not in entry:
-                raise BrokenChain(f"this is no export: {entry.get('detail', entry)}")
+            if "detail" in entry:  # an error answer of the API
+                raise BrokenChain(f"this is no export: {entry['detail']}")
             digest = entry.pop("digest")
             if "head" in entry:
                 if (entry["head"], digest) != (number, previous):
