@@ -211,13 +211,13 @@ async def _check_all_agents(storage: Storage, scan: DueScan) -> None:
 
 async def _measure(facts: ServiceFacts, clock: Clock) -> None:
     """Read the facts of the status, and log a pause of the instance that has begun or ended."""
-    was_paused = facts.last is not None and facts.last.paused_at is not None
+    before = facts.last and facts.last.paused_at
     await facts.refresh(clock.now())
-    if facts.last and (facts.last.paused_at is not None) != was_paused:
-        if was_paused:
-            log.info("instance resumed")
-        else:
+    if facts.last and facts.last.paused_at != before:
+        if facts.last.paused_at:
             log.warning("instance paused", since=when(facts.last.paused_at), reason=facts.last.paused_because)
+        else:
+            log.info("instance resumed")
 
 
 def _does_chores(membership: Membership) -> bool:

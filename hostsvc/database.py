@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 
 from hostsvc.config import Config, DatabaseChoice
-from hostsvc.embedded_postgres import embedded_postgres, has_cluster
+from hostsvc.embedded_postgres import CLUSTER, embedded_postgres
 from hostsvc.process_end import EndRequest
 from storage.encryption import NO_ENCRYPTION, SecretCipher, parse_key
 from storage.errors import DatabaseRefused, DatabaseUnavailable
@@ -46,8 +46,9 @@ async def open_database(config: Config, *, may_create: bool = False) -> AsyncIte
 
     Raise DatabaseRefused if its settings are unsafe, or if there is no embedded one and none may be created.
     """
-    if not (config.database.url or may_create or has_cluster(config.database.data_dir)):
-        raise DatabaseRefused(NO_DATABASE.format(config.database.data_dir.absolute()))
+    data_dir = config.database.data_dir.expanduser().absolute()
+    if not (config.database.url or may_create or (data_dir / CLUSTER).exists()):
+        raise DatabaseRefused(NO_DATABASE.format(data_dir))
     async with AsyncExitStack() as stack:
         url = config.database.url or await stack.enter_async_context(
             embedded_postgres(config.database.data_dir, SystemClock())

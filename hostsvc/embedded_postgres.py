@@ -37,6 +37,7 @@ from supervisors.maintenance.loop import repeat
 log = structlog.get_logger()
 
 MAJOR_VERSION = 18
+CLUSTER = "postgres"
 _SYSTEM_USER = "pgserver"  # runs PostgreSQL if the service is root, because PostgreSQL refuses to be
 _ADMINISTRATION = ("/usr/sbin", "/sbin")  # contain useradd, but are not in every PATH of root
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -54,11 +55,6 @@ _GUARDIAN = Path(__file__).with_name("postgres_guardian.py")
 
 class EmbeddedPostgresError(Exception):
     """The embedded PostgreSQL cannot be used; the message names the directory and says what to do."""
-
-
-def has_cluster(data_dir: Path) -> bool:
-    """Return whether a server has been started in this directory."""
-    return (data_dir.expanduser() / "postgres").exists()
 
 
 @asynccontextmanager
@@ -85,7 +81,7 @@ class EmbeddedPostgres:
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir.expanduser().absolute()
-        self._cluster = self._data_dir / "postgres"
+        self._cluster = self._data_dir / CLUSTER
         self._sockets: Path | None = None  # set by the first start, and kept for later ones
         self._locks: tuple[int, int] | None = None  # users.lock and alive.lock
 

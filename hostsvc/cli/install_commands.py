@@ -93,8 +93,7 @@ def install_service_command(file: Path | None, *, dry_run: bool) -> None:
     config, errors = read_config_to_serve(path if path.exists() else None)
     if errors.sections:
         refuse(*errors.messages)
-    program = Path(sys.executable).with_name("hostsvc")
-    for each in (program, Path(sys.executable).resolve()):
+    for each in (program := Path(sys.executable).with_name("hostsvc"), Path(sys.executable).resolve()):
         if each.parts[1] in HIDDEN:
             print_problem(f"warning: the unit cannot see {each}: install hostsvc elsewhere, such as in /opt")
     template, _, for_runs = (PACKAGE / "hostsvc.service").read_text().partition(FOR_RUNS)
