@@ -1,0 +1,234 @@
+"""What all resources share: requests that are repeated, lists in pages, and events without end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from hostsvc_client import errors
+from hostsvc_client._base import (
+    MAX_WAIT_SECONDS,
+    Call,
+    Reply,
+    Retries,
+    Settings,
+    backoff,
+    failure_of,
+    is_passing,
+    next_page,
+    prepare,
+    result_of,
+    was_deleted,
+)
+from hostsvc_client._decode import decoder
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from hostsvc_client import models
+    from hostsvc_client._async_http import AsyncHttp
+
+T = TypeVar("T")
+Fetch = Callable[["str | None"], Awaitable["tuple[list[T], str | None]"]]
+
+
+class AsyncPages(Generic[T]):
+    """A list, fetched page by page while it is iterated."""
+
+    def __init__(self, fetch: Fetch[T]) -> None:
+        self._fetch = fetch
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        items, query = await self._fetch(None)
+        for item in items:
+            yield item
+        while query:
+            items, query = await self._fetch(query)
+            for item in items:
+                yield item
+
+    async def page(self) -> list[T]:
+        """Return the first page only."""
+        items, _ = await self._fetch(None)
+        return items
+
+
+class AsyncClient:
+    """What a client does whatever the operation is.
+
+    `timeout` bounds each attempt, `deadline` all attempts of a call together, in seconds.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        authorization: str | None = None,
+        organization: str | None = None,
+        timeout: float = 30.0,
+        max_attempts: int = 8,
+        deadline: float = 120.0,
+    ) -> None:
+        """Read what is left out from HOSTSVC_URL and HOSTSVC_API_KEY.
+
+        `authorization` is a whole header for other credentials, such as `Token …` of a user.
+        """
+        from hostsvc_client._async_http import AsyncHttp  # not earlier: it takes a while
+
+        self._settings = Settings.of(
+            url,
+            api_key,
+            authorization,
+            organization=organization,
+            timeout=timeout,
+            max_attempts=max_attempts,
+            deadline=deadline,
+        )
+        self._http: AsyncHttp = AsyncHttp()
+        self._make_resources()
+
+    def _make_resources(self) -> None:
+        raise NotImplementedError
+
+    def with_options(
+        self,
+        *,
+        organization: str | None = None,
+        timeout: float | None = None,
+        max_attempts: int | None = None,
+        deadline: float | None = None,
+    ) -> Self:
+        """Return a client with other options on the same connections."""
+        options = {
+            "organization": organization,
+            "timeout": timeout,
+            "max_attempts": max_attempts,
+            "deadline": deadline,
+        }
+        changed = object.__new__(type(self))
+        given = {name: value for name, value in options.items() if value is not None}
+        changed._settings = replace(self._settings, **given)  # type: ignore[arg-type]
+        changed._http = self._http
+        changed._make_resources()
+        return changed
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _call(self, name: str, path: Sequence[object], **parts: Any) -> Any:
+        call = prepare(self._settings, name, path, **parts)
+        return result_of(call, await self._send(call))
+
+    def _pages(self, name: str, path: Sequence[object], **parts: Any) -> AsyncPages[Any]:
+        call = prepare(self._settings, name, path, **parts)
+
+        async def fetch(query: str | None) -> tuple[list[Any], str | None]:
+            reply = await self._send(call.with_query(query) if query else call)
+            return result_of(call, reply), next_page(reply)
+
+        return AsyncPages(fetch)
+
+    async def _send(self, call: Call) -> Reply:
+        """Send the call until it is answered for good, or until its time is up."""
+        retries = Retries(self._settings, call)
+        while True:
+            try:
+                reply = await self._http.send(call, retries.timeout)
+                failure: errors.HostsvcError | None = failure_of(call, reply)
+                if failure is None or was_deleted(retries, failure):
+                    return reply
+            except errors.ConnectionFailed as error:
+                failure = error
+            await asyncio.sleep(retries.delay_after(failure))
+
+    async def _events(
+        self, name: str, path: Sequence[object], since: int | None = None, **parts: Any
+    ) -> AsyncIterator[models.Event]:
+        """Yield events without end, each once, over as many connections as it takes."""
+        from hostsvc_client.models import Event
+
+        call = prepare(self._settings, name, path, **parts).with_headers(Accept="text/event-stream")
+        failures = 0
+        while True:
+            position = {} if since is None else {"Last-Event-ID": str(since)}
+            try:
+                async for frame in self._http.frames(call.with_headers(**position), self._settings.timeout):
+                    failures = 0
+                    if frame.type == "reset":
+                        raise errors.EventsLost(json.loads(frame.data)["oldest"] - 1)
+                    since = int(frame.position) if frame.position else since
+                    if frame.data:
+                        yield decoder(Event)(json.loads(frame.data))
+                delay = backoff(1)
+            except (errors.ConnectionFailed, errors.Refused) as error:
+                if not is_passing(error):
+                    raise
+                failures += 1
+                delay = max(backoff(failures), getattr(error, "retry_after", None) or 0)
+            await asyncio.sleep(delay)
+
+
+class AsyncResource:
+    """The operations of one resource."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+
+class AsyncAgentExtras(AsyncResource):
+    """What the client adds to the operations of an agent."""
+
+    def __init__(self, client: AsyncClient, id: str) -> None:  # noqa: A002
+        super().__init__(client)
+        self.id = id
+
+    async def why(self, *, at: dt.datetime | str | None = None) -> str:
+        """Return the sentence that says what the agent is doing, and why; with `at`, what was true then."""
+        answer = await self._client._call("get_supervisor", (self.id,), query={"at": at})
+        return str(answer.why)
+
+    async def notify(self, title: str, *, priority: str = "high", idempotency_key: str | None = None) -> str:
+        """Notify the agent, which wakes it unless the priority is low. Return the id of the notification."""
+        body = {"agent": self.id, "title": title, "priority": priority}
+        answer = await self._client._call(
+            "create_notification", (), body=body, idempotency_key=idempotency_key
+        )
+        return str(answer.id)
+
+
+class AsyncRunsExtras(AsyncResource):
+    """What the client adds to the operations of runs."""
+
+    async def wait(self, agent: str, run: str, *, seconds: float = 3600.0) -> models.Run:
+        """Wait until a run has ended, even if the service restarts. Raise NotEnded after `seconds`."""
+        until, answer = time.monotonic() + seconds, None
+        while (left := until - time.monotonic()) > 0:
+            wait = max(1, min(MAX_WAIT_SECONDS, int(left)))
+            try:
+                answer = await self._client._call("get_run", (agent, run), query={"wait": wait})
+            except (errors.ConnectionFailed, errors.Refused) as error:
+                if not is_passing(error):
+                    raise
+                await asyncio.sleep(backoff(1))
+            else:
+                if answer.ended_at is not None:
+                    ended: models.Run = answer
+                    return ended
+        raise errors.NotEnded(answer)

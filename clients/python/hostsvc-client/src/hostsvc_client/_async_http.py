@@ -1,0 +1,70 @@
+"""The only module that knows httpx2. It is loaded with the first client, as that takes a while."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from hostsvc_client import errors
+from hostsvc_client._base import MAX_SILENCE_SECONDS, Call, Reply, failure_of
+
+MAX_CONNECT_SECONDS = 10.0
+MAX_EVENT_BYTES = 16 << 20
+NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A server-sent event; one without data moves the position."""
+
+    type: str
+    data: str
+    position: str
+
+
+class AsyncHttp:
+    """Connections to the service."""
+
+    def __init__(self) -> None:
+        self._client = httpx2.AsyncClient(timeout=None)  # each request has its own
+
+    async def send(self, call: Call, timeout: float) -> Reply:
+        """Send the request once. Raise ConnectionFailed without a complete answer."""
+        parts: dict[str, Any] = {"data": call.data, "files": call.files} if call.files else {}
+        limits = httpx2.Timeout(timeout, connect=min(timeout, MAX_CONNECT_SECONDS))
+        try:
+            response = await self._client.request(
+                call.operation.method,
+                call.url,
+                headers=call.headers,
+                content=call.content,
+                timeout=limits,
+                **parts,
+            )
+        except httpx2.RequestError as error:
+            raise _failure(error) from None
+        return Reply(response.status_code, response.headers, response.content)
+
+    async def frames(self, call: Call, timeout: float) -> AsyncGenerator[Frame, None]:
+        """Yield the events of one stream. Raise ConnectionFailed when it breaks, Refused if there is none."""
+        limits = httpx2.Timeout(timeout, connect=MAX_CONNECT_SECONDS, read=MAX_SILENCE_SECONDS)
+        try:
+            async with self._client.stream("GET", call.url, headers=call.headers, timeout=limits) as response:
+                if response.status_code != httpx2.codes.OK:
+                    content = await response.aread()
+                    failure = failure_of(call, Reply(response.status_code, response.headers, content))
+                    raise failure or errors.ServiceFailed(response.status_code)
+                async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+                    yield Frame(event.event, event.data, event.id)
+        except httpx2.RequestError as error:
+            raise _failure(error) from None
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def _failure(error: httpx2.RequestError) -> errors.ConnectionFailed:
+    """Return our own error, so that nobody needs to know the library."""
+    kind = errors.TimedOut if isinstance(error, httpx2.TimeoutException) else errors.ConnectionFailed
+    return kind(f"{type(error).__name__} {error}".strip(), is_sent=not isinstance(error, NOT_SENT))

@@ -1,0 +1,397 @@
+"""The command line `hs`. Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no answer, 4 the run did not end well."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+try:
+    import click
+
+    from hostsvc_client import manifest
+except ImportError:
+    sys.exit('hs needs two more packages: pip install "hostsvc-client[cli]"')
+
+from hostsvc_client import errors
+from hostsvc_client._decode import Answer
+from hostsvc_client._sync_api import AgentHandle, Hostsvc
+
+if TYPE_CHECKING:
+    from hostsvc_client import models
+
+REFUSED, NO_ANSWER, ENDED_BADLY = 1, 3, 4
+KEYRING = "hostsvc"
+
+
+def credentials_file() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "hostsvc" / "credentials.json"
+
+
+def keyring_or_none() -> Any:
+    """Return the keyring of the desktop, if the package is installed and there is one."""
+    try:
+        import keyring  # optional
+    except ImportError:
+        return None
+    return keyring if getattr(keyring.get_keyring(), "priority", 0) > 0 else None
+
+
+def stored() -> dict[str, str]:
+    """Return what `hs login` has stored."""
+    try:
+        found: dict[str, str] = json.loads(credentials_file().read_text())
+    except (OSError, ValueError):
+        return {}
+    keyring = keyring_or_none()
+    if "key" not in found and keyring:
+        found["key"] = keyring.get_password(KEYRING, found["url"]) or ""
+    return found
+
+
+def store(url: str, key: str, is_file: bool) -> str:
+    """Store the credentials and return where they are."""
+    keyring = None if is_file else keyring_or_none()
+    if keyring:
+        keyring.set_password(KEYRING, url, key)
+    path = credentials_file()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump({"url": url} if keyring else {"url": url, "key": key}, file)
+    return "the keyring" if keyring else str(path)
+
+
+class Session:
+    """The options that all commands share, and what they print."""
+
+    def __init__(self, url: str | None, key: str | None, is_json: bool) -> None:
+        self.url, self.key, self.is_json = url, key, is_json
+
+    def client(self) -> Hostsvc:
+        found = {} if self.url and self.key else stored()
+        key = self.key or (found.get("key") if self.url in (None, found.get("url")) else None)
+        if not key:
+            raise click.UsageError("there is no API key: run `hs login`, or set HOSTSVC_API_KEY")
+        return Hostsvc(self.url or found.get("url"), key)
+
+    def show(self, answer: Any, text: str) -> None:
+        """Print an answer as JSON, if so asked, or else the text."""
+        click.echo(json.dumps(plain(answer), ensure_ascii=False, indent=2) if self.is_json else text)
+
+    def table(self, answers: Sequence[Any], *columns: str) -> None:
+        """Print answers in columns."""
+        rows = [[cell(getattr(answer, column)) for column in columns] for answer in answers]
+        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [[*columns], *rows]]
+        self.show(answers, "\n".join(lines))
+
+
+def cell(value: Any) -> str:
+    text = (
+        value.strftime("%Y-%m-%d %H:%M:%S")
+        if hasattr(value, "strftime")
+        else str("-" if value is None else value)
+    )
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, without what could steer the terminal."""
+    return "".join(one if one.isprintable() else " " for one in text)
+
+
+def plain(answer: Any) -> Any:
+    if isinstance(answer, Answer):
+        return answer.to_dict()
+    return [plain(one) for one in answer] if isinstance(answer, list) else answer
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """End with a sentence and an exit code instead of a traceback."""
+    try:
+        yield
+    except (errors.HostsvcError, manifest.ManifestError) as error:
+        click.echo(f"hs: {error}", err=True)
+        raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None
+
+
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass the session and an open client to a command."""
+
+    @click.pass_obj
+    @wraps(function)
+    def run(session: Session, /, **arguments: Any) -> Any:
+        with explained(), session.client() as client:
+            return function(session, client, **arguments)
+
+    return run
+
+
+def complete_agent(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of agents that begin like this."""
+    root = context.find_root().params
+    session = Session(root.get("url"), root.get("key"), is_json=False)
+    with session.client().with_options(deadline=2.0) as client:
+        names = [agent.name for agent in client.agents.list(search=incomplete, limit=50).page()]
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+agent_argument = click.argument("agent", shell_complete=complete_agent)
+
+
+def agent_of(client: Hostsvc, agent: str) -> AgentHandle:
+    """Return the agent with this id or name."""
+    try:
+        return client.agent(str(UUID(agent)))
+    except ValueError:
+        found = client.agents.list(name=agent, limit=2).page()
+    if len(found) != 1:
+        raise click.UsageError(
+            f"{'no agent is' if not found else 'several agents are'} named {agent!r}: give its id"
+        )
+    return client.agent(found[0])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--url", envvar="HOSTSVC_URL", help="The address of the service.")
+@click.option("--key", envvar="HOSTSVC_API_KEY", help="An API key.")
+@click.option("--json", "is_json", is_flag=True, help="Print what the service answers, as JSON.")
+@click.version_option(package_name="hostsvc-client")
+@click.pass_context
+def main(context: click.Context, url: str | None, key: str | None, is_json: bool) -> None:
+    """Work with the agents of a hostsvc service."""
+    context.obj = Session(url, key, is_json)
+
+
+@main.command()
+@click.option("--file", "is_file", is_flag=True, help="Store the key in a file, even if there is a keyring.")
+@click.pass_obj
+def login(session: Session, is_file: bool) -> None:
+    """Store the address and an API key, in the keyring or in a file that only you can read."""
+    url = session.url or click.prompt("Address of the service", default="http://127.0.0.1:8080")
+    key = session.key or click.prompt("API key", hide_input=True)
+    with explained(), Hostsvc(url, key) as client:
+        caller = client.auth.me()
+    where = store(url, key, is_file)
+    session.show(caller, f"Logged in. The key is in {where}.")
+
+
+@main.command()
+@click.option("--tag", multiple=True, help="Only agents with this tag; repeat it for several.")
+@click.option("--search", help="Only agents whose name contains this.")
+@click.option("--limit", default=100, show_default=True)
+@command
+def agents(session: Session, client: Hostsvc, tag: tuple[str, ...], search: str | None, limit: int) -> None:
+    """List agents, what they do, and why."""
+    rows = client.supervisors.list(tag=tag, search=search, limit=min(limit, 200))
+    found = [row for _, row in zip(range(limit), rows, strict=False)]
+    session.table(found, "agent", "name", "phase", "cost_today_usd", "uncleared_high", "why")
+
+
+@main.command()
+@agent_argument
+@click.option("--at", help="What was true at this moment, such as 2026-11-20T03:00.")
+@command
+def why(session: Session, client: Hostsvc, agent: str, at: str | None) -> None:
+    """Say what an agent is doing, and why."""
+    answer = agent_of(client, agent).supervisor(at=at)
+    session.show(answer, answer.why)
+
+
+@main.command()
+@agent_argument
+@click.argument("title")
+@click.option("--body", default="", help="Details.")
+@click.option("--low", is_flag=True, help="Do not wake the agent.")
+@click.option("--idempotency-key", help="A second call with the same key has no second effect.")
+@command
+def notify(
+    session: Session,
+    client: Hostsvc,
+    agent: str,
+    title: str,
+    body: str,
+    low: bool,
+    idempotency_key: str | None,
+) -> None:
+    """Put a notification into the queue of an agent."""
+    answer = client.notifications.create(
+        agent=agent_of(client, agent).id,
+        title=title,
+        body=body,
+        priority="low" if low else "high",
+        idempotency_key=idempotency_key,
+    )
+    session.show(answer, answer.id)
+
+
+@main.command()
+@agent_argument
+@click.option("--wait", "waits", is_flag=True, help="Wait until the run has ended; exit with 4 if it failed.")
+@click.option("--seconds", default=3600.0, show_default=True, help="How long to wait.")
+@command
+def run(session: Session, client: Hostsvc, agent: str, waits: bool, seconds: float) -> None:
+    """Start a run of an agent."""
+    handle = agent_of(client, agent)
+    answer = handle.run()
+    if not waits or answer.run is None:
+        session.show(answer, f"{answer.status} {answer.run or ''}".rstrip())
+        return
+    ended = client.runs.wait(handle.id, answer.run, seconds=seconds)
+    session.show(ended, f"{ended.id} {ended.outcome} {ended.error or ended.output}".rstrip())
+    if ended.outcome not in ("slept", "ended"):
+        raise SystemExit(ENDED_BADLY)
+
+
+@main.command()
+@click.argument("agent", required=False, shell_complete=complete_agent)
+@click.option("--type", "types", multiple=True, help="Only events of this type, such as run.ended or run.*.")
+@click.option("--since", type=int, help="Begin after this position; 0 is the oldest event.")
+@click.option("--count", type=int, help="End after so many events.")
+@command
+def tail(
+    session: Session,
+    client: Hostsvc,
+    agent: str | None,
+    types: tuple[str, ...],
+    since: int | None,
+    count: int | None,
+) -> None:
+    """Follow what happens to one agent or to all, until interrupted."""
+    source = agent_of(client, agent) if agent else client
+    for number, event in enumerate(source.events(since=since, type=types or None), 1):
+        text = f"{cell(event.at)}  {event.type}  {event.agent or '-'}  {json.dumps(event.data, ensure_ascii=False)}"
+        click.echo(json.dumps(event.to_dict(), ensure_ascii=False) if session.is_json else printable(text))
+        if number == count:
+            return
+
+
+@main.command()
+@click.argument("run")
+@command
+def trace(session: Session, client: Hostsvc, run: str) -> None:
+    """Draw the steps of a run, which are those of its trace, over time."""
+    answer = client.traces.waterfall(run)
+    session.show(answer, "\n".join(waterfall(answer, shutil.get_terminal_size().columns)))
+
+
+def waterfall(trace: models.Waterfall, width: int) -> Iterator[str]:
+    """Yield a line for each span: its name below its parent's, how long it took, and when."""
+    spans = trace.spans
+    depths: dict[str | None, int] = {None: -1}
+    for id_, parent in zip(spans.ids, spans.parents, strict=True):
+        depths[id_] = depths.get(parent, -1) + 1
+    names = ["  " * depths[id_] + name for id_, name in zip(spans.ids, spans.names, strict=True)]
+    column = min(max(map(len, names), default=0), width // 2)
+    room = max(10, width - column - 14)
+    ends = [start + (took or 0) for start, took in zip(spans.starts_us, spans.durations_us, strict=True)]
+    first, whole = (
+        min(spans.starts_us, default=0),
+        max(1, max(ends, default=1) - min(spans.starts_us, default=0)),
+    )
+    times = zip(names, spans.starts_us, spans.durations_us, spans.has_errors, strict=True)
+    for name, start, took, has_error in times:
+        before = min(room - 1, (start - first) * room // whole)
+        bar = max(1, min(room - before, (took or 0) * room // whole))
+        mark = "x" if has_error else "█"
+        length = "open" if took is None else f"{took / 1000:.1f} ms"
+        yield f"{printable(name)[:column]:{column}} {length:>11} {' ' * before}{mark * bar}"
+    if len(names) < trace.total_spans:
+        yield f"… and {trace.total_spans - len(names)} more spans"
+
+
+@main.command()
+@agent_argument
+@click.argument("name")
+@click.argument("title")
+@click.option("--cron", help='When, such as "0 9 * * 1-5", in the time zone of the agent.')
+@click.option("--every", "every_seconds", type=int, help="Every so many seconds.")
+@click.option("--only-if-waiting", is_flag=True, help="Do nothing while no notification waits.")
+@command
+def schedule(
+    session: Session,
+    client: Hostsvc,
+    agent: str,
+    name: str,
+    title: str,
+    cron: str | None,
+    every_seconds: int | None,
+    only_if_waiting: bool,
+) -> None:
+    """Notify an agent again and again. A schedule of the same name is replaced."""
+    only_if = "waiting" if only_if_waiting else "always"
+    answer = agent_of(client, agent).put_schedule(
+        name, title=title, cron=cron, every_seconds=every_seconds, only_if=only_if
+    )
+    session.show(answer, answer.says)
+
+
+@main.command()
+@click.argument("approval", required=False)
+@click.option("--deny", is_flag=True)
+@click.option("--note", default="", help="What the agent is told.")
+@click.option("--answer", help="The answer to a question, as JSON or text.")
+@command
+def approve(
+    session: Session, client: Hostsvc, approval: str | None, deny: bool, note: str, answer: str | None
+) -> None:
+    """Approve or answer what an agent asks; without an id, list what waits."""
+    if approval is None:
+        waiting = list(client.approvals.list(state="waiting"))
+        session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
+        return
+    given = {} if answer is None else {"answer": json_or_text(answer)}
+    decided = client.approvals.decide(approval, approve=not deny, note=note, **given)  # type: ignore[arg-type]
+    session.show(decided, f"{decided.state}")
+
+
+def json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@main.command()
+@click.argument("file", type=click.File())
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@command
+def apply(session: Session, client: Hostsvc, file: Iterable[str], dry_run: bool) -> None:
+    """Make templates, adapters, tools, agents, schedules and hooks what a YAML file says."""
+    content, changes = manifest.load("".join(file)), []
+    for change, answer in manifest.apply(client, content, is_dry_run=dry_run):
+        changes.append({"change": str(change), "secret": answer.get("secret")})
+        if not session.is_json:
+            secret = answer.get("secret") if not change.id and not dry_run else None
+            click.echo(f"{change}{f' (its secret: {secret})' if secret else ''}")
+    if session.is_json or not changes:
+        session.show(changes, "nothing to change")
+
+
+@main.command()
+@command
+def export(session: Session, client: Hostsvc) -> None:
+    """Print templates, adapters, tools, agents, schedules and hooks as YAML, without secrets."""
+    content = manifest.export(client)
+    session.show(content, manifest.dump(content).rstrip())
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands and names of agents: `eval "$(hs completion bash)"`."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is not None:
+        click.echo(kind(main, {}, "hs", "_HS_COMPLETE").source())

@@ -1,0 +1,170 @@
+"""What can go wrong. All errors can be pickled.
+
+HostsvcError
+├── ConnectionFailed          no answer; `is_sent` says whether the request may have had an effect
+│   └── TimedOut              no answer in time
+├── Refused                   an answer other than success: `status`, `detail`, `fields`, `request_id`
+│   ├── Invalid               400: correct what `fields` or `detail` name
+│   ├── NotAuthenticated      401
+│   ├── PermissionDenied      403
+│   ├── NotFound              404
+│   ├── Conflict              409: the state of the resource forbids it; never repeated by the client
+│   ├── Unprocessable         422: the idempotency key was used with another body
+│   ├── TooManyRequests       429
+│   └── ServiceFailed         5xx
+├── SecretLost                created, but the secret in the answer is lost: delete it (`answer.id`)
+├── EventsLost                events after your position are no longer kept; `since` says where to go on
+├── NotEnded                  the run had not ended in time
+└── NotGenuine                the signature of a webhook is missing, wrong or too old
+"""
+
+from typing import Any
+
+
+class HostsvcError(Exception):
+    """Any error of the client."""
+
+
+class ConnectionFailed(HostsvcError):
+    """The service gave no answer."""
+
+    def __init__(self, reason: str, is_sent: bool = True) -> None:
+        super().__init__(reason, is_sent)
+        self.reason, self.is_sent = reason, is_sent
+
+    def __str__(self) -> str:
+        return f"no answer from the service: {self.reason}"
+
+
+class TimedOut(ConnectionFailed):
+    """The service gave no answer in time."""
+
+
+class Refused(HostsvcError):
+    """The service refused the request, or failed to answer it."""
+
+    def __init__(
+        self, status: int, body: Any = None, request_id: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(status, body, request_id, retry_after)
+        self.status, self.body, self.request_id, self.retry_after = status, body, request_id, retry_after
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the messages about fields by their names; nested objects have nested messages."""
+        items = self.body.items() if isinstance(self.body, dict) else ()
+        return {name: value for name, value in items if isinstance(value, list | dict) and name != "error"}
+
+    @property
+    def detail(self) -> str:
+        """Return the message that is about no field; "" if there is none."""
+        if not isinstance(self.body, dict):
+            return str(self.body or "")
+        return str(self.body.get("detail") or self._error.get("message") or "")
+
+    @property
+    def code(self) -> str:
+        """Return the code of a refused call of a tool, such as `uncleared_high_priority`; else ""."""
+        return str(self._error.get("code") or "")
+
+    @property
+    def _error(self) -> dict[str, Any]:
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        return error if isinstance(error, dict) else {}
+
+    def __str__(self) -> str:
+        about = "; ".join(f"{name}: {_flat(messages)}" for name, messages in self.fields.items())
+        return f"{self.status}: {' '.join(filter(None, (self.detail, about))) or 'no explanation'}"
+
+
+def _flat(messages: Any) -> str:
+    if isinstance(messages, dict):
+        return "; ".join(f"{name}: {_flat(inner)}" for name, inner in messages.items())
+    return " ".join(map(_flat, messages)) if isinstance(messages, list) else str(messages)
+
+
+class Invalid(Refused):
+    """The request is not valid."""
+
+
+class NotAuthenticated(Refused):
+    """The credential is missing, wrong or no longer valid."""
+
+
+class PermissionDenied(Refused):
+    """The credential does not reach the resource."""
+
+
+class NotFound(Refused):
+    """The resource does not exist."""
+
+
+class Conflict(Refused):
+    """The state of the resource forbids the request."""
+
+
+class Unprocessable(Refused):
+    """The idempotency key was used with another body."""
+
+
+class TooManyRequests(Refused):
+    """A limit is reached, which `detail` names."""
+
+
+class ServiceFailed(Refused):
+    """The service or a proxy before it failed."""
+
+
+BY_STATUS: dict[int, type[Refused]] = {
+    400: Invalid,
+    401: NotAuthenticated,
+    403: PermissionDenied,
+    404: NotFound,
+    409: Conflict,
+    422: Unprocessable,
+    429: TooManyRequests,
+}
+
+
+def refusal(status: int, body: Any, request_id: str, retry_after: float | None) -> Refused:
+    """Return the error for an answer other than success."""
+    kind = BY_STATUS.get(status, ServiceFailed if status >= 500 else Refused)
+    return kind(status, body, request_id, retry_after)
+
+
+class SecretLost(HostsvcError):
+    """The first answer is lost, and with it the secret. Delete `answer.id`, and create another one."""
+
+    def __init__(self, names: tuple[str, ...], answer: Any) -> None:
+        super().__init__(names, answer)
+        self.names, self.answer = names, answer
+
+    def __str__(self) -> str:
+        what, where = ", ".join(self.names), getattr(self.answer, "id", "it")
+        return f"created, but the {what} is lost: delete {where}, and create another one"
+
+
+class EventsLost(HostsvcError):
+    """Events after your position are no longer kept: read the present state, then go on with `since`."""
+
+    def __init__(self, since: int) -> None:
+        super().__init__(since)
+        self.since = since
+
+    def __str__(self) -> str:
+        return f"the log no longer has all events after your position; go on with since={self.since}"
+
+
+class NotEnded(HostsvcError):
+    """The run had not ended in time; `run` is its record as it was then, or None."""
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return "the run has not ended in time"
+
+
+class NotGenuine(HostsvcError):
+    """The request is no webhook of the service, or too old."""

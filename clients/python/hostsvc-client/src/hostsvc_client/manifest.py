@@ -1,0 +1,242 @@
+"""Templates, adapters with their tools, agents with their schedules, and hooks as one YAML file.
+
+A file names things by their names. `plan` compares it with the service; what a file leaves out stays as it is.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from hostsvc_client._operations import DEFAULTS, FIELDS
+from hostsvc_client._sync_api import Hostsvc
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of thing in the file, and what the API calls it."""
+
+    key: str
+    resource: str
+    body: str
+    owner: str = ""
+    """The field that refers to the thing that this one stands under in the file."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    secret: str = ""
+    unwritten: frozenset[str] = frozenset()
+    children: tuple[Kind, ...] = ()
+
+    @property
+    def fields(self) -> list[str]:
+        """Return the fields that a file may have."""
+        return [name for name in FIELDS[self.body] if name not in self.unwritten | {"name", self.owner}]
+
+    def defaults(self) -> Json:
+        return {"paused": False, **DEFAULTS[self.body]}
+
+
+STATE = frozenset(
+    {"status", "sleep_until", "run_started_at", "last_wake_reason", "last_wake_interrupted_sleep_until"}
+)
+TOOLS = Kind("tools", "tools", "ToolBody", owner="adapter")
+SCHEDULES = Kind("schedules", "schedules", "NewScheduleBody", owner="agent")
+KINDS = (
+    Kind("adapters", "adapters", "AdapterBody", children=(TOOLS,)),
+    Kind("templates", "templates", "TemplateBody", secret="tool_call_secret"),  # noqa: S106 -- the field
+    Kind(
+        "agents",
+        "agents",
+        "AgentBody",
+        references={"template": "templates", "parent": "agents", "adapters": "adapters"},
+        unwritten=STATE,
+        children=(SCHEDULES,),
+    ),
+    Kind(
+        "hooks", "hooks", "HookBody", references={"agent": "agents", "template": "templates"}, secret="secret"
+    ),  # noqa: S106
+)
+
+
+class ManifestError(Exception):
+    """The file cannot be applied, or the organization cannot be written as a file."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Times stay texts, as the API takes them."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load(text: str) -> Json:
+    """Return the content of a file."""
+    content = yaml.load(text, _Loader) or {}  # noqa: S506 -- a safe loader
+    unknown = set(content) - {kind.key for kind in KINDS} if isinstance(content, dict) else {"a list"}
+    if unknown:
+        raise ManifestError(f"a file has {', '.join(kind.key for kind in KINDS)}, not {', '.join(unknown)}")
+    return dict(content)
+
+
+def dump(content: Json) -> str:
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+
+
+@dataclass
+class Present:
+    """What the organization has, by kind, owner and name."""
+
+    client: Hostsvc
+    found: dict[str, dict[tuple[str, str], Json]] = field(default_factory=dict)
+    twice: set[tuple[str, str]] = field(default_factory=set)
+
+    def read(self) -> Present:
+        for kind in (*KINDS, TOOLS, SCHEDULES):
+            found = self.found[kind.key] = {}
+            for answer in getattr(self.client, kind.resource).list():
+                item = answer.to_dict()
+                place = item.get(kind.owner, ""), item["name"]
+                if place in found:
+                    self.twice.add((kind.key, item["name"]))
+                if place not in found or item.get("visibility") != "public":
+                    found[place] = item
+        return self
+
+    def get(self, key: str, owner: str, name: str) -> Json | None:
+        """Return what has this name, or None. Raise ManifestError if the name does not tell."""
+        if name and (key, name) in self.twice:
+            raise ManifestError(f"two of the {key} are named {name!r}: rename one")
+        return self.found[key].get((owner, name))
+
+    def id_of(self, key: str, name: str) -> str:
+        """Return the id of what a file refers to by name."""
+        item = self.get(key, "", name)
+        if item is None:
+            raise ManifestError(f"there is no {name!r} among the {key}")
+        return str(item["id"])
+
+    def name_of(self, key: str, id_: str) -> str:
+        return next((str(item["name"]) for item in self.found[key].values() if item["id"] == id_), id_)
+
+
+def _mapped(value: Any, convert: Callable[[str], str]) -> Any:
+    return [convert(one) for one in value] if isinstance(value, list) else value and convert(value)
+
+
+def export(client: Hostsvc) -> Json:
+    """Return the organization as a file, without what is as by default, and without secrets."""
+    present = Present(client).read()
+    return {kind.key: content for kind in KINDS if (content := dict(_written(present, kind, "")))}
+
+
+def _written(present: Present, kind: Kind, owner: str) -> Iterator[tuple[str, Json]]:
+    for its_owner, name in reversed(present.found[kind.key]):
+        item = present.get(kind.key, its_owner, name) or {}
+        if its_owner != owner or not name or item.get("visibility") == "public":
+            continue
+        fields: Json = {}
+        for one in kind.fields:
+            if one == kind.secret or one not in item or item[one] == kind.defaults().get(one):
+                continue
+            key = kind.references.get(one)
+            fields[one] = (
+                _mapped(item[one], lambda id_, key=key: present.name_of(key, id_)) if key else item[one]
+            )
+        for child in kind.children:
+            if below := dict(_written(present, child, item["id"])):
+                fields[child.key] = below
+        yield name, fields
+
+
+@dataclass
+class Change:
+    """A step that makes the organization what the file says."""
+
+    kind: Kind
+    name: str
+    id: str | None
+    fields: Json
+
+    def __str__(self) -> str:
+        what = ", ".join(self.fields)
+        verb = "change" if self.id else "create"
+        return f"{verb} {self.kind.key.removesuffix('s')} {self.name}" + (
+            f": {what}" if what and self.id else ""
+        )
+
+
+def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, Json]]:
+    """Yield each change that the file asks for, after making it, with what the service answered."""
+    present = Present(client).read()
+    for kind in KINDS:
+        for name, fields in _parents_first(content.get(kind.key) or {}):
+            yield from _applied(present, kind, "", name, fields, is_dry_run)
+
+
+def _parents_first(items: Json) -> Iterator[tuple[str, Json]]:
+    left = {str(name): fields or {} for name, fields in items.items()}
+    while left:
+        ready = [name for name, fields in left.items() if fields.get("parent") not in left]
+        if not ready:
+            raise ManifestError(f"the parents of {', '.join(left)} make a cycle")
+        yield from [(name, left.pop(name)) for name in ready]
+
+
+def _applied(
+    present: Present, kind: Kind, owner: str, name: str, given: Json, is_dry_run: bool
+) -> Iterator[tuple[Change, Json]]:
+    below = {child.key for child in kind.children}
+    wanted = {one: value for one, value in given.items() if one not in below}
+    if unknown := wanted.keys() - set(kind.fields):
+        raise ManifestError(f"{kind.key} have no {', '.join(sorted(unknown))} ({name})")
+    item = present.get(kind.key, owner, name)
+    fields = _differing(present, kind, wanted, item)
+    if item is None or fields:
+        if item is None:
+            fields = {"name": name, **({kind.owner: owner} if kind.owner else {}), **fields}
+        change = Change(kind, name, item["id"] if item else None, fields)
+        resource = getattr(present.client, kind.resource)
+        if is_dry_run:
+            item = {"id": f"the new {name}", **(item or {}), **fields}
+        else:
+            answer = resource.change(change.id, **fields) if change.id else resource.create(**fields)
+            item = answer.to_dict()
+        present.found[kind.key][owner, name] = item
+        yield change, item
+    for child in kind.children:
+        for its_name, its_fields in (given.get(child.key) or {}).items():
+            yield from _applied(present, child, str(item["id"]), str(its_name), its_fields or {}, is_dry_run)
+
+
+def _differing(present: Present, kind: Kind, wanted: Json, item: Json | None) -> Json:
+    """Return the fields to write: all of a new thing, and of another one those that differ."""
+    fields: Json = {}
+    for one, value in wanted.items():
+        key = kind.references.get(one)
+        if key:
+            value = _mapped(value, lambda name, key=key: present.id_of(key, name))
+        if one == kind.secret and isinstance(value, str) and value.startswith("$"):
+            value = os.environ[value[1:]]
+        if item is None or (one in item and one != kind.secret and not _same(value, item[one])):
+            fields[one] = value
+    return fields
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) or (_instant(one) is not None and _instant(one) == _instant(other))
+
+
+def _instant(value: Any) -> dt.datetime | None:
+    try:
+        return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except (AttributeError, ValueError):
+        return None
