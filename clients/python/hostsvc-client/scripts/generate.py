@@ -260,7 +260,8 @@ class Api:
         return (
             HEADER.format("What the API answers: enums, and dataclasses that keep fields they do not know.")
             + "from __future__ import annotations\n\nimport datetime as dt\n"
-            + "from dataclasses import dataclass\nfrom typing import Any, Mapping\n\nfrom hostsvc_client._decode import Answer, Enumeration\n\n"
+            + "from dataclasses import dataclass\nfrom typing import Any, Mapping\n\n"
+            + "from hostsvc_client._decode import Answer, Enumeration\n\n"
             + "".join(self._enum(name) for name in enums)
             + "".join(self._dataclass(name) for name in names if not self.is_enum(name))
             + f"ANSWERS: Mapping[str, Any] = {{\n{answers}}}\n"

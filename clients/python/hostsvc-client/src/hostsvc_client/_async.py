@@ -201,8 +201,9 @@ class AsyncAgentExtras(AsyncResource):
 
     async def why(self, *, at: dt.datetime | str | None = None) -> str:
         """Return the sentence that says what the agent is doing, and why; with `at`, what was true then."""
+        answer: models.Snapshot | models.PastSupervisor
         answer = await self._client._call("get_supervisor", (self.id,), query={"at": at})
-        return str(answer.why)
+        return answer.why or f"Its phase was {answer.phase}."
 
     async def notify(self, title: str, *, priority: str = "high", idempotency_key: str | None = None) -> str:
         """Notify the agent, which wakes it unless the priority is low. Return the id of the notification."""

@@ -1,4 +1,7 @@
-"""The command line `hs`. Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no answer, 4 the run did not end well."""
+"""The command line `hs`.
+
+Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no answer, 4 the run did not end well.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from hostsvc_client._sync_api import AgentHandle, Hostsvc
 
 if TYPE_CHECKING:
     from hostsvc_client import models
+    from hostsvc_client.inputs import DecisionBody
 
 REFUSED, NO_ANSWER, ENDED_BADLY = 1, 3, 4
 KEYRING = "hostsvc"
@@ -204,8 +208,8 @@ def agents(session: Session, client: Hostsvc, tag: tuple[str, ...], search: str 
 @command
 def why(session: Session, client: Hostsvc, agent: str, at: str | None) -> None:
     """Say what an agent is doing, and why."""
-    answer = agent_of(client, agent).supervisor(at=at)
-    session.show(answer, answer.why)
+    handle = agent_of(client, agent)
+    session.show(handle.supervisor(at=at), "") if session.is_json else click.echo(handle.why(at=at))
 
 
 @main.command()
@@ -270,8 +274,9 @@ def tail(
     """Follow what happens to one agent or to all, until interrupted."""
     source = agent_of(client, agent) if agent else client
     for number, event in enumerate(source.events(since=since, type=types or None), 1):
-        text = f"{cell(event.at)}  {event.type}  {event.agent or '-'}  {json.dumps(event.data, ensure_ascii=False)}"
-        click.echo(json.dumps(event.to_dict(), ensure_ascii=False) if session.is_json else printable(text))
+        data = json.dumps(event.data, ensure_ascii=False)
+        text = printable(f"{cell(event.at)}  {event.type}  {event.agent or '-'}  {data}")
+        click.echo(json.dumps(event.to_dict(), ensure_ascii=False) if session.is_json else text)
         if number == count:
             return
 
@@ -329,9 +334,12 @@ def schedule(
     only_if_waiting: bool,
 ) -> None:
     """Notify an agent again and again. A schedule of the same name is replaced."""
-    only_if = "waiting" if only_if_waiting else "always"
     answer = agent_of(client, agent).put_schedule(
-        name, title=title, cron=cron, every_seconds=every_seconds, only_if=only_if
+        name,
+        title=title,
+        cron=cron,
+        every_seconds=every_seconds,
+        only_if="waiting" if only_if_waiting else "always",
     )
     session.show(answer, answer.says)
 
@@ -350,8 +358,12 @@ def approve(
         waiting = list(client.approvals.list(state="waiting"))
         session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
         return
-    given = {} if answer is None else {"answer": json_or_text(answer)}
-    decided = client.approvals.decide(approval, approve=not deny, note=note, **given)  # type: ignore[arg-type]
+    decision: DecisionBody = {"note": note}
+    if answer is None:
+        decision["approve"] = not deny
+    else:
+        decision["answer"] = json_or_text(answer)
+    decided = client.approvals.decide(approval, **decision)
     session.show(decided, f"{decided.state}")
 
 

@@ -33,7 +33,7 @@ class Run:
     agent: AgentHandle
     id: str
     context: Mapping[str, Any]
-    """What the service says about it, such as `name`, `wake_reason`, `model`, `system_prompt` and `max_turns`."""
+    """What the service says about it: `name`, `wake_reason`, `model`, `system_prompt` and more."""
 
     def tool(self, name: str, /, **arguments: Any) -> Any:
         """Call a tool of the agent and return its result. Raise Refused with its `code`."""
@@ -63,7 +63,7 @@ class Run:
             )
 
     def sleep(self, **arguments: Any) -> bool:
-        """End the run. Return False if a notification of high priority is uncleared: handle it, then ask again."""
+        """End the run. Return False if a high-priority notification is uncleared: handle it first."""
         try:
             self.tool("sleep", **arguments)
         except Refused as refusal:

@@ -1,6 +1,6 @@
 """Templates, adapters with their tools, agents with their schedules, and hooks as one YAML file.
 
-A file names things by their names. `plan` compares it with the service; what a file leaves out stays as it is.
+A file refers to things by their names. What it leaves out stays as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import datetime as dt
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import yaml
@@ -24,12 +25,12 @@ class Kind:
     """A kind of thing in the file, and what the API calls it."""
 
     key: str
-    resource: str
     body: str
     owner: str = ""
     """The field that refers to the thing that this one stands under in the file."""
     references: Mapping[str, str] = field(default_factory=dict)
-    secret: str = ""
+    hidden: str = ""
+    """The field with a secret, which is written when the thing is created, and never exported."""
     unwritten: frozenset[str] = frozenset()
     children: tuple[Kind, ...] = ()
 
@@ -45,22 +46,19 @@ class Kind:
 STATE = frozenset(
     {"status", "sleep_until", "run_started_at", "last_wake_reason", "last_wake_interrupted_sleep_until"}
 )
-TOOLS = Kind("tools", "tools", "ToolBody", owner="adapter")
-SCHEDULES = Kind("schedules", "schedules", "NewScheduleBody", owner="agent")
+TOOLS = Kind("tools", "ToolBody", owner="adapter")
+SCHEDULES = Kind("schedules", "NewScheduleBody", owner="agent")
 KINDS = (
-    Kind("adapters", "adapters", "AdapterBody", children=(TOOLS,)),
-    Kind("templates", "templates", "TemplateBody", secret="tool_call_secret"),  # noqa: S106 -- the field
+    Kind("adapters", "AdapterBody", children=(TOOLS,)),
+    Kind("templates", "TemplateBody", hidden="tool_call_secret"),
     Kind(
-        "agents",
         "agents",
         "AgentBody",
         references={"template": "templates", "parent": "agents", "adapters": "adapters"},
         unwritten=STATE,
         children=(SCHEDULES,),
     ),
-    Kind(
-        "hooks", "hooks", "HookBody", references={"agent": "agents", "template": "templates"}, secret="secret"
-    ),  # noqa: S106
+    Kind("hooks", "HookBody", references={"agent": "agents", "template": "templates"}, hidden="secret"),
 )
 
 
@@ -68,7 +66,7 @@ class ManifestError(Exception):
     """The file cannot be applied, or the organization cannot be written as a file."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Times stay texts, as the API takes them."""
 
 
@@ -88,7 +86,7 @@ def load(text: str) -> Json:
 
 
 def dump(content: Json) -> str:
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100))
 
 
 @dataclass
@@ -97,23 +95,23 @@ class Present:
 
     client: Hostsvc
     found: dict[str, dict[tuple[str, str], Json]] = field(default_factory=dict)
-    twice: set[tuple[str, str]] = field(default_factory=set)
+    twice: set[tuple[str, str, str]] = field(default_factory=set)
 
     def read(self) -> Present:
         for kind in (*KINDS, TOOLS, SCHEDULES):
             found = self.found[kind.key] = {}
-            for answer in getattr(self.client, kind.resource).list():
+            for answer in getattr(self.client, kind.key).list():
                 item = answer.to_dict()
                 place = item.get(kind.owner, ""), item["name"]
                 if place in found:
-                    self.twice.add((kind.key, item["name"]))
+                    self.twice.add((kind.key, *place))
                 if place not in found or item.get("visibility") != "public":
                     found[place] = item
         return self
 
     def get(self, key: str, owner: str, name: str) -> Json | None:
         """Return what has this name, or None. Raise ManifestError if the name does not tell."""
-        if name and (key, name) in self.twice:
+        if name and (key, owner, name) in self.twice:
             raise ManifestError(f"two of the {key} are named {name!r}: rename one")
         return self.found[key].get((owner, name))
 
@@ -145,12 +143,10 @@ def _written(present: Present, kind: Kind, owner: str) -> Iterator[tuple[str, Js
             continue
         fields: Json = {}
         for one in kind.fields:
-            if one == kind.secret or one not in item or item[one] == kind.defaults().get(one):
+            if one == kind.hidden or one not in item or item[one] == kind.defaults().get(one):
                 continue
             key = kind.references.get(one)
-            fields[one] = (
-                _mapped(item[one], lambda id_, key=key: present.name_of(key, id_)) if key else item[one]
-            )
+            fields[one] = _mapped(item[one], partial(present.name_of, key)) if key else item[one]
         for child in kind.children:
             if below := dict(_written(present, child, item["id"])):
                 fields[child.key] = below
@@ -204,7 +200,7 @@ def _applied(
         if item is None:
             fields = {"name": name, **({kind.owner: owner} if kind.owner else {}), **fields}
         change = Change(kind, name, item["id"] if item else None, fields)
-        resource = getattr(present.client, kind.resource)
+        resource = getattr(present.client, kind.key)
         if is_dry_run:
             item = {"id": f"the new {name}", **(item or {}), **fields}
         else:
@@ -223,10 +219,10 @@ def _differing(present: Present, kind: Kind, wanted: Json, item: Json | None) ->
     for one, value in wanted.items():
         key = kind.references.get(one)
         if key:
-            value = _mapped(value, lambda name, key=key: present.id_of(key, name))
-        if one == kind.secret and isinstance(value, str) and value.startswith("$"):
+            value = _mapped(value, partial(present.id_of, key))
+        if one == kind.hidden and isinstance(value, str) and value.startswith("$"):
             value = os.environ[value[1:]]
-        if item is None or (one in item and one != kind.secret and not _same(value, item[one])):
+        if item is None or (one in item and one != kind.hidden and not _same(value, item[one])):
             fields[one] = value
     return fields
 

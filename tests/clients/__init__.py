@@ -1,0 +1,1 @@
+"""The Python client (`clients/python/hostsvc-client`) against a real service."""
