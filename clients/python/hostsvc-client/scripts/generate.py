@@ -60,7 +60,7 @@ REPLACED = {
 def main() -> None:
     texts = generated()
     if "--check" in sys.argv:
-        sys.exit("\n".join(stale(texts)))
+        sys.exit("\n".join(stale(texts)) or 0)
     for path, text in texts.items():
         path.write_text(text)
 

@@ -1,0 +1,165 @@
+"""When a call is repeated, how often and for how long, against a server that answers what the test says."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from hostsvc_client import (
+    Conflict,
+    ConnectionFailed,
+    Hostsvc,
+    HostsvcError,
+    NotFound,
+    ServiceFailed,
+    TooManyRequests,
+)
+from hostsvc_client import _base as base
+
+CUT = 0
+AGENT = "01a1f8ac-fdd2-7588-b64e-d17cf980d4ff"
+NOTIFICATION = {"id": AGENT, "title": "Hello", "colour": "green", "priority": "urgent"}
+
+
+@dataclass
+class Server:
+    """Answers with these statuses, one after the other; 0 cuts the connection."""
+
+    statuses: list[int]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: object = field(default_factory=lambda: NOTIFICATION)
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    url: str = ""
+
+
+@contextmanager
+def answering(*statuses: int, **headers: str) -> Iterator[Server]:
+    server = Server([*statuses], headers)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            server.requests.append((self.command, self.headers.get("Idempotency-Key")))
+            status = server.statuses.pop(0)
+            if status == CUT:
+                self.close_connection = True
+                return
+            body = json.dumps(server.body).encode()
+            self.send_response(status)
+            for name, value in {**server.headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Stay silent."""
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    server.url = f"http://127.0.0.1:{listening.server_port}"
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        thread.join()
+        listening.server_close()
+
+
+@pytest.fixture(autouse=True)
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "FIRST_DELAY_SECONDS", 0.001)
+
+
+def create(server: Server, **options: float) -> None:
+    with Hostsvc(server.url, "hsk_key", **options) as client:  # type: ignore[arg-type]
+        client.notifications.create(agent=AGENT, title="Hello")
+
+
+@pytest.mark.parametrize("status", [CUT, 408, 429, 502, 503, 504])
+def test_creation_is_repeated_under_the_same_key(status: int) -> None:
+    with answering(status, status, 201) as server:
+        create(server)
+    assert len(server.requests) == 3
+    assert len({key for _, key in server.requests}) == 1
+    assert server.requests[0][1] is not None
+
+
+def test_each_creation_has_a_key_of_its_own() -> None:
+    with answering(201, 201) as server:
+        create(server)
+        create(server)
+    assert len({key for _, key in server.requests}) == 2
+
+
+@pytest.mark.parametrize(("status", "error"), [(409, Conflict), (500, ServiceFailed), (404, NotFound)])
+def test_refusals_for_good_are_not_repeated(status: int, error: type[HostsvcError]) -> None:
+    with answering(status) as server, pytest.raises(error):
+        create(server)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(CUT, 1), (503, 1), (429, 2), (408, 2)])
+def test_post_without_a_key_is_repeated_only_without_effect(status: int, attempts: int) -> None:
+    with answering(status, 200) as server, Hostsvc(server.url, "hsk_key") as client:
+        try:
+            client.webhooks.rotate(AGENT)
+        except (ConnectionFailed, ServiceFailed):
+            assert attempts == 1
+    assert len(server.requests) == attempts
+
+
+def test_deletion_whose_answer_was_lost_succeeds() -> None:
+    with answering(CUT, 404) as server, Hostsvc(server.url, "hsk_key") as client:
+        client.agents.delete(AGENT)
+    with answering(404) as server, Hostsvc(server.url, "hsk_key") as client, pytest.raises(NotFound):
+        client.agents.delete(AGENT)
+
+
+def test_attempts_are_bounded() -> None:
+    with answering(*[503] * 9) as server, pytest.raises(ServiceFailed):
+        create(server, max_attempts=4)
+    assert len(server.requests) == 4
+
+
+def test_retry_after_beyond_the_deadline_ends_the_attempts() -> None:
+    with answering(429, Retry_After="60") as server, pytest.raises(TooManyRequests) as caught:
+        create(server, deadline=30.0)
+    assert caught.value.retry_after == 60
+    assert len(server.requests) == 1
+
+
+def test_nobody_listening_is_no_answer_and_without_effect() -> None:
+    with answering() as server:
+        pass
+    with Hostsvc(server.url, "hsk_key", max_attempts=2) as client, pytest.raises(ConnectionFailed) as caught:
+        client.webhooks.rotate(AGENT)
+    assert not caught.value.is_sent
+
+
+def test_waits_follow_backoff_retry_after_and_deadline() -> None:
+    """The rule itself, over plain values."""
+    call = base.prepare(base.Settings("http://x", "", None, 30, 8, 20), "list_agents", ())
+    now = [0.0]
+    retries = base.Retries(call=call, settings=base.Settings("http://x", "", None, 30, 8, 20), now=lambda: now[0])
+    busy = base.errors.refusal(503, None, "", 7.0)
+    assert retries.delay_after(busy) == 7.0
+    now[0] = 15.0
+    assert (retries.left, retries.timeout) == (5.0, 5.0)
+    with pytest.raises(ServiceFailed):
+        retries.delay_after(busy)
+    assert all(base.backoff(count) <= base.MAX_DELAY_SECONDS for count in range(1, 200))
+
+
+def test_unknown_fields_and_values_are_kept() -> None:
+    with answering(201) as server, Hostsvc(server.url, "hsk_key") as client:
+        made = client.notifications.create(agent=AGENT, title="Hello")
+    assert (made.unknown, made.priority.value, made.to_dict()) == ({"colour": "green"}, "urgent", NOTIFICATION)
+    assert made.body is None  # an older service left it out
