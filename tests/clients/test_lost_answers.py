@@ -28,7 +28,7 @@ async def dropping(url: str) -> AsyncIterator[str]:
             seen.add(key)
             assert request.transport is not None
             request.transport.close()
-        kept = {name: value for name, value in answer.headers.items() if name.startswith("Idempotency")}
+        kept = {name: value for name, value in answer.headers.items() if name in ("Idempotency-Replayed", "Link")}
         return web.Response(
             body=content, status=answer.status, headers={**kept, "Content-Type": "application/json"}
         )
