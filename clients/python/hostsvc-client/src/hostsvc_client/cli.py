@@ -160,7 +160,7 @@ def agent_of(client: Hostsvc, agent: str) -> AgentHandle:
     except ValueError:
         found = client.agents.list(name=agent, limit=2).page()
     if len(found) != 1:
-        raise click.UsageError(
+        raise errors.HostsvcError(
             f"{'no agent is' if not found else 'several agents are'} named {agent!r}: give its id"
         )
     return client.agent(found[0])
