@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
+CLIENT := clients/python/hostsvc-client
 FUZZ_SECONDS ?= 600
 CYCLES ?= 300
 SEEDS ?= 2000
@@ -15,7 +16,7 @@ PARALLEL := -n 3 --dist loadgroup
 SLOW := -n 5 --dist loadgroup -o faulthandler_timeout=600
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-console test-all lint simulate fuzz crash soak bench events vendor screenshots dist lock
+.PHONY: help run demo test test-slow test-console test-all lint simulate fuzz crash soak bench events client vendor screenshots dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,7 @@ lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@cd $(CLIENT) && $(CURDIR)/$(BIN)/mypy
 	@$(BIN)/lint-imports
 
 simulate: $(READY) ## the engine in SEEDS (2000) random worlds, in virtual time; SEED=n replays one
@@ -68,25 +70,29 @@ bench: $(READY) ## hot paths against a bare handler; ONLY="get posts", QUICK=1, 
 events: $(READY) ## write the list of event types in docs/events.md
 	@$(BIN)/python -m tests.contract.event_catalogue
 
+client: $(READY) ## write the generated modules of the Python client from the API document
+	@PYTHONPATH=. $(BIN)/python $(CLIENT)/scripts/generate.py
+
 vendor: $(READY) ## copy the console's libraries from npm (needs npm) into web/static/console/vendor
 	@$(BIN)/python -m tests.console.vendor
 
 screenshots: $(READY) ## take the pictures of docs/console anew (needs a Chromium)
 	@$(BIN)/python -m tests.console.screenshots
 
-dist: $(READY) ## build the wheel and the sdist into dist/
+dist: $(READY) ## build wheels and sdists of the service and of its client into dist/
 	@$(BIN)/python -m hatchling build
+	@cd $(CLIENT) && $(CURDIR)/$(BIN)/python -m hatchling build --directory $(CURDIR)/dist
 
 lock: $(READY) ## write requirements.lock anew from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
 		--upgrade --group dev pyproject.toml -o requirements.lock
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml $(CLIENT)/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "hostsvc needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "setting up .venv (first time: about a minute)" >&2
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e $(CLIENT)
 	@touch $@

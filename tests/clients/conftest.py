@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from hostsvc_client import AsyncHostsvc, Hostsvc
@@ -67,5 +67,3 @@ def own_service(database_url: str, tmp_path: Path) -> Iterator[Service]:
     service.start()
     yield service
     service.end(signal.SIGKILL)
-
-

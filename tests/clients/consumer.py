@@ -8,6 +8,8 @@ from hostsvc_client.harness import current_run
 from hostsvc_client.inputs import AgentBody
 from hostsvc_client.models import Agent, Event, Outcome, Priority, Run
 
+NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+
 
 def show(*values: object) -> None:
     """Stand for what a project does with values."""
@@ -19,15 +21,13 @@ def main_job(client: Hostsvc) -> Run:
     other: Agent = client.agents.create(name="Bo", template=agent.template, quiet_hours=None)
     handle = client.agent(other)
     client.notifications.create(agent=agent.id, title="Hello", priority="high")
-    client.notifications.create(
-        agent=agent.id, title="Hello", priority=Priority.LOW, scheduled_for=dt.datetime.now(dt.timezone.utc)
-    )
+    client.notifications.create(agent=agent.id, title="Hello", priority=Priority.LOW, scheduled_for=NOON)
     for event in handle.events(since=0, type=["run.*"]):
         follow(event)
     sentence: str = handle.why(at="2026-11-20T03:00")
     outcome: Outcome | None = client.runs.wait(agent.id, "run").outcome
     show(sentence, outcome, [each.name for each in client.agents.list(tag=["night"], limit=20)])
-    preview = handle.preview(event={"source": "sms", "count": 5}, at=dt.datetime.now())
+    preview = handle.preview(event={"source": "sms", "count": 5}, at=NOON)
     show(preview.then.phase, handle.timeline().bands[0].phase)
     file: Upload = ("note.txt", b"text", "text/plain")
     client.messages.create(agent=agent.id, channel="sms", direction="inbound", from_="+44", files=[file])

@@ -32,11 +32,11 @@ def test_client_does_the_main_job(client: Hostsvc) -> None:
     notification = agent.notify("A parcel is lost")
     events = agent.events(since=0, type=["run.ended"])
     ended = next(iter(events))
-    assert ended.type == "run.ended" and ended.run is not None
+    assert ended.run is not None
     run = client.runs.wait(created.id, ended.run)
     assert (run.outcome, run.notifications) == (models.Outcome.SLEPT, [notification])
     assert agent.why().startswith("Asleep until")
-    assert "did not exist" in agent.why(at="2020-01-01T03:00") or agent.why(at="2020-01-01T03:00")
+    assert agent.why(at="2020-01-01T03:00") != agent.why()
     assert agent.timeline().bands[-1].phase == "asleep"
     preview = agent.preview(event={"source": "api"})
     assert (preview.now.phase, preview.then.phase) == ("asleep", "running")
@@ -85,7 +85,10 @@ def test_reserved_names_and_uploads_are_sent(client: Hostsvc) -> None:
     )
     assert message.address == "grace@example.org"
     [file] = message.attachments
-    assert client.attachments.download(file.to_dict()["url"].rstrip("/").rpartition("/")[2]) == b"left at the door"
+    assert (
+        client.attachments.download(file.to_dict()["url"].rstrip("/").rpartition("/")[2])
+        == b"left at the door"
+    )
 
 
 def test_refusals_name_the_fields_and_can_be_pickled(client: Hostsvc) -> None:

@@ -21,17 +21,18 @@ README = ROOT / "clients/python/hostsvc-client/README.md"
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 
 
+@pytest.mark.slow
 async def test_guide_does_what_it_says(
-    own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = GUIDE.read_text().replace(ADDRESS, own_service.url)
+    text = GUIDE.read_text().replace(ADDRESS, shared.url)
     names = run_session(text, monkeypatch)
-    await run_commands(text, own_service, names["key"], tmp_path)
+    await run_commands(text, shared, names["key"], tmp_path)
 
 
-def test_readme_does_what_it_says(own_service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOSTSVC_URL", own_service.url)
-    monkeypatch.setenv("HOSTSVC_API_KEY", own_service.sign_up("readme@example.org"))
+def test_readme_does_what_it_says(shared: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTSVC_URL", shared.url)
+    monkeypatch.setenv("HOSTSVC_API_KEY", shared.sign_up("readme@example.org"))
     run_session(README.read_text(), monkeypatch)
 
 

@@ -22,13 +22,17 @@ async def dropping(url: str) -> AsyncIterator[str]:
         key = request.headers.get("Idempotency-Key", "")
         headers = {name: value for name, value in request.headers.items() if name != "Host"}
         body = await request.read()
-        async with session.request(request.method, url + request.path_qs, data=body, headers=headers) as answer:
+        async with session.request(
+            request.method, url + request.path_qs, data=body, headers=headers
+        ) as answer:
             content = await answer.read()
         if key and key not in seen:
             seen.add(key)
             assert request.transport is not None
             request.transport.close()
-        kept = {name: value for name, value in answer.headers.items() if name in ("Idempotency-Replayed", "Link")}
+        kept = {
+            name: value for name, value in answer.headers.items() if name in ("Idempotency-Replayed", "Link")
+        }
         return web.Response(
             body=content, status=answer.status, headers={**kept, "Content-Type": "application/json"}
         )

@@ -16,6 +16,7 @@ from hostsvc_client import (
     NotFound,
     ServiceFailed,
     TooManyRequests,
+    errors,
 )
 from hostsvc_client import _base as base
 
@@ -148,8 +149,10 @@ def test_waits_follow_backoff_retry_after_and_deadline() -> None:
     """The rule itself, over plain values."""
     call = base.prepare(base.Settings("http://x", "", None, 30, 8, 20), "list_agents", ())
     now = [0.0]
-    retries = base.Retries(call=call, settings=base.Settings("http://x", "", None, 30, 8, 20), now=lambda: now[0])
-    busy = base.errors.refusal(503, None, "", 7.0)
+    retries = base.Retries(
+        call=call, settings=base.Settings("http://x", "", None, 30, 8, 20), now=lambda: now[0]
+    )
+    busy = errors.refusal(503, None, "", 7.0)
     assert retries.delay_after(busy) == 7.0
     now[0] = 15.0
     assert (retries.left, retries.timeout) == (5.0, 5.0)
@@ -161,5 +164,9 @@ def test_waits_follow_backoff_retry_after_and_deadline() -> None:
 def test_unknown_fields_and_values_are_kept() -> None:
     with answering(201) as server, Hostsvc(server.url, "hsk_key") as client:
         made = client.notifications.create(agent=AGENT, title="Hello")
-    assert (made.unknown, made.priority.value, made.to_dict()) == ({"colour": "green"}, "urgent", NOTIFICATION)
+    assert (made.unknown, made.priority.value, made.to_dict()) == (
+        {"colour": "green"},
+        "urgent",
+        NOTIFICATION,
+    )
     assert made.body is None  # an older service left it out

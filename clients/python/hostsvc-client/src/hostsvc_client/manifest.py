@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -171,8 +172,16 @@ class Change:
 
 
 def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, Json]]:
-    """Yield each change that the file asks for, after making it, with what the service answered."""
+    """Yield each change that the file asks for, after making it, with what the service answered.
+
+    Raise ManifestError, before any change, for what is wrong with the file itself.
+    """
     present = Present(client).read()
+    planned = list(_steps(replace(present, found=deepcopy(present.found)), content, is_dry_run=True))
+    yield from planned if is_dry_run else _steps(present, content, is_dry_run=False)
+
+
+def _steps(present: Present, content: Json, *, is_dry_run: bool) -> Iterator[tuple[Change, Json]]:
     for kind in KINDS:
         for name, fields in _parents_first(content.get(kind.key) or {}):
             yield from _applied(present, kind, "", name, fields, is_dry_run)

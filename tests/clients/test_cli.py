@@ -1,0 +1,90 @@
+"""The command line beyond what docs/client.md shows: credentials, exit codes, what it prints."""
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hostsvc_client import Hostsvc, cli
+from hostsvc_client.cli import REFUSED, main
+
+from tests.clients.process import Service
+
+Hs = Callable[..., Result]
+
+
+@pytest.fixture
+def hs(shared: Service, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hs:
+    """Run `hs` as after `hs login`, without a keyring."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(cli, "keyring_or_none", lambda: None)
+    for name in ("HOSTSVC_URL", "HOSTSVC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    login = run("--url", shared.url, "--key", key, "login")
+    assert login.output == f"Logged in. The key is in {tmp_path}/hostsvc/credentials.json.\n"
+    return run
+
+
+@pytest.fixture
+def agent(hostsvc: Hostsvc) -> Iterator[str]:
+    """Yield the name of an agent, whose id is at the service."""
+    made = hostsvc.agents.create(name=f"Ada {os.urandom(4).hex()}", model="builtin/inbox")
+    yield made.name
+    hostsvc.agents.delete(made.id)
+
+
+def test_login_stores_the_key_for_the_user_alone(hs: Hs, tmp_path: Path, key: str) -> None:
+    path = tmp_path / "hostsvc/credentials.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text())["key"] == key
+    assert hs("--json", "agents").output.startswith("[")
+
+
+def test_key_is_not_sent_to_another_address(hs: Hs, shared: Service) -> None:
+    other = shared.url.replace("127.0.0.1", "localhost")
+    assert "run `hs login`" in hs("--url", other, "agents", code=2).output
+
+
+def test_exit_codes_tell_what_went_wrong(hs: Hs, shared: Service, agent: str) -> None:
+    assert hs("trace", "00000000-0000-4000-8000-000000000000", code=1).output == "hs: 404: Not found.\n"
+    assert "No such option" in hs("agents", "--colour", code=2).output
+    assert "named 'Nobody'" in hs("why", "Nobody", code=1).output
+    assert "401" in hs("--url", shared.url, "--key", "hsk_wrong", "agents", code=REFUSED).output
+
+
+def test_exit_code_tells_that_nobody_answers(
+    hs: Hs, shared: Service, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostsvc_client._base.FIRST_DELAY_SECONDS", 0.001)
+    result = hs("--url", "http://127.0.0.1:1", "--key", key, "agents", code=3)
+    assert result.output.startswith("hs: no answer from the service: ConnectError")
+
+
+def test_notify_with_a_key_has_one_effect(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+    first = hs("notify", agent, "Order", "--low", "--idempotency-key", agent)
+    assert hs("notify", agent, "Order", "--low", "--idempotency-key", agent).output == first.output
+    assert hostsvc.notifications.get(first.output.strip()).priority == "low"
+
+
+def test_names_from_the_service_cannot_steer_the_terminal(hs: Hs, hostsvc: Hostsvc) -> None:
+    evil = hostsvc.agents.create(name="\x1b[31mEvil\u202e", model="builtin/inbox")
+    assert "\x1b" not in hs("agents").output
+    assert "\u202e" not in hs("agents").output
+    hostsvc.agents.delete(evil.id)
+
+
+def test_completion_knows_commands_and_names(hs: Hs, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "_HS_COMPLETE=bash_complete" in hs("completion", "bash").output
+    monkeypatch.setenv("_HS_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", f"hs why {agent[:9].lower()}")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert agent.split()[0] in CliRunner().invoke(main, prog_name="hs").output

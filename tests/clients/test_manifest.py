@@ -1,0 +1,131 @@
+"""An organization as a file: `hs export` and `hs apply`."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from hostsvc_client import Hostsvc
+from hostsvc_client.manifest import ManifestError, apply, dump, export, load
+
+from tests.clients.process import Service
+
+FILE = """
+adapters:
+  Parcels:
+    description: Finds parcels
+    tools:
+      find_parcel:
+        description: Find a parcel by its number.
+        parameters: {type: object, properties: {number: {type: string}}}
+        url: https://parcels.example/find
+        idempotent: true
+        approval: first_use
+templates:
+  Support:
+    default_model: builtin/inbox
+    system_prompt: |
+      You answer customers.
+      Be brief.
+    max_cost_usd_per_day: 2.5
+    tool_call_secret: $SIGNING_SECRET
+agents:
+  Bo:
+    parent: Ada
+    template: Support
+    quiet_hours: 22:00-07:00
+  Ada:
+    template: Support
+    adapters: [Parcels]
+    tags: [night, "007"]
+    timezone: Europe/Vienna
+    paused: true
+    schedules:
+      morning: {title: Tell me what waits, cron: 0 9 * * 1-5, only_if: waiting}
+      once:
+        title: "2026"
+        every_seconds: 3600
+        starts_at: "2126-01-01T09:00:00+01:00"
+hooks:
+  Pull requests:
+    agent: Ada
+    verify: github
+    title: Pull request {{ number }}
+    only_if: {properties: {action: {const: opened}}}
+"""
+
+
+@pytest.fixture
+def organization(shared: Service) -> Iterator[Hostsvc]:
+    """Yield a client of an organization of its own."""
+    with Hostsvc(shared.url, shared.sign_up(f"{uuid4()}@example.org")) as client:
+        yield client
+
+
+def changes(client: Hostsvc, text: str, **options: bool) -> list[str]:
+    return [str(change) for change, _ in apply(client, load(text), **options)]
+
+
+def test_applied_file_is_exported_and_applied_without_changes(
+    organization: Hostsvc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNING_SECRET", "known to us")
+    planned = changes(organization, FILE, is_dry_run=True)
+    assert list(organization.agents.list()) == []
+    assert changes(organization, FILE) == planned
+    assert planned[0] == "create adapter Parcels"
+    assert len(planned) == 8
+    assert changes(organization, FILE) == []
+    exported = dump(export(organization))
+    assert changes(organization, exported) == []
+    assert dump(export(organization)) == exported
+    assert "known to us" not in exported
+    assert "whsec_" not in exported
+    assert organization.templates.list().page()[0].tool_call_secret == "known to us"
+    [bo] = organization.agents.list(name="Bo")
+    assert bo.parent_name == "Ada"
+
+
+def test_exported_organization_can_be_made_elsewhere(
+    organization: Hostsvc, shared: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNING_SECRET", "known to us")
+    changes(organization, FILE)
+    exported = dump(export(organization))
+    with Hostsvc(shared.url, shared.sign_up(f"{uuid4()}@example.org")) as other:
+        changes(other, exported)
+        assert dump(export(other)) == exported
+
+
+def test_only_what_differs_is_changed(organization: Hostsvc) -> None:
+    changes(organization, "agents: {Ada: {model: builtin/inbox, tags: [a], quiet_hours: null}}")
+    [ada] = organization.agents.list()
+    organization.agents.change(ada.id, system_prompt="Be brief.")
+    assert changes(organization, "agents: {Ada: {model: builtin/inbox, tags: [b]}}") == [
+        "change agent Ada: tags"
+    ]
+    changed = organization.agents.get(ada.id)
+    assert (changed.tags, changed.system_prompt) == (["b"], "Be brief.")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agents: {Ada: {modell: x}}", "agents have no modell"),
+        ("agent: {}", "not agent"),
+        ("agents: {Ada: {template: Nothing}}", "there is no 'Nothing' among the templates"),
+        ("agents: {A: {parent: B}, B: {parent: A}}", "make a cycle"),
+        ("agents: {Ada: {model: builtin/inbox}}\nhooks: {Pulls: {titel: x}}", "hooks have no titel"),
+    ],
+)
+def test_mistakes_are_named_before_anything_changes(organization: Hostsvc, text: str, message: str) -> None:
+    with pytest.raises(ManifestError, match=message):
+        changes(organization, text)
+    assert list(organization.agents.list()) == []
+
+
+def test_name_that_two_things_have_is_refused(organization: Hostsvc) -> None:
+    for _ in range(2):
+        organization.agents.create(name="Ada", model="builtin/inbox")
+    with pytest.raises(ManifestError, match="two of the agents are named 'Ada'"):
+        changes(organization, "agents: {Ada: {tags: [a]}}")
+    assert changes(organization, "agents: {Bo: {model: builtin/inbox}}") == ["create agent Bo"]
