@@ -1,4 +1,4 @@
-"""Write the generated modules of the client from the API document and `names.toml`; `--check` only compares.
+"""Write the generated modules of the client from the API document and `names.toml`.
 
 `models.py`: enums and frozen dataclasses. `inputs.py`: typed dicts. `_operations.py`: operation to path.
 `_async_api.py`: resources and their methods. `_sync….py`: the asynchronous modules, replaced word by word.
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,45 +23,35 @@ Json = dict[str, Any]
 SCRIPTS = Path(__file__).parent
 PACKAGE = SCRIPTS.parent / "src" / "hostsvc_client"
 HEADER = '"""{}\n\nWritten by `make client` from the API document; do not edit.\n"""\n\n'
+PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+IN_FILES = ("TemplateBody", "AgentBody", "NewScheduleBody", "HookBody", "AdapterBody", "ToolBody")
 MAX_LITERALS = 20
 MAX_UNION = 8  # a value with more shapes than that is shown as a plain dict
 LOST_SECRET = re.compile(r"null in (a|the answer to a) repeated|repeated request with the same")
-REPEATABLE = {"preview_agent", "preview_schedule", "tag_agent", "untag_agent", "act_on_agents", "is_alive"}
+REPEATABLE = {"preview_agent", "preview_schedule", "tag_agent", "untag_agent", "act_on_agents"}
 STREAM_PARAMETERS = {"after", "limit", "wait", "ticket"}  # `since` stands for them
-BASES = {
-    "agent": "AsyncAgentExtras",
-    "runs": "AsyncRunsExtras",
-    "webhooks": "WebhooksExtras, AsyncResource",
-}
+BASES = {"agent": "AsyncAgentExtras", "runs": "AsyncRunsExtras", "webhooks": "WebhooksExtras, AsyncResource"}
 # In this order; the longer word first.
 REPLACED = {
     "async def": "def",
     "async for": "for",
     "async with": "with",
-    r"await (asyncio\.)": r"\1",
     "await ": "",
     "asyncio.sleep": "time.sleep",
     "import asyncio\n": "",
     "Awaitable\\[(.*)\\]\\]": r"\1]",
     ", Awaitable,": ",",
     "AsyncIterator": "Iterator",
-    "AsyncGenerator": "Generator",
-    "__aenter__": "__enter__",
-    "__aexit__": "__exit__",
-    "__aiter__": "__iter__",
+    "__a(enter|exit|iter)__": r"__\1__",
     "aclose": "close",
     "aread": "read",
-    "_async_api": "_sync_api",
     "_async": "_sync",
     r"\bAsync(?=[A-Z])": "",
 }
 
 
 def main() -> None:
-    texts = generated()
-    if "--check" in sys.argv:
-        sys.exit("\n".join(stale(texts)) or 0)
-    for path, text in texts.items():
+    for path, text in generated().items():
         path.write_text(text)
 
 
@@ -99,7 +89,8 @@ def synchronous(text: str) -> str:
 
 
 def formatted(text: str) -> str:
-    command = [sys.executable, "-m", "ruff", "format", "--config", SCRIPTS.parent / "pyproject.toml", "-"]
+    settings = SCRIPTS.parent / "pyproject.toml"
+    command = [sys.executable, "-m", "ruff", "format", "--config", settings, "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
@@ -127,10 +118,8 @@ class Api:
 
     def __init__(self, document: Json) -> None:
         self.schemas: Json = document["components"]["schemas"]
-        self.parameters: Json = document["components"]["parameters"]
-        self.tags: dict[str, str] = {
-            tag["name"].replace("-", "_"): tag.get("description", "") for tag in document["tags"]
-        }
+        self.enums = [name for name, schema in self.schemas.items() if "enum" in schema]
+        self.tags = {tag["name"].replace("-", "_"): tag["description"] for tag in document["tags"]}
         self.names: dict[str, dict[str, str]] = tomllib.loads((SCRIPTS / "names.toml").read_text())
         self.operations: Json = {
             operation["operationId"]: {**operation, "path": path, "method": method.upper()}
@@ -146,14 +135,11 @@ class Api:
                 f"remove those for {sorted(unknown)}; name once {sorted(twice)}. Then run `make client`."
             )
 
-    def is_enum(self, name: str) -> bool:
-        return "enum" in self.schemas[name]
-
     def annotation(self, schema: Json, is_input: bool) -> str:
         """Return the Python type of a value."""
         if "$ref" in schema:
             name = schema["$ref"].split("/")[-1]
-            return f"{name}Value" if is_input and self.is_enum(name) else str(name)
+            return f"{name}Value" if is_input and name in self.enums else str(name)
         if "anyOf" in schema:
             return self._union(schema["anyOf"], is_input)
         if isinstance(schema.get("type"), list):
@@ -194,40 +180,26 @@ class Api:
                 value = self.annotation(values, is_input) if isinstance(values, dict) else "Any"
                 return f"{'Mapping' if is_input else 'dict'}[str, {value}]"
             case kind, _:
-                plain = {
-                    "string": "str",
-                    "integer": "int",
-                    "number": "float",
-                    "boolean": "bool",
-                    "null": "None",
-                }
-                return plain.get(str(kind), "Any")
+                return PLAIN.get(str(kind), "Any")
 
-    def _reached(self, roots: list[Json], is_input: bool) -> list[str]:
-        """Return the schemas that these need, in the order of the document."""
+    def _classes(self, annotations: Iterable[str], is_input: bool) -> list[str]:
+        """Return the objects that these types need, in the order of the document."""
         found: set[str] = set()
-        waiting = [name for root in roots for name in self._named(root, is_input)]
+        waiting = list(annotations)
         while waiting:
-            name = waiting.pop()
-            if name not in found:
+            for name in set(re.findall(r"\w+", waiting.pop())) & self.schemas.keys() - found - {*self.enums}:
                 found.add(name)
                 fields = self.schemas[name].get("properties", {}).values()
-                waiting += [other for field in fields for other in self._named(field, is_input)]
+                waiting += [self.annotation(field, is_input) for field in fields]
         return [name for name in self.schemas if name in found]
-
-    def _named(self, schema: Json, is_input: bool) -> list[str]:
-        words = re.findall(r"\w+", self.annotation(schema, is_input))
-        return [name for word in words if (name := word.removesuffix("Value")) in self.schemas]
 
     def answers(self) -> dict[str, str]:
         """Return the type of the answer of each operation."""
         return {name: self._answer(name) for name in self.operations}
 
     def _success(self, name: str) -> Json:
-        responses: Json = self.operations[name]["responses"]
-        [success] = [value for status, value in responses.items() if status.startswith("2")]
-        found: Json = success
-        return found
+        responses: dict[str, Json] = self.operations[name]["responses"]
+        return next(value for status, value in responses.items() if status.startswith("2"))
 
     def _answer(self, name: str) -> str:
         content = self._success(name).get("content", {})
@@ -239,31 +211,15 @@ class Api:
 
     def models(self) -> str:
         """Return the module of the enums and the answers."""
-        bodies = [self._body(one) for one in self.operations.values()]
-        text = " ".join(self.answers().values())
-        roots = [{"$ref": f"#/{name}"} for name in self.schemas if re.search(rf"\b{name}\b", text)]
-        names = self._reached([*roots, {"$ref": "#/Event"}], is_input=False)
-        inputs = self._reached([body for body in bodies if body], is_input=True)
-        queries = [
-            found
-            for name in self.operations
-            for parameter in self._query(name)
-            for found in self._named(parameter["schema"], is_input=True)
-        ]
-        enums = [
-            name
-            for name in self.schemas
-            if self.is_enum(name) and name in {*names, *inputs, *queries, "EventType"}
-        ]
-        self.enums = enums
+        classes = self._classes(self.answers().values(), is_input=False)
         answers = "".join(f"    {name!r}: {answer},\n" for name, answer in self.answers().items())
         return (
             HEADER.format("What the API answers: enums, and dataclasses that keep fields they do not know.")
             + "from __future__ import annotations\n\nimport datetime as dt\n"
             + "from dataclasses import dataclass\nfrom typing import Any, Mapping\n\n"
             + "from hostsvc_client._decode import Answer, Enumeration\n\n"
-            + "".join(self._enum(name) for name in enums)
-            + "".join(self._dataclass(name) for name in names if not self.is_enum(name))
+            + "".join(map(self._enum, self.enums))
+            + "".join(map(self._dataclass, classes))
             + f"ANSWERS: Mapping[str, Any] = {{\n{answers}}}\n"
         )
 
@@ -284,8 +240,8 @@ class Api:
 
     def inputs(self) -> str:
         """Return the module of what is sent."""
-        bodies = [self._body(one) for one in self.operations.values()]
-        names = self._reached([body for body in bodies if body], is_input=True)
+        bodies = [body for one in self.operations.values() if (body := self._body(one))]
+        classes = self._classes([self.annotation(body, True) for body in bodies], is_input=True)
         values = {name: ", ".join(map(repr, self.schemas[name]["enum"])) for name in self.enums}
         aliases = "".join(
             f'{name}Value: TypeAlias = "{name} | Literal[{texts}]"\n' for name, texts in values.items()
@@ -294,23 +250,19 @@ class Api:
             HEADER.format("What the API takes: typed dicts. An enum may be written as its text.")
             + "from __future__ import annotations\n\nimport datetime as dt\n"
             + "from typing import TYPE_CHECKING, Any, Literal, Mapping, Sequence, TypedDict\n\n"
-            + "if TYPE_CHECKING:\n    from typing_extensions import TypeAlias\n\n"
+            + "if TYPE_CHECKING:\n    from typing_extensions import Required, TypeAlias\n\n"
             + f"    from hostsvc_client.models import {', '.join(sorted(self.enums))}\n\n{aliases}\n"
-            + "".join(self._typed_dict(name) for name in names if not self.is_enum(name))
+            + "".join(map(self._typed_dict, classes))
         )
 
     def _typed_dict(self, name: str) -> str:
-        schema = self.schemas[name]
-        required = schema.get("required", [])
-        fields = {True: "", False: ""}
+        schema, fields = self.schemas[name], ""
         for field, value in schema.get("properties", {}).items():
-            text = f"    {python_name(field)}: {self.annotation(value, is_input=True)}\n"
-            fields[field in required] += text + documented(value.get("description", ""), "    ")
+            kind = self.annotation(value, is_input=True)
+            kind = f"Required[{kind}]" if field in schema.get("required", []) else kind
+            fields += f"    {python_name(field)}: {kind}\n{documented(value.get('description', ''), '    ')}"
         head = documented(schema.get("description", name), "    ")
-        if not fields[True]:
-            return f"class {name}(TypedDict, total=False):\n{head}\n{fields[False]}\n\n"
-        base = f'class _{name}(TypedDict):\n    """What {name} must have."""\n\n{fields[True]}\n\n'
-        return f"{base}class {name}(_{name}, total=False):\n{head}\n{fields[False]}\n\n"
+        return f"class {name}(TypedDict, total=False):\n{head}\n{fields}\n\n"
 
     def _body(self, operation: Json) -> Json | None:
         content = operation.get("requestBody", {}).get("content", {})
@@ -319,48 +271,31 @@ class Api:
     def table(self) -> str:
         """Return the module that says where each operation is."""
         rows = "".join(f"    {name!r}: {self._operation(name)},\n" for name in self.operations)
+        fields = {name: self.schemas[name]["properties"].items() for name in IN_FILES}
         defaults = {
-            name: {
-                field: value["default"]
-                for field, value in self.schemas[name]["properties"].items()
-                if "default" in value
-            }
-            for name in (
-                "TemplateBody",
-                "AgentBody",
-                "NewScheduleBody",
-                "HookBody",
-                "AdapterBody",
-                "ToolBody",
-            )
+            name: {field: value["default"] for field, value in shown if "default" in value}
+            for name, shown in fields.items()
         }
-        fields = {name: list(self.schemas[name]["properties"]) for name in defaults}
         return (
             HEADER.format("Where each operation of the API is, and how it may be called.")
-            + "from typing import Any, Mapping, NamedTuple\n\n\n"
-            + 'class Operation(NamedTuple):\n    """An operation of the API."""\n\n'
-            + "    method: str\n    path: str\n"
-            + "    is_repeatable: bool = False\n    takes_key: bool = False\n    is_paged: bool = False\n"
-            + "    secrets: tuple[str, ...] = ()\n\n\n"
+            + "from typing import Any, Mapping\n\nfrom hostsvc_client._operation import Operation\n\n"
             + f"OPERATIONS: Mapping[str, Operation] = {{\n{rows}}}\n"
-            + f"FIELDS: Mapping[str, list[str]] = {fields!r}\n"
             + f"DEFAULTS: Mapping[str, Mapping[str, Any]] = {defaults!r}\n"
         )
 
     def _operation(self, name: str) -> str:
-        operation, flags = self.operations[name], ""
+        operation = self.operations[name]
         takes_key = self._has(operation, "IdempotencyKey")
-        if takes_key or operation["method"] != "POST" or name in REPEATABLE:
-            flags += ", is_repeatable=True"
-        if takes_key:
-            flags += ", takes_key=True"
-        if self._is_paged(name):
-            flags += ", is_paged=True"
         fields = self.schemas.get(self.answers()[name], {}).get("properties", {})
         secrets = tuple(key for key, value in fields.items() if LOST_SECRET.search(value["description"]))
-        if takes_key and secrets:
-            flags += f", secrets={secrets!r}"
-        return f"Operation({operation['method']!r}, {operation['path']!r}{flags})"
+        flags = {
+            "is_repeatable": takes_key or operation["method"] != "POST" or name in REPEATABLE,
+            "takes_key": takes_key,
+            "is_paged": self._is_paged(name),
+            "secrets": secrets if takes_key else (),
+        }
+        given = "".join(f", {flag}={value!r}" for flag, value in flags.items() if value)
+        return f"Operation({operation['method']!r}, {operation['path']!r}{given})"
 
     def _has(self, operation: Json, parameter: str) -> bool:
         return any(one.get("$ref", "").endswith(f"/{parameter}") for one in operation["parameters"])
@@ -374,11 +309,8 @@ class Api:
     def resources(self) -> str:
         """Return the module of the resources and the client."""
         classes = "".join(self._resource(*item) for item in self.names.items() if item[0] != "client")
-        made = "".join(
-            f"        self.{name} = {self._class(name)}(self)\n"
-            for name in self.names
-            if name not in ("client", "agent")
-        )
+        plain = [name for name in self.names if name not in ("client", "agent")]
+        made = "".join(f"        self.{name} = {self._class(name)}(self)\n" for name in plain)
         return (
             HEADER.format("The resources of the API, and the client that has them.")
             + "from __future__ import annotations\n\nimport builtins\nimport datetime as dt\n"
@@ -402,13 +334,9 @@ class Api:
         return "AsyncAgentHandle" if resource == "agent" else f"Async{words}"
 
     def _resource(self, resource: str, methods: Mapping[str, str]) -> str:
-        bases = BASES.get(resource, "AsyncResource")
-        head = (
-            self.tags.get(resource)
-            or f"What can be asked of {'one agent' if resource == 'agent' else resource}."
-        )
+        head = self.tags.get(resource) or f"What can be asked of {resource.replace('agent', 'one agent')}."
         body = "".join(self._method(resource, *item) for item in methods.items())
-        return f"class {self._class(resource)}({bases}):\n{documented(head, '    ')}\n{body}\n"
+        return f"class {self._class(resource)}({BASES.get(resource, 'AsyncResource')}):\n{documented(head, '    ')}\n{body}\n"
 
     def _method(self, resource: str, method: str, name: str) -> str:
         """Return the method for an operation."""
@@ -419,30 +347,23 @@ class Api:
         is_stream = "text/event-stream" in self._success(name).get("content", {})
         keywords, sent = self._keywords(name, is_stream)
         positional, rest, body = self._sent_body(operation)
-        signature = [
-            "self",
-            *(f"{one}: str" if one != "number" else "number: int" for one in ids),
-            *positional,
-        ]
+        signature = ["self", *(f"{one}: {'int' if one == 'number' else 'str'}" for one in ids), *positional]
         signature += ["/"] if ids or positional else []
         signature += (["*", *keywords] if keywords else []) + rest
         client = "self" if resource == "client" else "self._client"
         arguments = ", ".join([repr(name), f"({', '.join(path)}{',' if path else ''})", *sent, *body])
-        answer = self.answers()[name]
-        qualified = re.sub(
-            r"\blist\b", "builtins.list", re.sub(r"\b(?!dt\b)([A-Z]\w+)", r"models.\1", answer)
-        )
-        qualified = qualified.replace("models.Any", "Any").replace("models.None", "None")
+        shown = re.sub(r"\b(?!Any|None)([A-Z]\w+)", r"models.\1", self.answers()[name])
+        shown = shown.replace("list[", "builtins.list[")
         doc = documented(operation["description"], "        ")
         head = f"def {method}({', '.join(signature)}) ->"
         if is_stream:
             head = f"{head} AsyncIterator[models.Event]"
             return f"    {head}:\n{doc}        return {client}._events({arguments})\n\n"
         if self._is_paged(name):
-            item = qualified.removeprefix("builtins.list[").removesuffix("]")
+            item = shown.removeprefix("builtins.list[").removesuffix("]")
             return f"    {head} AsyncPages[{item}]:\n{doc}        return {client}._pages({arguments})\n\n"
         call = f"await {client}._call({arguments})"
-        return f"    async {head} {qualified}:\n{doc}        return {call}\n\n"
+        return f"    async {head} {shown}:\n{doc}        return {call}\n\n"
 
     def _keywords(self, name: str, is_stream: bool) -> tuple[list[str], list[str]]:
         """Return the keyword parameters of a method, and the arguments that pass them on."""
@@ -450,9 +371,7 @@ class Api:
         for parameter in self._query(name):
             if is_stream and parameter["name"] in STREAM_PARAMETERS:
                 continue
-            kind = re.sub(
-                r"\b(?!dt\b)([A-Z]\w+)Value", r"inputs.\1Value", self.annotation(parameter["schema"], True)
-            )
+            kind = re.sub(r"([A-Z]\w+Value)", r"inputs.\1", self.annotation(parameter["schema"], True))
             optional = kind if kind.endswith("None") else f"{kind} | None"
             keywords.append(f"{python_name(parameter['name'])}: {optional} = None")
             query.append(f"{parameter['name']!r}: {python_name(parameter['name'])}")
@@ -480,13 +399,6 @@ class Api:
         if not self.schemas[name]["properties"]:
             return [], ["**body: Any"], ["body=body"]
         return [], [f"**body: Unpack[inputs.{name}]"], ["body=body"]
-
-
-def methods() -> Iterator[tuple[str, str, str]]:
-    """Yield resource, method and operation of each line of the table."""
-    for resource, named in tomllib.loads((SCRIPTS / "names.toml").read_text()).items():
-        for method, operation in named.items():
-            yield resource, method, operation
 
 
 if __name__ == "__main__":

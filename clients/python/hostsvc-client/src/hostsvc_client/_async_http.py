@@ -1,6 +1,6 @@
 """The only module that knows httpx2. It is loaded with the first client, as that takes a while."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class AsyncHttp:
             raise _failure(error) from None
         return Reply(response.status_code, response.headers, response.content)
 
-    async def frames(self, call: Call, timeout: float) -> AsyncGenerator[Frame, None]:
+    async def frames(self, call: Call, timeout: float) -> AsyncIterator[Frame]:
         """Yield the events of one stream. Raise ConnectionFailed when it breaks, Refused if there is none."""
         limits = httpx2.Timeout(timeout, connect=MAX_CONNECT_SECONDS, read=MAX_SILENCE_SECONDS)
         try:

@@ -3,19 +3,9 @@
 Written by `make client` from the API document; do not edit.
 """
 
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping
 
-
-class Operation(NamedTuple):
-    """An operation of the API."""
-
-    method: str
-    path: str
-    is_repeatable: bool = False
-    takes_key: bool = False
-    is_paged: bool = False
-    secrets: tuple[str, ...] = ()
-
+from hostsvc_client._operation import Operation
 
 OPERATIONS: Mapping[str, Operation] = {
     "sign_up": Operation("POST", "/api/organizations/auth/signup/"),
@@ -231,117 +221,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "get_api_addresses": Operation("GET", "/api/", is_repeatable=True),
     "get_schema": Operation("GET", "/api/schema/", is_repeatable=True),
     "get_docs": Operation("GET", "/api/docs/", is_repeatable=True),
-}
-FIELDS: Mapping[str, list[str]] = {
-    "TemplateBody": [
-        "name",
-        "description",
-        "system_prompt",
-        "default_model",
-        "default_reasoning_effort",
-        "thinking_max_tokens",
-        "max_turns",
-        "debounce_window_seconds",
-        "harness_git_ref",
-        "agent_created_webhook_url",
-        "tool_call_secret",
-        "max_cost_usd_per_day",
-        "context_tokens",
-        "carry_over",
-        "reply",
-        "content",
-        "content_days",
-        "environment_secrets",
-        "unpriced",
-        "may_create_contacts",
-        "temperature",
-        "max_output_tokens",
-        "tool_choice",
-        "response_format",
-        "may_create_agents",
-        "max_wakes_per_hour",
-        "max_wakes_per_day",
-        "quiet_hours",
-        "approvers",
-        "approval_hours",
-    ],
-    "AgentBody": [
-        "template",
-        "parent",
-        "adapters",
-        "tags",
-        "name",
-        "model",
-        "timezone",
-        "system_prompt",
-        "email_alias",
-        "max_turns",
-        "max_sleep_hours",
-        "harness_git_ref",
-        "reasoning_effort",
-        "debounce_window_seconds",
-        "call_voice_id",
-        "purpose",
-        "max_cost_usd_per_day",
-        "max_wakes_per_hour",
-        "max_wakes_per_day",
-        "quiet_hours",
-        "language",
-        "unpriced",
-        "paused",
-        "status",
-        "sleep_until",
-        "run_started_at",
-        "last_wake_reason",
-        "last_wake_interrupted_sleep_until",
-    ],
-    "NewScheduleBody": [
-        "title",
-        "body",
-        "priority",
-        "cron",
-        "every_seconds",
-        "timezone",
-        "starts_at",
-        "ends_at",
-        "max_occurrences",
-        "late_seconds",
-        "if_uncleared",
-        "only_if",
-        "jitter_seconds",
-        "check",
-        "paused",
-        "agent",
-        "name",
-    ],
-    "HookBody": [
-        "name",
-        "agent",
-        "template",
-        "verify",
-        "header",
-        "algorithm",
-        "encoding",
-        "prefix",
-        "title",
-        "body",
-        "source",
-        "priority",
-        "only_if",
-        "secret",
-    ],
-    "AdapterBody": ["name", "description", "detail_url", "config_schema"],
-    "ToolBody": [
-        "name",
-        "description",
-        "parameters",
-        "url",
-        "handler",
-        "detail_url",
-        "idempotent",
-        "approval",
-        "adapter",
-    ],
 }
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "TemplateBody": {

@@ -1,6 +1,6 @@
 """The only module that knows httpx2. It is loaded with the first client, as that takes a while."""
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class Http:
             raise _failure(error) from None
         return Reply(response.status_code, response.headers, response.content)
 
-    def frames(self, call: Call, timeout: float) -> Generator[Frame, None]:
+    def frames(self, call: Call, timeout: float) -> Iterator[Frame]:
         """Yield the events of one stream. Raise ConnectionFailed when it breaks, Refused if there is none."""
         limits = httpx2.Timeout(timeout, connect=MAX_CONNECT_SECONDS, read=MAX_SILENCE_SECONDS)
         try:

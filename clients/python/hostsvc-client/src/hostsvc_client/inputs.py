@@ -9,7 +9,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any, Literal, Mapping, Sequence, TypedDict
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeAlias
+    from typing_extensions import Required, TypeAlias
 
     from hostsvc_client.models import (
         ActorType,
@@ -130,74 +130,53 @@ ServiceStateValue: TypeAlias = "ServiceState | Literal['ready', 'draining', 'deg
 ScopeValue: TypeAlias = "Scope | Literal['service', 'node']"
 
 
-class _SignupBody(TypedDict):
-    """What SignupBody must have."""
-
-    email: str
-    """The address to log in with, unique in the service, ignoring case. It is not verified."""
-    password: str
-    """8 to 128 characters."""
-    organization_name: str
-    """The name of the new organization; several may have the same."""
-
-
-class SignupBody(_SignupBody, total=False):
+class SignupBody(TypedDict, total=False):
     """A new user and a new organization."""
 
+    email: Required[str]
+    """The address to log in with, unique in the service, ignoring case. It is not verified."""
+    password: Required[str]
+    """8 to 128 characters."""
+    organization_name: Required[str]
+    """The name of the new organization; several may have the same."""
     name: str
     """The name of the person; "" if you do not say."""
 
 
-class _LoginBody(TypedDict):
-    """What LoginBody must have."""
+class LoginBody(TypedDict, total=False):
+    """The credentials of a user."""
 
-    email: str
+    email: Required[str]
     """The address of the account, ignoring case."""
-    password: str
+    password: Required[str]
     """The password of the account."""
 
 
-class LoginBody(_LoginBody, total=False):
-    """The credentials of a user."""
-
-
-class _PasswordChangeBody(TypedDict):
-    """What PasswordChangeBody must have."""
-
-    current_password: str
-    """The password until now; a wrong one is refused with 400."""
-    new_password: str
-    """8 to 128 characters."""
-
-
-class PasswordChangeBody(_PasswordChangeBody, total=False):
+class PasswordChangeBody(TypedDict, total=False):
     """The current password and a new one."""
 
-
-class _ResetBody(TypedDict):
-    """What ResetBody must have."""
-
-    email: str
-    """The address of the account, ignoring case."""
-    code: str
-    """The code, which `hostsvc accounts reset-password` prints. It can be used once, within an hour."""
-    new_password: str
+    current_password: Required[str]
+    """The password until now; a wrong one is refused with 400."""
+    new_password: Required[str]
     """8 to 128 characters."""
 
 
-class ResetBody(_ResetBody, total=False):
+class ResetBody(TypedDict, total=False):
     """The code that an operator has given, and a new password."""
 
+    email: Required[str]
+    """The address of the account, ignoring case."""
+    code: Required[str]
+    """The code, which `hostsvc accounts reset-password` prints. It can be used once, within an hour."""
+    new_password: Required[str]
+    """8 to 128 characters."""
 
-class _NewOrganizationBody(TypedDict):
-    """What NewOrganizationBody must have."""
 
-    name: str
-    """The name of the organization; several may have the same."""
-
-
-class NewOrganizationBody(_NewOrganizationBody, total=False):
+class NewOrganizationBody(TypedDict, total=False):
     """A further organization of the user who sends it."""
+
+    name: Required[str]
+    """The name of the organization; several may have the same."""
 
 
 class OrganizationChangesBody(TypedDict, total=False):
@@ -235,16 +214,11 @@ class MembershipChangesBody(TypedDict, total=False):
     """
 
 
-class _NewInviteBody(TypedDict):
-    """What NewInviteBody must have."""
-
-    email: str
-    """The address that is invited. The service sends no e-mail."""
-
-
-class NewInviteBody(_NewInviteBody, total=False):
+class NewInviteBody(TypedDict, total=False):
     """An invitation."""
 
+    email: Required[str]
+    """The address that is invited. The service sends no e-mail."""
     role: RoleValue
     """The role that the person will have, not above your own.
 
@@ -254,16 +228,11 @@ class NewInviteBody(_NewInviteBody, total=False):
     """
 
 
-class _AcceptanceBody(TypedDict):
-    """What AcceptanceBody must have."""
-
-    code: str
-    """The code from the answer to the invitation. It can be used once."""
-
-
-class AcceptanceBody(_AcceptanceBody, total=False):
+class AcceptanceBody(TypedDict, total=False):
     """The code of the invite, and a password or else the token of the invited user."""
 
+    code: Required[str]
+    """The code from the answer to the invitation. It can be used once."""
     password: str
     """8 to 128 characters: that of the account if the invited address has one, else the password of the new
     account. Required unless the request has the token of that account.
@@ -272,16 +241,11 @@ class AcceptanceBody(_AcceptanceBody, total=False):
     """The name of a new user; "" if you do not say. It does not rename an existing user."""
 
 
-class _NewApiKeyBody(TypedDict):
-    """What NewApiKeyBody must have."""
-
-    name: str
-    """Any name, to tell keys apart."""
-
-
-class NewApiKeyBody(_NewApiKeyBody, total=False):
+class NewApiKeyBody(TypedDict, total=False):
     """A new API key."""
 
+    name: Required[str]
+    """Any name, to tell keys apart."""
     is_active: bool
     """Whether the key is accepted; one that is switched off can be switched on again."""
 
@@ -295,20 +259,15 @@ class ApiKeyChangesBody(TypedDict, total=False):
     """Whether the key is accepted; one that is switched off can be switched on again."""
 
 
-class _WebhookBody(TypedDict):
-    """What WebhookBody must have."""
+class WebhookBody(TypedDict, total=False):
+    """The writable fields of an event webhook."""
 
-    url: str
+    url: Required[str]
     """Where the events go: an http or https URL of at most 500 characters. A change applies to later events
     only.
     """
-    types: Sequence[str]
+    types: Required[Sequence[str]]
     """The types of events that it gets, such as `run.ended`; `run.*` for a family, `*` for all."""
-
-
-class WebhookBody(_WebhookBody, total=False):
-    """The writable fields of an event webhook."""
-
     agent: str | None
     """Only events about this agent, and pauses of the organization; null: about all agents."""
     template: str | None
@@ -342,12 +301,18 @@ class PatchedWebhookBody(TypedDict, total=False):
     """Whether it gets events. Switching it on forgets its failures; it gets the events from then on."""
 
 
-class _HookBody(TypedDict):
-    """What HookBody must have."""
+class HookBody(TypedDict, total=False):
+    """The writable fields of a hook."""
 
-    name: str
+    name: Required[str]
     """Any name; also the title of a notification whose `title` turns out blank."""
-    verify: VerificationValue
+    agent: str | None
+    """The agent that gets the notifications; null: `template` says which one."""
+    template: str | None
+    """Each delivery creates an agent from this template, named after the title, which gets the notification;
+    null: `agent` gets all.
+    """
+    verify: Required[VerificationValue]
     """How the sender proves that a delivery is its own.
 
     - `standard`: Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
@@ -357,21 +322,6 @@ class _HookBody(TypedDict):
     - `hmac`: An HMAC of the body, as `header`, `algorithm`, `encoding` and `prefix` say.
     - `token`: The secret as the last part of the path, for senders that cannot sign.
     """
-    title: str
-    """The title of the notifications, in which `{{ pull_request.title }}` stands for a value in the payload,
-    and `{{ commits.0.id }}` for one in a list; what is missing is blank.
-    """
-
-
-class HookBody(_HookBody, total=False):
-    """The writable fields of a hook."""
-
-    agent: str | None
-    """The agent that gets the notifications; null: `template` says which one."""
-    template: str | None
-    """Each delivery creates an agent from this template, named after the title, which gets the notification;
-    null: `agent` gets all.
-    """
     header: str
     """The header with the signature, for `hmac`."""
     algorithm: AlgorithmValue
@@ -380,6 +330,10 @@ class HookBody(_HookBody, total=False):
     """How the signature is written, for `hmac`."""
     prefix: str
     """What stands before the signature in its header, such as `sha256=`, for `hmac`."""
+    title: Required[str]
+    """The title of the notifications, in which `{{ pull_request.title }}` stands for a value in the payload,
+    and `{{ commits.0.id }}` for one in a list; what is missing is blank.
+    """
     body: str
     """The details of the notifications, with the same placeholders."""
     source: SourceValue
@@ -482,19 +436,15 @@ class HookTestBody(TypedDict, total=False):
     """The payload, which may be any JSON value. It needs no signature."""
 
 
-class _SecretBody(TypedDict):
-    """What SecretBody must have."""
+class SecretBody(TypedDict, total=False):
+    """A new secret."""
 
-    value: str
+    value: Required[str]
     """The secret itself, up to 64 KiB and unchanged; no answer contains it."""
-    name: str
+    name: Required[str]
     """The name of an environment variable, unique in the organization or in the template. A secret of the
     template takes precedence over one of the organization with the same name.
     """
-
-
-class SecretBody(_SecretBody, total=False):
-    """A new secret."""
 
 
 class SecretChangesBody(TypedDict, total=False):
@@ -504,16 +454,11 @@ class SecretChangesBody(TypedDict, total=False):
     """The secret itself, up to 64 KiB and unchanged; no answer contains it."""
 
 
-class _TemplateBody(TypedDict):
-    """What TemplateBody must have."""
-
-    name: str
-    """Any name; several templates may have the same."""
-
-
-class TemplateBody(_TemplateBody, total=False):
+class TemplateBody(TypedDict, total=False):
     """The writable fields of a template."""
 
+    name: Required[str]
+    """Any name; several templates may have the same."""
     description: str
     """A text for people; "" if there is none."""
     system_prompt: str
@@ -753,16 +698,11 @@ class PatchedTemplateBody(TypedDict, total=False):
     """
 
 
-class _AdapterBody(TypedDict):
-    """What AdapterBody must have."""
-
-    name: str
-    """Any name. If tools have the same name, models see some of them with the adapter's name in front."""
-
-
-class AdapterBody(_AdapterBody, total=False):
+class AdapterBody(TypedDict, total=False):
     """The writable fields of an adapter."""
 
+    name: Required[str]
+    """Any name. If tools have the same name, models see some of them with the adapter's name in front."""
     description: str
     """A text for people; "" if there is none."""
     detail_url: str
@@ -788,16 +728,7 @@ class PatchedAdapterBody(TypedDict, total=False):
     """
 
 
-class _AdapterConfigBody(TypedDict):
-    """What AdapterConfigBody must have."""
-
-    template: str
-    """The template whose agents use this config."""
-    adapter: str
-    """The adapter that gets this config with each tool call."""
-
-
-class AdapterConfigBody(_AdapterConfigBody, total=False):
+class AdapterConfigBody(TypedDict, total=False):
     """An adapter config. There is at most one for each template and adapter."""
 
     config: Mapping[str, Any] | Sequence[Any] | str | float | bool
@@ -812,6 +743,10 @@ class AdapterConfigBody(_AdapterConfigBody, total=False):
     """Which calls of the agents of the template wait until a person allows them, instead of what the tools
     say; null: as the tools say. Only admins and owners change it.
     """
+    template: Required[str]
+    """The template whose agents use this config."""
+    adapter: Required[str]
+    """The adapter that gets this config with each tool call."""
 
 
 class AdapterConfigChangesBody(TypedDict, total=False):
@@ -831,34 +766,22 @@ class AdapterConfigChangesBody(TypedDict, total=False):
     """
 
 
-class _McpServerBody(TypedDict):
-    """What McpServerBody must have."""
-
-    url: str
-    """The http or https URL of the server, which all its tools have."""
-
-
-class McpServerBody(_McpServerBody, total=False):
+class McpServerBody(TypedDict, total=False):
     """The address of an MCP server, and the secrets that it wants."""
 
+    url: Required[str]
+    """The http or https URL of the server, which all its tools have."""
     headers: Mapping[str, str]
     """Headers with which the list of tools is read, at most 20, such as `{"Authorization": "CRM_KEY"}`, each
     with the name of a secret of the organization as its value. Calls have those of adapter configs.
     """
 
 
-class _ToolBody(TypedDict):
-    """What ToolBody must have."""
-
-    name: str
-    """Unique in its adapter. Models see it with `_` for all but letters, digits, `_` and `-`."""
-    adapter: str
-    """The adapter that the tool belongs to. Agents that have the adapter have the tool."""
-
-
-class ToolBody(_ToolBody, total=False):
+class ToolBody(TypedDict, total=False):
     """A new tool."""
 
+    name: Required[str]
+    """Unique in its adapter. Models see it with `_` for all but letters, digits, `_` and `-`."""
     description: str
     """What the tool does, as models read it; "" if there is none."""
     parameters: Any
@@ -877,6 +800,8 @@ class ToolBody(_ToolBody, total=False):
     """Whether a repeated call with the same arguments does no harm. Checks of schedules need such a tool."""
     approval: ApprovalModeValue | Mapping[str, Any]
     """Which calls wait until a person allows them. Only admins and owners change it."""
+    adapter: Required[str]
+    """The adapter that the tool belongs to. Agents that have the adapter have the tool."""
 
 
 class ToolChangesBody(TypedDict, total=False):
@@ -953,10 +878,10 @@ class AgentMatchBody(TypedDict, total=False):
     """
 
 
-class _ActOnAgentsBody(TypedDict):
-    """What ActOnAgentsBody must have."""
+class ActOnAgentsBody(TypedDict, total=False):
+    """An action, and the agents that it concerns: those with the given ids, or all that match."""
 
-    action: AgentActionValue
+    action: Required[AgentActionValue]
     """What to do.
 
     - `pause`: Stop the run of each agent, and hold every start until `resume`.
@@ -969,11 +894,6 @@ class _ActOnAgentsBody(TypedDict):
     - `tag`: Add tags to each agent.
     - `untag`: Take tags from each agent.
     """
-
-
-class ActOnAgentsBody(_ActOnAgentsBody, total=False):
-    """An action, and the agents that it concerns: those with the given ids, or all that match."""
-
     agents: Sequence[str]
     """The ids of the agents. Ids of agents that do not exist are among the `failures`."""
     match: AgentMatchBody
@@ -994,14 +914,7 @@ class ActOnAgentsBody(_ActOnAgentsBody, total=False):
     """The `next` of the answer before, to go on with the same body; null: begin."""
 
 
-class _AgentBody(TypedDict):
-    """What AgentBody must have."""
-
-    name: str
-    """Any name; several agents may have the same."""
-
-
-class AgentBody(_AgentBody, total=False):
+class AgentBody(TypedDict, total=False):
     """The writable fields of an agent.
 
     `paused`, `status` and `sleep_until` are owned by its supervisor: writing one is a message to it, and
@@ -1021,6 +934,8 @@ class AgentBody(_AgentBody, total=False):
     """
     tags: Sequence[str]
     """Labels of yours to filter by, in the order in which they were added."""
+    name: Required[str]
+    """Any name; several agents may have the same."""
     model: str
     """The model, as `<provider>/<name>`, without a provider at the default one. It may be left out if the
     template has a `default_model`, which is then copied.
@@ -1229,15 +1144,11 @@ class PatchedAgentBody(TypedDict, total=False):
     """
 
 
-class _TagsBody(TypedDict):
-    """What TagsBody must have."""
-
-    tags: Sequence[str]
-    """Tags that the agent already has, or has not, do no harm."""
-
-
-class TagsBody(_TagsBody, total=False):
+class TagsBody(TypedDict, total=False):
     """Tags to add or to remove."""
+
+    tags: Required[Sequence[str]]
+    """Tags that the agent already has, or has not, do no harm."""
 
 
 class ToolCallBody(TypedDict, total=False):
@@ -1262,22 +1173,17 @@ class StopBody(TypedDict, total=False):
     """Why it is stopped, for people. The run and its trace keep it, and `why` quotes it; "": no reason."""
 
 
-class _ActOnAttentionBody(TypedDict):
-    """What ActOnAttentionBody must have."""
+class ActOnAttentionBody(TypedDict, total=False):
+    """An action, and what it concerns: the given items of a kind, or all of them that need a person."""
 
-    action: AttentionActionValue
+    action: Required[AttentionActionValue]
     """What to do.
 
     - `send`: Send the message or the delivery again, under its own id.
     - `dismiss`: Show it no longer among what needs a person. A message that fails again is shown again.
     """
-    kind: Literal["failed_message", "failed_run", "failing_hook"]
+    kind: Required[Literal["failed_message", "failed_run", "failing_hook"]]
     """What it concerns; runs can only be dismissed."""
-
-
-class ActOnAttentionBody(_ActOnAttentionBody, total=False):
-    """An action, and what it concerns: the given items of a kind, or all of them that need a person."""
-
     ids: Sequence[str]
     """The ids of messages, runs or deliveries, as the items of the overview name them. Left out: all of the
     kind that need a person.
@@ -1367,20 +1273,15 @@ class PreviewBody(TypedDict, total=False):
     """A moment at most 31 days ahead, in the agent's time zone if it has no offset; null: now."""
 
 
-class _NewUsageBody(TypedDict):
-    """What NewUsageBody must have."""
-
-    model: str
-    """The name of the model, such as `openai/gpt-5`."""
-    input_tokens: int
-    """Tokens sent to the model, those from a cache included."""
-    output_tokens: int
-    """Tokens that the model produced."""
-
-
-class NewUsageBody(_NewUsageBody, total=False):
+class NewUsageBody(TypedDict, total=False):
     """One call of a model."""
 
+    model: Required[str]
+    """The name of the model, such as `openai/gpt-5`."""
+    input_tokens: Required[int]
+    """Tokens sent to the model, those from a cache included."""
+    output_tokens: Required[int]
+    """Tokens that the model produced."""
     cached_tokens: int
     """How many of the input tokens came from a cache, at most `input_tokens`."""
     cost_usd: float | None
@@ -1393,18 +1294,13 @@ class NewUsageBody(_NewUsageBody, total=False):
     """When the call was made, which decides the day that it counts for; null or left out: now."""
 
 
-class _NewNotificationBody(TypedDict):
-    """What NewNotificationBody must have."""
-
-    agent: str
-    """The agent in whose queue it is."""
-    title: str
-    """One line that tells the agent what it is about."""
-
-
-class NewNotificationBody(_NewNotificationBody, total=False):
+class NewNotificationBody(TypedDict, total=False):
     """A new notification."""
 
+    agent: Required[str]
+    """The agent in whose queue it is."""
+    title: Required[str]
+    """One line that tells the agent what it is about."""
     body: str
     """The details, such as the text of a message; "" if there are none."""
     source: SourceValue
@@ -1461,32 +1357,22 @@ class NotificationChangesBody(TypedDict, total=False):
     """true clears the notification; false puts it back into the queue, and sets `cleared_at` to null."""
 
 
-class _ClearBody(TypedDict):
-    """What ClearBody must have."""
-
-    agent: str
-    """The agent whose notifications are cleared."""
-
-
-class ClearBody(_ClearBody, total=False):
+class ClearBody(TypedDict, total=False):
     """Which of an agent's notifications to clear."""
 
+    agent: Required[str]
+    """The agent whose notifications are cleared."""
     ids: Sequence[str]
     """The notifications to clear, all of this agent. Left out: all but those scheduled for later; an empty
     list: none.
     """
 
 
-class _CheckBody(TypedDict):
-    """What CheckBody must have."""
-
-    tool: str
-    """The name by which the agent calls the tool, which must be `idempotent`."""
-
-
-class CheckBody(_CheckBody, total=False):
+class CheckBody(TypedDict, total=False):
     """A call of a tool that decides whether a schedule notifies."""
 
+    tool: Required[str]
+    """The name by which the agent calls the tool, which must be `idempotent`."""
     arguments: Mapping[str, Any]
     """The arguments of the call, at most 10,000 bytes of JSON."""
     wake_if: WakeIfValue
@@ -1498,18 +1384,11 @@ class CheckBody(_CheckBody, total=False):
     """
 
 
-class _NewScheduleBody(TypedDict):
-    """What NewScheduleBody must have."""
-
-    title: str
-    """The title of the notifications."""
-    agent: str
-    """The agent that it notifies."""
-
-
-class NewScheduleBody(_NewScheduleBody, total=False):
+class NewScheduleBody(TypedDict, total=False):
     """A new schedule."""
 
+    title: Required[str]
+    """The title of the notifications."""
     body: str
     """Their body, at most 10,000 characters. What was late, missed or merged stands in a line above it."""
     priority: PriorityValue
@@ -1555,20 +1434,17 @@ class NewScheduleBody(_NewScheduleBody, total=False):
     """
     paused: bool
     """Whether its occurrences pass without a notification."""
+    agent: Required[str]
+    """The agent that it notifies."""
     name: str
     """Its name, unique for the agent. Left out: the beginning of the title."""
 
 
-class _PutScheduleBody(TypedDict):
-    """What PutScheduleBody must have."""
-
-    title: str
-    """The title of the notifications."""
-
-
-class PutScheduleBody(_PutScheduleBody, total=False):
+class PutScheduleBody(TypedDict, total=False):
     """The settings of a schedule whose agent and name are known."""
 
+    title: Required[str]
+    """The title of the notifications."""
     body: str
     """Their body, at most 10,000 characters. What was late, missed or merged stands in a line above it."""
     priority: PriorityValue
@@ -1616,16 +1492,11 @@ class PutScheduleBody(_PutScheduleBody, total=False):
     """Whether its occurrences pass without a notification."""
 
 
-class _SchedulePreviewBody(TypedDict):
-    """What SchedulePreviewBody must have."""
-
-    cron: str
-    """A cron expression: minute, hour, day of month, month, day of week."""
-
-
-class SchedulePreviewBody(_SchedulePreviewBody, total=False):
+class SchedulePreviewBody(TypedDict, total=False):
     """When to occur, and in which time zone."""
 
+    cron: Required[str]
+    """A cron expression: minute, hour, day of month, month, day of week."""
     timezone: str
     """An IANA name."""
     n: int
@@ -1686,18 +1557,13 @@ class ScheduleChangesBody(TypedDict, total=False):
     """Its name, unique for the agent."""
 
 
-class _GrantBody(TypedDict):
-    """What GrantBody must have."""
+class GrantBody(TypedDict, total=False):
+    """Later calls of this tool by this agent that need no decision."""
 
-    arguments: Literal["exact"] | Mapping[str, Any]
+    arguments: Required[Literal["exact"] | Mapping[str, Any]]
     """`"exact"`: those with exactly the approved arguments. Or a JSON Schema (2020-12) that their arguments
     must fit; {} covers every call.
     """
-
-
-class GrantBody(_GrantBody, total=False):
-    """Later calls of this tool by this agent that need no decision."""
-
     until: dt.datetime | str | None
     """When it ends; null: at no time. Without an offset it is UTC."""
     max_uses: int | None
@@ -1759,28 +1625,29 @@ class PatchedContactBody(TypedDict, total=False):
     """Phone numbers in the notations of `phone`, e-mail addresses, and names that carriers show."""
 
 
-class _AttachmentBody(TypedDict):
-    """What AttachmentBody must have."""
-
-    url: str
-    """The http or https address of the file, which the agent's tool `open_sms_attachment` shows."""
-
-
-class AttachmentBody(_AttachmentBody, total=False):
+class AttachmentBody(TypedDict, total=False):
     """A file elsewhere that belongs to a message; it stays where it is."""
 
     name: str
     """The file name; "" if it is not known."""
     content_type: str
     """A media type such as `image/png`; "" if it is not known."""
+    url: Required[str]
+    """The http or https address of the file, which the agent's tool `open_sms_attachment` shows."""
 
 
-class _NewMessageBody(TypedDict):
-    """What NewMessageBody must have."""
+class NewMessageBody(TypedDict, total=False):
+    """A new message."""
 
-    agent: str
+    agent: Required[str]
     """The agent that wrote the message or gets it."""
-    channel: ChannelValue
+    contact: str | None
+    """The contact at the other end; null if it is not known or was deleted."""
+    from_: str | None
+    """The sender of an inbound message, whose contact is found or created: a phone number, a short code, a
+    name that carriers show, or an e-mail address. "" or `anonymous`: it is withheld; null: see `contact`.
+    """
+    channel: Required[ChannelValue]
     """The way that the message travels, and the source of an inbound message's notification.
 
     - `email`: E-mail.
@@ -1789,22 +1656,11 @@ class _NewMessageBody(TypedDict):
     - `sms_provider_a`: SMS through a further provider.
     - `sms_provider_b`: SMS through another further provider.
     """
-    direction: DirectionValue
+    direction: Required[DirectionValue]
     """Whether the agent gets the message or wrote it.
 
     - `inbound`: From a contact to the agent.
     - `outbound`: From the agent to a contact.
-    """
-
-
-class NewMessageBody(_NewMessageBody, total=False):
-    """A new message."""
-
-    contact: str | None
-    """The contact at the other end; null if it is not known or was deleted."""
-    from_: str | None
-    """The sender of an inbound message, whose contact is found or created: a phone number, a short code, a
-    name that carriers show, or an e-mail address. "" or `anonymous`: it is withheld; null: see `contact`.
     """
     subject: str
     """One line, for channels that have subjects; else ""."""
@@ -1822,20 +1678,15 @@ class NewMessageBody(_NewMessageBody, total=False):
     """
 
 
-class _AttachmentChangesBody(TypedDict):
-    """What AttachmentChangesBody must have."""
-
-    url: str
-    """The http or https address of a file elsewhere, or the path of an uploaded file of this message."""
-
-
-class AttachmentChangesBody(_AttachmentChangesBody, total=False):
+class AttachmentChangesBody(TypedDict, total=False):
     """A file of a message; uploaded files stay, whether they are in the list or not."""
 
     name: str
     """The file name; "" if it is not known."""
     content_type: str
     """A media type such as `image/png`; "" if it is not known."""
+    url: Required[str]
+    """The http or https address of a file elsewhere, or the path of an uploaded file of this message."""
 
 
 class MessageChangesBody(TypedDict, total=False):
@@ -1859,20 +1710,15 @@ class MessageChangesBody(TypedDict, total=False):
     """
 
 
-class _DocumentBody(TypedDict):
-    """What DocumentBody must have."""
-
-    title: str
-    """One line; several documents may have the same."""
-
-
-class DocumentBody(_DocumentBody, total=False):
+class DocumentBody(TypedDict, total=False):
     """The writable fields of a document."""
 
     agent: str | None
     """The agent that the document is for; null: all agents of the organization."""
     project: str | None
     """The project that the document belongs to; null if there is none or it was deleted."""
+    title: Required[str]
+    """One line; several documents may have the same."""
     content: str
     """The text; "" for an empty document. Title and content of each version count against
     `limits.document_bytes`.
@@ -1906,18 +1752,13 @@ class PatchedDocumentBody(TypedDict, total=False):
     """
 
 
-class _ProjectBody(TypedDict):
-    """What ProjectBody must have."""
-
-    name: str
-    """One line; several projects may have the same."""
-
-
-class ProjectBody(_ProjectBody, total=False):
+class ProjectBody(TypedDict, total=False):
     """The writable fields of a project."""
 
     agent: str | None
     """The agent that the project is for; null: all agents of the organization."""
+    name: Required[str]
+    """One line; several projects may have the same."""
     description: str
     """Any text; "" if there is none."""
     status: ProjectStatusValue
@@ -1947,20 +1788,15 @@ class PatchedProjectBody(TypedDict, total=False):
     """
 
 
-class _NewTraceBody(TypedDict):
-    """What NewTraceBody must have."""
-
-    agent: str
-    """The agent that the trace is about, which may have been deleted."""
-    name: str
-    """What was done; `invoke_agent <name>` for a run of the service."""
-
-
-class NewTraceBody(_NewTraceBody, total=False):
+class NewTraceBody(TypedDict, total=False):
     """A trace of something that the service does not run itself."""
 
     id: str
     """An id of yours that no trace has; left out: chosen by the service."""
+    agent: Required[str]
+    """The agent that the trace is about, which may have been deleted."""
+    name: Required[str]
+    """What was done; `invoke_agent <name>` for a run of the service."""
     started_at: dt.datetime | str | None
     """When it started; null or left out: now."""
     metadata: Any
@@ -1982,22 +1818,17 @@ class TraceEndBody(TypedDict, total=False):
     """A new name; left out: the name stays."""
 
 
-class _NewSpanBody(TypedDict):
-    """What NewSpanBody must have."""
-
-    trace: str
-    """The trace that the span belongs to."""
-    name: str
-    """What was done, such as `chat gpt-5` or `execute_tool sleep`."""
-
-
-class NewSpanBody(_NewSpanBody, total=False):
+class NewSpanBody(TypedDict, total=False):
     """A step of a trace. Its parent may come later than itself, so it need not be known yet."""
 
     id: str
     """An id of yours that no span has; left out: chosen by the service."""
+    trace: Required[str]
+    """The trace that the span belongs to."""
     parent: str | None
     """The span of the same trace that this one is a part of; null if it is a part of none."""
+    name: Required[str]
+    """What was done, such as `chat gpt-5` or `execute_tool sleep`."""
     span_type: str
     """`agent`, `llm`, `tool`, `retrieval`, `embedding`, `other` or any other text."""
     started_at: dt.datetime | str | None

@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from hostsvc_client._operations import DEFAULTS, FIELDS
+from hostsvc_client import inputs
+from hostsvc_client._operations import DEFAULTS
 from hostsvc_client._sync_api import Hostsvc
 
 Json = dict[str, Any]
@@ -38,7 +39,8 @@ class Kind:
     @property
     def fields(self) -> list[str]:
         """Return the fields that a file may have."""
-        return [name for name in FIELDS[self.body] if name not in self.unwritten | {"name", self.owner}]
+        fields = getattr(inputs, self.body).__annotations__
+        return [name for name in fields if name not in self.unwritten | {"name", self.owner}]
 
     def defaults(self) -> Json:
         return {"paused": False, **DEFAULTS[self.body]}
