@@ -3,7 +3,8 @@
 import datetime as dt
 from collections.abc import AsyncIterator
 
-from hostsvc_client import AsyncHostsvc, Hostsvc, Invalid, Upload, Webhook
+from hostsvc_client import AsyncHostsvc, Hostsvc, Upload, Webhook
+from hostsvc_client.errors import Invalid
 from hostsvc_client.harness import current_run
 from hostsvc_client.inputs import AgentBody
 from hostsvc_client.models import Agent, Event, Outcome, Priority, Run

@@ -6,17 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import pytest
-from hostsvc_client import (
-    Hostsvc,
-    HostsvcError,
-    Invalid,
-    NotAuthenticated,
-    NotFound,
-    SecretLost,
-    Unprocessable,
-    errors,
-    models,
-)
+from hostsvc_client import Hostsvc, HostsvcError, errors, models
+from hostsvc_client.errors import Invalid, NotAuthenticated, NotFound, SecretLost, Unprocessable
 
 from tests.clients.process import Service
 

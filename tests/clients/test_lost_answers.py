@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import ClientSession, web
-from hostsvc_client import AsyncHostsvc, Hostsvc, SecretLost
+from hostsvc_client import AsyncHostsvc, Hostsvc
+from hostsvc_client.errors import SecretLost
 
 from tests.clients.process import Service
 

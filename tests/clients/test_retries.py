@@ -8,19 +8,12 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from hostsvc_client import (
-    Conflict,
-    ConnectionFailed,
-    Hostsvc,
-    HostsvcError,
-    NotFound,
-    ServiceFailed,
-    TooManyRequests,
-    errors,
-)
+from hostsvc_client import Hostsvc, HostsvcError, errors
 from hostsvc_client import _base as base
+from hostsvc_client.errors import Conflict, ConnectionFailed, NotFound, ServiceFailed, TooManyRequests
 
 CUT = 0
+SETTINGS = base.Settings("http://x", deadline=20.0)
 AGENT = "01a1f8ac-fdd2-7588-b64e-d17cf980d4ff"
 NOTIFICATION = {"id": AGENT, "title": "Hello", "colour": "green", "priority": "urgent"}
 
@@ -145,20 +138,19 @@ def test_nobody_listening_is_no_answer_and_without_effect() -> None:
     assert not caught.value.is_sent
 
 
-def test_waits_follow_backoff_retry_after_and_deadline() -> None:
+def test_waits_follow_backoff_retry_after_and_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule itself, over plain values."""
-    call = base.prepare(base.Settings("http://x", "", None, 30, 8, 20), "list_agents", ())
     now = [0.0]
-    retries = base.Retries(
-        call=call, settings=base.Settings("http://x", "", None, 30, 8, 20), now=lambda: now[0]
-    )
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    retries = base.Retries(SETTINGS, base.prepare(SETTINGS, "list_agents", ()), began=now[0])
     busy = errors.refusal(503, None, "", 7.0)
     assert retries.delay_after(busy) == 7.0
     now[0] = 15.0
     assert (retries.left, retries.timeout) == (5.0, 5.0)
     with pytest.raises(ServiceFailed):
         retries.delay_after(busy)
-    assert all(base.backoff(count) <= base.MAX_DELAY_SECONDS for count in range(1, 200))
+    cut = errors.ConnectionFailed("cut")
+    assert all(base.delay_after(cut, count) <= base.MAX_DELAY_SECONDS for count in range(1, 200))
 
 
 def test_unknown_fields_and_values_are_kept() -> None:

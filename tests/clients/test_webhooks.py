@@ -4,7 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hostsvc_client import Hostsvc, NotGenuine
+from hostsvc_client import Hostsvc
+from hostsvc_client.errors import NotGenuine
 from standardwebhooks import Webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -334,9 +334,10 @@ class Api:
         return "AsyncAgentHandle" if resource == "agent" else f"Async{words}"
 
     def _resource(self, resource: str, methods: Mapping[str, str]) -> str:
-        head = self.tags.get(resource) or f"What can be asked of {resource.replace('agent', 'one agent')}."
+        text = self.tags.get(resource) or f"What can be asked of {resource.replace('agent', 'one agent')}."
+        head = f"class {self._class(resource)}({BASES.get(resource, 'AsyncResource')}):"
         body = "".join(self._method(resource, *item) for item in methods.items())
-        return f"class {self._class(resource)}({BASES.get(resource, 'AsyncResource')}):\n{documented(head, '    ')}\n{body}\n"
+        return f"{head}\n{documented(text, '    ')}\n{body}\n"
 
     def _method(self, resource: str, method: str, name: str) -> str:
         """Return the method for an operation."""

@@ -1,54 +1,19 @@
-"""The Python client of hostsvc: `Hostsvc` and `AsyncHostsvc`."""
+"""The Python client of hostsvc: `Hostsvc` and `AsyncHostsvc`.
+
+`errors` has what they raise, `models` the types of answers, `inputs` those of what is sent.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 from hostsvc_client._base import Upload
 from hostsvc_client._sync_api import Hostsvc
 from hostsvc_client._webhooks import Webhook
-from hostsvc_client.errors import (
-    Conflict,
-    ConnectionFailed,
-    EventsLost,
-    HostsvcError,
-    Invalid,
-    NotAuthenticated,
-    NotEnded,
-    NotFound,
-    NotGenuine,
-    PermissionDenied,
-    Refused,
-    SecretLost,
-    ServiceFailed,
-    TimedOut,
-    TooManyRequests,
-    Unprocessable,
-)
+from hostsvc_client.errors import HostsvcError
 
 if TYPE_CHECKING:
     from hostsvc_client._async_api import AsyncHostsvc
 
-__all__ = [
-    "AsyncHostsvc",
-    "Conflict",
-    "ConnectionFailed",
-    "EventsLost",
-    "Hostsvc",
-    "HostsvcError",
-    "Invalid",
-    "NotAuthenticated",
-    "NotEnded",
-    "NotFound",
-    "NotGenuine",
-    "PermissionDenied",
-    "Refused",
-    "SecretLost",
-    "ServiceFailed",
-    "TimedOut",
-    "TooManyRequests",
-    "Unprocessable",
-    "Upload",
-    "Webhook",
-]
+__all__ = ["AsyncHostsvc", "Hostsvc", "HostsvcError", "Upload", "Webhook"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,15 +6,16 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import quote, urlencode, urlsplit
 
 from hostsvc_client import errors
 from hostsvc_client._decode import decoder, wire_name
-from hostsvc_client._operations import OPERATIONS, Operation
+from hostsvc_client._operation import Operation
+from hostsvc_client._operations import OPERATIONS
 
 VERSION = "0.2.0"
 Upload = tuple[str, bytes, str]
@@ -26,9 +27,6 @@ FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 0.25, 8.0
 MAX_RETRY_AFTER_SECONDS = 120.0
 # An open stream sends a comment every 15 seconds.
 MAX_SILENCE_SECONDS = 45.0
-REPEATED_STATUSES = frozenset({408, 429, 502, 503, 504})
-# The service has not begun to work on these.
-WITHOUT_EFFECT = frozenset({408, 429})
 # A misspelt field is refused, and the refusal names the right one.
 COMMON_HEADERS = {
     "Accept": "application/json",
@@ -37,25 +35,37 @@ COMMON_HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Where the service is, who asks, and how long to try."""
+class Options(TypedDict, total=False):
+    """The options of a client. `timeout` bounds an attempt, `deadline` all attempts of a call, in seconds."""
 
-    url: str
-    authorization: str = field(repr=False)
+    authorization: str
     organization: str | None
     timeout: float
     max_attempts: int
     deadline: float
 
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the service is, who asks, and how long to try."""
+
+    url: str
+    authorization: str = field(default="", repr=False)
+    organization: str | None = None
+    timeout: float = 30.0
+    max_attempts: int = 8
+    deadline: float = 120.0
+
     @classmethod
-    def of(cls, url: str | None, api_key: str | None, authorization: str | None, **others: Any) -> "Settings":
+    def of(cls, url: str | None, api_key: str | None, options: Options) -> "Settings":
         """Complete the settings from HOSTSVC_URL and HOSTSVC_API_KEY."""
         url = url or os.environ.get("HOSTSVC_URL") or "http://127.0.0.1:8080"
         if urlsplit(url).scheme not in ("http", "https"):
             raise ValueError(f"the url must begin with http:// or https://, got {url!r}")
-        key = api_key or (None if authorization else os.environ.get("HOSTSVC_API_KEY"))
-        return cls(url.rstrip("/"), authorization or (f"Bearer {key}" if key else ""), **others)
+        if "authorization" not in options:
+            key = os.environ.get("HOSTSVC_API_KEY") if api_key is None else api_key
+            options = {**options, "authorization": f"Bearer {key}" if key else ""}
+        return cls(url.rstrip("/"), **options)
 
 
 @dataclass(frozen=True)
@@ -66,11 +76,12 @@ class Call:
     operation: Operation
     url: str
     headers: dict[str, str]
-    content: bytes | None
-    data: dict[str, Any] | None
-    files: list[tuple[str, Upload]] | None
+    content: dict[str, Any]
+    """The body, as arguments of the library."""
     sent: frozenset[str]
+    """The names of the fields of the body."""
     extra_seconds: float
+    """How long the service may wait before it answers."""
 
     def with_query(self, query: str) -> "Call":
         """Return the call for another page."""
@@ -125,48 +136,40 @@ def prepare(
         headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
     if isinstance(body, Mapping):
         body = {wire_name(key): value for key, value in body.items()}
-    content = None
-    if body is not None and not files:
+    content: dict[str, Any] = {}
+    if files:
+        content = {"data": {key: _text(value) for key, value in body.items()}}
+        content["files"] = [("files", file) for file in files]
+    elif body is not None:
         headers["Content-Type"] = "application/json"
-        content = json.dumps(body, default=_to_json).encode()
-    return Call(
-        name,
-        operation,
-        url,
-        headers,
-        content,
-        {key: _form_value(value) for key, value in body.items()} if files else None,
-        [("files", file) for file in files] if files else None,
-        frozenset(body) if isinstance(body, Mapping) else frozenset(),
-        float((query or {}).get("wait") or 0),
-    )
+        content = {"content": json.dumps(body, default=_plain).encode()}
+    sent = frozenset(body if isinstance(body, Mapping) else ())
+    return Call(name, operation, url, headers, content, sent, float((query or {}).get("wait") or 0))
 
 
 def _query_values(value: Any) -> list[str]:
-    if value is None:
-        return []
     if isinstance(value, list | tuple | set | frozenset):
         return [text for one in value for text in _query_values(one)]
-    return [str(value).lower() if isinstance(value, bool) else str(_to_text(value))]
+    return [] if value is None else [_text(value)]
 
 
-def _to_text(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, dt.date) else value
+def _text(value: Any) -> str:
+    """Return how a value is written in a query or a form."""
+    if value is None or isinstance(value, str):
+        return str(value or "")
+    return _plain(value) if isinstance(value, dt.date | uuid.UUID) else json.dumps(value, default=_plain)
 
 
-def _to_json(value: Any) -> Any:
+def _plain(value: Any) -> str:
+    """Return how a value is written in JSON that `json` does not know."""
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, uuid.UUID):
         return str(value)
-    raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
+    raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-def _form_value(value: Any) -> str:
-    return str(value) if isinstance(value, str) else json.dumps(value, default=_to_json)
-
-
-def failure_of(call: Call, reply: Reply) -> errors.Refused | None:
+def failure_of(reply: Reply) -> errors.Refused | None:
     """Return the error that an answer stands for; None if it is a success."""
     if reply.status < 300:
         return None
@@ -176,15 +179,11 @@ def failure_of(call: Call, reply: Reply) -> errors.Refused | None:
 
 def _retry_after(text: str | None) -> float | None:
     """Return the seconds of a `Retry-After`, which may be a date."""
-    if not text:
-        return None
     try:
-        return max(0.0, float(text))
+        if text and not text.isdecimal():
+            return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        return float(text) if text else None
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
         return None
 
 
@@ -211,17 +210,10 @@ def next_page(reply: Reply) -> str | None:
     return urlsplit(link[1 : link.index(">")]).query if 'rel="next"' in link else None
 
 
-def backoff(failures: int) -> float:
-    """Return how long to wait after so many failures in a row, with jitter."""
+def delay_after(failure: errors.Refused | errors.ConnectionFailed, failures: int = 1) -> float:
+    """Return how long to wait after so many failures in a row, with jitter, or what the last one asks for."""
     longest = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, 10))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 -- jitter
-
-
-def is_passing(failure: errors.HostsvcError) -> bool:
-    """Return whether the same request may succeed later."""
-    if isinstance(failure, errors.Refused):
-        return failure.status in REPEATED_STATUSES
-    return isinstance(failure, errors.ConnectionFailed)
+    return max(longest * random.uniform(0.5, 1.0), failure.retry_after or 0)  # noqa: S311
 
 
 @dataclass
@@ -230,48 +222,30 @@ class Retries:
 
     settings: Settings
     call: Call
-    now: Callable[[], float] = time.monotonic
     attempts: int = 0
-    began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.began = self.now()
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def left(self) -> float:
         """Return the seconds until the deadline."""
-        return self.settings.deadline + self.call.extra_seconds - (self.now() - self.began)
+        return self.began + self.settings.deadline + self.call.extra_seconds - time.monotonic()
 
     @property
     def timeout(self) -> float:
         """Return how long the next attempt may take."""
         return max(0.001, min(self.settings.timeout + self.call.extra_seconds, self.left))
 
-    def delay_after(self, failure: errors.HostsvcError) -> float:
+    def delay_after(self, failure: errors.Refused | errors.ConnectionFailed) -> float:
         """Return the seconds to wait before the next attempt. Raise the failure if there is none."""
         self.attempts += 1
-        delay = backoff(self.attempts)
-        if isinstance(failure, errors.Refused) and failure.retry_after is not None:
-            delay = max(delay, failure.retry_after)
-        may_repeat = self.call.operation.is_repeatable or _had_no_effect(failure)
-        is_late = delay > MAX_RETRY_AFTER_SECONDS or delay >= self.left
-        if (
-            is_late
-            or not may_repeat
-            or not is_passing(failure)
-            or self.attempts >= self.settings.max_attempts
-        ):
+        delay = delay_after(failure, self.attempts)
+        may_repeat = failure.is_passing and (self.call.operation.is_repeatable or not failure.is_sent)
+        is_late = delay > min(MAX_RETRY_AFTER_SECONDS, self.left)
+        if not may_repeat or is_late or self.attempts >= self.settings.max_attempts:
             raise failure
         return delay
 
-
-def _had_no_effect(failure: errors.HostsvcError) -> bool:
-    if isinstance(failure, errors.Refused):
-        return failure.status in WITHOUT_EFFECT
-    return isinstance(failure, errors.ConnectionFailed) and not failure.is_sent
-
-
-def was_deleted(retries: Retries, failure: errors.HostsvcError) -> bool:
-    """Return whether a repeated DELETE finds nothing because an earlier attempt has deleted it."""
-    is_delete = retries.call.operation.method == "DELETE"
-    return is_delete and retries.attempts > 0 and isinstance(failure, errors.NotFound)
+    def has_deleted(self, failure: errors.Refused) -> bool:
+        """Return whether a DELETE finds nothing because an earlier attempt has deleted it."""
+        is_repeated = self.call.operation.method == "DELETE" and self.attempts > 0
+        return is_repeated and isinstance(failure, errors.NotFound)

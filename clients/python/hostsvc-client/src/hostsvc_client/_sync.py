@@ -12,24 +12,22 @@ from hostsvc_client import errors
 from hostsvc_client._base import (
     MAX_WAIT_SECONDS,
     Call,
+    Options,
     Reply,
     Retries,
     Settings,
-    backoff,
+    delay_after,
     failure_of,
-    is_passing,
     next_page,
     prepare,
     result_of,
-    was_deleted,
 )
 from hostsvc_client._decode import decoder
 
 if TYPE_CHECKING:
     import datetime as dt
-    from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from hostsvc_client import models
     from hostsvc_client._sync_http import Http
@@ -60,21 +58,10 @@ class Pages(Generic[T]):
 
 
 class Client:
-    """What a client does whatever the operation is.
-
-    `timeout` bounds each attempt, `deadline` all attempts of a call together, in seconds.
-    """
+    """What a client does whatever the operation is."""
 
     def __init__(
-        self,
-        url: str | None = None,
-        api_key: str | None = None,
-        *,
-        authorization: str | None = None,
-        organization: str | None = None,
-        timeout: float = 30.0,
-        max_attempts: int = 8,
-        deadline: float = 120.0,
+        self, url: str | None = None, api_key: str | None = None, **options: Unpack[Options]
     ) -> None:
         """Read what is left out from HOSTSVC_URL and HOSTSVC_API_KEY.
 
@@ -82,40 +69,17 @@ class Client:
         """
         from hostsvc_client._sync_http import Http  # not earlier: it takes a while
 
-        self._settings = Settings.of(
-            url,
-            api_key,
-            authorization,
-            organization=organization,
-            timeout=timeout,
-            max_attempts=max_attempts,
-            deadline=deadline,
-        )
+        self._settings = Settings.of(url, api_key, options)
         self._http: Http = Http()
         self._make_resources()
 
     def _make_resources(self) -> None:
         raise NotImplementedError
 
-    def with_options(
-        self,
-        *,
-        organization: str | None = None,
-        timeout: float | None = None,
-        max_attempts: int | None = None,
-        deadline: float | None = None,
-    ) -> Self:
+    def with_options(self, **options: Unpack[Options]) -> Self:
         """Return a client with other options on the same connections."""
-        options = {
-            "organization": organization,
-            "timeout": timeout,
-            "max_attempts": max_attempts,
-            "deadline": deadline,
-        }
         changed = object.__new__(type(self))
-        given = {name: value for name, value in options.items() if value is not None}
-        changed._settings = replace(self._settings, **given)  # type: ignore[arg-type]
-        changed._http = self._http
+        changed._settings, changed._http = replace(self._settings, **options), self._http
         changed._make_resources()
         return changed
 
@@ -126,9 +90,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _call(self, name: str, path: Sequence[object], **parts: Any) -> Any:
@@ -150,9 +112,10 @@ class Client:
         while True:
             try:
                 reply = self._http.send(call, retries.timeout)
-                failure: errors.HostsvcError | None = failure_of(call, reply)
-                if failure is None or was_deleted(retries, failure):
+                refusal = failure_of(reply)
+                if refusal is None or retries.has_deleted(refusal):
                     return reply
+                failure: errors.Refused | errors.ConnectionFailed = refusal
             except errors.ConnectionFailed as error:
                 failure = error
             time.sleep(retries.delay_after(failure))
@@ -175,12 +138,12 @@ class Client:
                     since = int(frame.position) if frame.position else since
                     if frame.data:
                         yield decoder(Event)(json.loads(frame.data))
-                delay = backoff(1)
+                raise errors.ConnectionFailed("the stream has ended")
             except (errors.ConnectionFailed, errors.Refused) as error:
-                if not is_passing(error):
+                if not error.is_passing:
                     raise
                 failures += 1
-                delay = max(backoff(failures), getattr(error, "retry_after", None) or 0)
+                delay = delay_after(error, failures)
             time.sleep(delay)
 
 
@@ -222,9 +185,9 @@ class RunsExtras(Resource):
             try:
                 answer = self._client._call("get_run", (agent, run), query={"wait": wait})
             except (errors.ConnectionFailed, errors.Refused) as error:
-                if not is_passing(error):
+                if not error.is_passing:
                     raise
-                time.sleep(backoff(1))
+                time.sleep(delay_after(error))
             else:
                 if answer.ended_at is not None:
                     ended: models.Run = answer

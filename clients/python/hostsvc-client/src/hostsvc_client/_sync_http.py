@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 
@@ -31,16 +30,10 @@ class Http:
 
     def send(self, call: Call, timeout: float) -> Reply:
         """Send the request once. Raise ConnectionFailed without a complete answer."""
-        parts: dict[str, Any] = {"data": call.data, "files": call.files} if call.files else {}
         limits = httpx2.Timeout(timeout, connect=min(timeout, MAX_CONNECT_SECONDS))
         try:
             response = self._client.request(
-                call.operation.method,
-                call.url,
-                headers=call.headers,
-                content=call.content,
-                timeout=limits,
-                **parts,
+                call.operation.method, call.url, headers=call.headers, timeout=limits, **call.content
             )
         except httpx2.RequestError as error:
             raise _failure(error) from None
@@ -53,7 +46,7 @@ class Http:
             with self._client.stream("GET", call.url, headers=call.headers, timeout=limits) as response:
                 if response.status_code != httpx2.codes.OK:
                     content = response.read()
-                    failure = failure_of(call, Reply(response.status_code, response.headers, content))
+                    failure = failure_of(Reply(response.status_code, response.headers, content))
                     raise failure or errors.ServiceFailed(response.status_code)
                 for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     yield Frame(event.event, event.data, event.id)

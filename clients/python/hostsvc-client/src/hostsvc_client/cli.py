@@ -11,7 +11,9 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import wraps
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -29,10 +31,10 @@ from hostsvc_client._sync_api import AgentHandle, Hostsvc
 
 if TYPE_CHECKING:
     from hostsvc_client import models
-    from hostsvc_client.inputs import DecisionBody
 
 REFUSED, NO_ANSWER, ENDED_BADLY = 1, 3, 4
 KEYRING = "hostsvc"
+AGENT_COLUMNS = ("agent", "name", "phase", "cost_today_usd", "uncleared_high", "why")
 
 
 def credentials_file() -> Path:
@@ -89,7 +91,8 @@ class Session:
 
     def show(self, answer: Any, text: str) -> None:
         """Print an answer as JSON, if so asked, or else the text."""
-        click.echo(json.dumps(plain(answer), ensure_ascii=False, indent=2) if self.is_json else text)
+        lines = "\n".join(map(printable, text.split("\n")))
+        click.echo(json.dumps(plain(answer), ensure_ascii=False, indent=2) if self.is_json else lines)
 
     def table(self, answers: Sequence[Any], *columns: str) -> None:
         """Print answers in columns."""
@@ -100,12 +103,8 @@ class Session:
 
 
 def cell(value: Any) -> str:
-    text = (
-        value.strftime("%Y-%m-%d %H:%M:%S")
-        if hasattr(value, "strftime")
-        else str("-" if value is None else value)
-    )
-    return printable(text)
+    text = f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
+    return "-" if value is None else printable(text)
 
 
 def printable(text: str) -> str:
@@ -159,11 +158,11 @@ def agent_of(client: Hostsvc, agent: str) -> AgentHandle:
         return client.agent(str(UUID(agent)))
     except ValueError:
         found = client.agents.list(name=agent, limit=2).page()
-    if len(found) != 1:
-        raise errors.HostsvcError(
-            f"{'no agent is' if not found else 'several agents are'} named {agent!r}: give its id"
-        )
-    return client.agent(found[0])
+    if len(found) == 1:
+        return client.agent(found[0])
+    raise errors.HostsvcError(
+        f"{'several agents are' if found else 'no agent is'} named {agent!r}: give its id"
+    )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -195,11 +194,10 @@ def login(session: Session, is_file: bool) -> None:
 @click.option("--search", help="Only agents whose name contains this.")
 @click.option("--limit", default=100, show_default=True)
 @command
-def agents(session: Session, client: Hostsvc, tag: tuple[str, ...], search: str | None, limit: int) -> None:
+def agents(session: Session, client: Hostsvc, limit: int, **filters: Any) -> None:
     """List agents, what they do, and why."""
-    rows = client.supervisors.list(tag=tag, search=search, limit=min(limit, 200))
-    found = [row for _, row in zip(range(limit), rows, strict=False)]
-    session.table(found, "agent", "name", "phase", "cost_today_usd", "uncleared_high", "why")
+    rows = client.supervisors.list(limit=min(limit, 200), **filters)
+    session.table(list(islice(rows, limit)), *AGENT_COLUMNS)
 
 
 @main.command()
@@ -208,8 +206,8 @@ def agents(session: Session, client: Hostsvc, tag: tuple[str, ...], search: str 
 @command
 def why(session: Session, client: Hostsvc, agent: str, at: str | None) -> None:
     """Say what an agent is doing, and why."""
-    handle = agent_of(client, agent)
-    session.show(handle.supervisor(at=at), "") if session.is_json else click.echo(handle.why(at=at))
+    answer = agent_of(client, agent).supervisor(at=at)
+    session.show(answer, answer.why or str(answer.phase))
 
 
 @main.command()
@@ -219,23 +217,10 @@ def why(session: Session, client: Hostsvc, agent: str, at: str | None) -> None:
 @click.option("--low", is_flag=True, help="Do not wake the agent.")
 @click.option("--idempotency-key", help="A second call with the same key has no second effect.")
 @command
-def notify(
-    session: Session,
-    client: Hostsvc,
-    agent: str,
-    title: str,
-    body: str,
-    low: bool,
-    idempotency_key: str | None,
-) -> None:
+def notify(session: Session, client: Hostsvc, agent: str, low: bool, **fields: Any) -> None:
     """Put a notification into the queue of an agent."""
-    answer = client.notifications.create(
-        agent=agent_of(client, agent).id,
-        title=title,
-        body=body,
-        priority="low" if low else "high",
-        idempotency_key=idempotency_key,
-    )
+    id_ = agent_of(client, agent).id
+    answer = client.notifications.create(agent=id_, priority="low" if low else "high", **fields)
     session.show(answer, answer.id)
 
 
@@ -259,26 +244,17 @@ def run(session: Session, client: Hostsvc, agent: str, waits: bool, seconds: flo
 
 @main.command()
 @click.argument("agent", required=False, shell_complete=complete_agent)
-@click.option("--type", "types", multiple=True, help="Only events of this type, such as run.ended or run.*.")
+@click.option("--type", multiple=True, help="Only events of this type, such as run.ended or run.*.")
 @click.option("--since", type=int, help="Begin after this position; 0 is the oldest event.")
 @click.option("--count", type=int, help="End after so many events.")
 @command
-def tail(
-    session: Session,
-    client: Hostsvc,
-    agent: str | None,
-    types: tuple[str, ...],
-    since: int | None,
-    count: int | None,
-) -> None:
+def tail(session: Session, client: Hostsvc, agent: str | None, count: int | None, **options: Any) -> None:
     """Follow what happens to one agent or to all, until interrupted."""
     source = agent_of(client, agent) if agent else client
-    for number, event in enumerate(source.events(since=since, type=types or None), 1):
+    for event in islice(source.events(**options), count):
         data = json.dumps(event.data, ensure_ascii=False)
         text = printable(f"{cell(event.at)}  {event.type}  {event.agent or '-'}  {data}")
         click.echo(json.dumps(event.to_dict(), ensure_ascii=False) if session.is_json else text)
-        if number == count:
-            return
 
 
 @main.command()
@@ -300,17 +276,15 @@ def waterfall(trace: models.Waterfall, width: int) -> Iterator[str]:
     column = min(max(map(len, names), default=0), width // 2)
     room = max(10, width - column - 14)
     ends = [start + (took or 0) for start, took in zip(spans.starts_us, spans.durations_us, strict=True)]
-    first, whole = (
-        min(spans.starts_us, default=0),
-        max(1, max(ends, default=1) - min(spans.starts_us, default=0)),
-    )
+    first = min(spans.starts_us, default=0)
+    whole = max(1, max(ends, default=0) - first)
     times = zip(names, spans.starts_us, spans.durations_us, spans.has_errors, strict=True)
     for name, start, took, has_error in times:
         before = min(room - 1, (start - first) * room // whole)
         bar = max(1, min(room - before, (took or 0) * room // whole))
         mark = "x" if has_error else "█"
         length = "open" if took is None else f"{took / 1000:.1f} ms"
-        yield f"{printable(name)[:column]:{column}} {length:>11} {' ' * before}{mark * bar}"
+        yield f"{name[:column]:{column}} {length:>11} {' ' * before}{mark * bar}"
     if len(names) < trace.total_spans:
         yield f"… and {trace.total_spans - len(names)} more spans"
 
@@ -321,26 +295,11 @@ def waterfall(trace: models.Waterfall, width: int) -> Iterator[str]:
 @click.argument("title")
 @click.option("--cron", help='When, such as "0 9 * * 1-5", in the time zone of the agent.')
 @click.option("--every", "every_seconds", type=int, help="Every so many seconds.")
-@click.option("--only-if-waiting", is_flag=True, help="Do nothing while no notification waits.")
+@click.option("--only-if", type=click.Choice(["always", "waiting"]), default="always")
 @command
-def schedule(
-    session: Session,
-    client: Hostsvc,
-    agent: str,
-    name: str,
-    title: str,
-    cron: str | None,
-    every_seconds: int | None,
-    only_if_waiting: bool,
-) -> None:
+def schedule(session: Session, client: Hostsvc, agent: str, name: str, **fields: Any) -> None:
     """Notify an agent again and again. A schedule of the same name is replaced."""
-    answer = agent_of(client, agent).put_schedule(
-        name,
-        title=title,
-        cron=cron,
-        every_seconds=every_seconds,
-        only_if="waiting" if only_if_waiting else "always",
-    )
+    answer = agent_of(client, agent).put_schedule(name, **fields)
     session.show(answer, answer.says)
 
 
@@ -350,21 +309,16 @@ def schedule(
 @click.option("--note", default="", help="What the agent is told.")
 @click.option("--answer", help="The answer to a question, as JSON or text.")
 @command
-def approve(
-    session: Session, client: Hostsvc, approval: str | None, deny: bool, note: str, answer: str | None
-) -> None:
+def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool, **fields: Any) -> None:
     """Approve or answer what an agent asks; without an id, list what waits."""
     if approval is None:
         waiting = list(client.approvals.list(state="waiting"))
         session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
         return
-    decision: DecisionBody = {"note": note}
-    if answer is None:
-        decision["approve"] = not deny
-    else:
-        decision["answer"] = json_or_text(answer)
-    decided = client.approvals.decide(approval, **decision)
-    session.show(decided, f"{decided.state}")
+    text = fields.pop("answer")
+    given = {"approve": not deny} if text is None else {"answer": json_or_text(text)}
+    decided = client.approvals.decide(approval, **given, **fields)
+    session.show(decided, str(decided.state))
 
 
 def json_or_text(text: str) -> Any:
@@ -396,14 +350,3 @@ def export(session: Session, client: Hostsvc) -> None:
     """Print templates, adapters, tools, agents, schedules and hooks as YAML, without secrets."""
     content = manifest.export(client)
     session.show(content, manifest.dump(content).rstrip())
-
-
-@main.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print what makes a shell complete commands and names of agents: `eval "$(hs completion bash)"`."""
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    if kind is not None:
-        click.echo(kind(main, {}, "hs", "_HS_COMPLETE").source())

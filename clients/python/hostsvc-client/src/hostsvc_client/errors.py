@@ -20,13 +20,20 @@ HostsvcError
 
 from typing import Any
 
+PASSING = frozenset({408, 429, 502, 503, 504})
+WITHOUT_EFFECT = frozenset({408, 429})  # the service has not begun to work on the request
+
 
 class HostsvcError(Exception):
     """Any error of the client."""
 
+    is_passing = False  # whether the same request may succeed later
+
 
 class ConnectionFailed(HostsvcError):
     """The service gave no answer."""
+
+    is_passing, retry_after = True, None
 
     def __init__(self, reason: str, is_sent: bool = True) -> None:
         super().__init__(reason, is_sent)
@@ -48,6 +55,7 @@ class Refused(HostsvcError):
     ) -> None:
         super().__init__(status, body, request_id, retry_after)
         self.status, self.body, self.request_id, self.retry_after = status, body, request_id, retry_after
+        self.is_passing, self.is_sent = status in PASSING, status not in WITHOUT_EFFECT
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -73,8 +81,9 @@ class Refused(HostsvcError):
         return error if isinstance(error, dict) else {}
 
     def __str__(self) -> str:
-        about = "; ".join(f"{name}: {_flat(messages)}" for name, messages in self.fields.items())
-        return f"{self.status}: {' '.join(filter(None, (self.detail, about))) or 'no explanation'}"
+        return (
+            f"{self.status}: {' '.join(filter(None, (self.detail, _flat(self.fields)))) or 'no explanation'}"
+        )
 
 
 def _flat(messages: Any) -> str:
@@ -115,21 +124,11 @@ class ServiceFailed(Refused):
     """The service or a proxy before it failed."""
 
 
-BY_STATUS: dict[int, type[Refused]] = {
-    400: Invalid,
-    401: NotAuthenticated,
-    403: PermissionDenied,
-    404: NotFound,
-    409: Conflict,
-    422: Unprocessable,
-    429: TooManyRequests,
-}
-
-
-def refusal(status: int, body: Any, request_id: str, retry_after: float | None) -> Refused:
+def refusal(status: int, *details: Any) -> Refused:
     """Return the error for an answer other than success."""
-    kind = BY_STATUS.get(status, ServiceFailed if status >= 500 else Refused)
-    return kind(status, body, request_id, retry_after)
+    kinds = (Invalid, NotAuthenticated, PermissionDenied, NotFound, Conflict, Unprocessable, TooManyRequests)
+    by_status = dict(zip((400, 401, 403, 404, 409, 422, 429), kinds, strict=True))
+    return by_status.get(status, ServiceFailed if status >= 500 else Refused)(status, *details)
 
 
 class SecretLost(HostsvcError):

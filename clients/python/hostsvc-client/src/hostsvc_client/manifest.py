@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -121,9 +122,9 @@ class Present:
     def id_of(self, key: str, name: str) -> str:
         """Return the id of what a file refers to by name."""
         item = self.get(key, "", name)
-        if item is None:
+        if item is None and not re.fullmatch("[0-9a-f-]{36}", name):  # an id stands for what is archived
             raise ManifestError(f"there is no {name!r} among the {key}")
-        return str(item["id"])
+        return str(item["id"]) if item else name
 
     def name_of(self, key: str, id_: str) -> str:
         return next((str(item["name"]) for item in self.found[key].values() if item["id"] == id_), id_)
@@ -166,11 +167,8 @@ class Change:
     fields: Json
 
     def __str__(self) -> str:
-        what = ", ".join(self.fields)
-        verb = "change" if self.id else "create"
-        return f"{verb} {self.kind.key.removesuffix('s')} {self.name}" + (
-            f": {what}" if what and self.id else ""
-        )
+        what = f"{self.kind.key.removesuffix('s')} {self.name}"
+        return f"change {what}: {', '.join(self.fields)}" if self.id else f"create {what}"
 
 
 def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, Json]]:
