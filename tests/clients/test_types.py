@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 
 from tests.clients.process import environment
 from tests.processor_time import slowness
+from web.settings import VERSION
 
 CONSUMER = Path(__file__).with_name("consumer.py")
 PYRIGHT = '{"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": "error"}'
@@ -55,6 +56,10 @@ def test_import_is_fast_and_loads_neither_library_nor_models() -> None:
         for _ in range(4)
     ]
     assert min(seconds) / slowness() < MAX_IMPORT_SECONDS, seconds
+
+
+def test_client_has_the_version_of_the_service() -> None:
+    assert metadata.version("hostsvc-client") == VERSION
 
 
 def test_library_needs_one_package_and_pulls_in_few() -> None:
