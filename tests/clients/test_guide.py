@@ -31,9 +31,7 @@ async def test_guide_does_what_it_says(
 
 
 def test_readme_does_what_it_says(shared: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOSTSVC_URL", shared.url)
-    monkeypatch.setenv("HOSTSVC_API_KEY", shared.sign_up("readme@example.org"))
-    run_session(README.read_text(), monkeypatch)
+    run_session(README.read_text().replace(ADDRESS, shared.url), monkeypatch)
 
 
 def run_session(text: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

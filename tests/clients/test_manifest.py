@@ -112,6 +112,9 @@ def test_only_what_differs_is_changed(organization: Hostsvc) -> None:
     [
         ("agents: {Ada: {modell: x}}", "agents have no modell"),
         ("agent: {}", "not agent"),
+        ("agents: [Ada]", "must be names"),
+        ("agents: {", "expected the node content"),
+        ("templates: {Support: {tool_call_secret: $NOT_SET}}", "is not set"),
         ("agents: {Ada: {template: Nothing}}", "there is no 'Nothing' among the templates"),
         ("agents: {A: {parent: B}, B: {parent: A}}", "make a cycle"),
         ("agents: {Ada: {model: builtin/inbox}}\nhooks: {Pulls: {titel: x}}", "hooks have no titel"),

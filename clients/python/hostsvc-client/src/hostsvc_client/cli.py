@@ -32,7 +32,7 @@ from hostsvc_client._sync_api import AgentHandle, Hostsvc
 if TYPE_CHECKING:
     from hostsvc_client import models
 
-REFUSED, NO_ANSWER, ENDED_BADLY = 1, 3, 4
+REFUSED, NO_ANSWER, ENDED_BADLY, INTERRUPTED = 1, 3, 4, 130
 KEYRING = "hostsvc"
 AGENT_COLUMNS = ("agent", "name", "phase", "cost_today_usd", "uncleared_high", "why")
 
@@ -123,6 +123,8 @@ def explained() -> Iterator[None]:
     """End with a sentence and an exit code instead of a traceback."""
     try:
         yield
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
     except (errors.HostsvcError, manifest.ManifestError) as error:
         click.echo(f"hs: {error}", err=True)
         raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None

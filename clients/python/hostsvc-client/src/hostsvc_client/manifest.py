@@ -82,7 +82,10 @@ _Loader.yaml_implicit_resolvers = {
 
 def load(text: str) -> Json:
     """Return the content of a file."""
-    content = yaml.load(text, _Loader) or {}  # noqa: S506 -- a safe loader
+    try:
+        content = yaml.load(text, _Loader) or {}  # noqa: S506 -- a safe loader
+    except yaml.YAMLError as error:
+        raise ManifestError(str(error)) from None
     unknown = set(content) - {kind.key for kind in KINDS} if isinstance(content, dict) else {"a list"}
     if unknown:
         raise ManifestError(f"a file has {', '.join(kind.key for kind in KINDS)}, not {', '.join(unknown)}")
@@ -183,7 +186,10 @@ def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterat
 
 def _steps(present: Present, content: Json, *, is_dry_run: bool) -> Iterator[tuple[Change, Json]]:
     for kind in KINDS:
-        for name, fields in _parents_first(content.get(kind.key) or {}):
+        things = content.get(kind.key) or {}
+        if not isinstance(things, dict) or not all(isinstance(one or {}, dict) for one in things.values()):
+            raise ManifestError(f"{kind.key} must be names, each with its fields below")
+        for name, fields in _parents_first(things):
             yield from _applied(present, kind, "", name, fields, is_dry_run)
 
 
@@ -230,7 +236,9 @@ def _differing(present: Present, kind: Kind, wanted: Json, item: Json | None) ->
         if key:
             value = _mapped(value, partial(present.id_of, key))
         if one == kind.hidden and isinstance(value, str) and value.startswith("$"):
-            value = os.environ[value[1:]]
+            value = os.environ.get(value[1:])
+            if not value:
+                raise ManifestError(f"the environment variable of {one} of the {kind.key} is not set")
         if item is None or (one in item and one != kind.hidden and not _same(value, item[one])):
             fields[one] = value
     return fields
