@@ -49,6 +49,11 @@ class Service:
             self.process.communicate(timeout=60)
             self.process = None
 
+    def restart(self) -> None:
+        """Kill it, and start it again."""
+        self.end(signal.SIGKILL)
+        self.start()
+
     def sign_up(self, email: str) -> str:
         """Create an organization and return a key of it."""
         from hostsvc_client import Hostsvc

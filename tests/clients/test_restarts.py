@@ -1,7 +1,6 @@
 """A service that is killed again and again: what is sent is stored once, and followed once."""
 
 import asyncio
-import signal
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -45,7 +44,7 @@ def sent_while_killed(service: Service, client: Hostsvc, agent: str) -> Iterator
     """Send notifications, and kill the service after each few of them, while others are under way."""
     for number in range(KILLS * BETWEEN_KILLS):
         if number % BETWEEN_KILLS == BETWEEN_KILLS - 1:
-            killer = threading.Thread(target=lambda: (service.end(signal.SIGKILL), service.start()))
+            killer = threading.Thread(target=service.restart)
             killer.start()
         title = f"{number}"
         client.notifications.create(agent=agent, title=title)

@@ -50,11 +50,11 @@ def answering(*statuses: int, **headers: str) -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815
-
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Stay silent."""
 
+    for method in ("GET", "POST", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler.answer)
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
