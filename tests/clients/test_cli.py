@@ -49,6 +49,22 @@ def test_login_stores_the_key_for_the_user_alone(hs: Hs, tmp_path: Path, key: st
     assert hs("--json", "agents").output.startswith("[")
 
 
+def test_login_prefers_the_keyring(
+    hs: Hs, shared: Service, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[tuple[str, str], str] = {}
+
+    class Keyring:
+        set_password = staticmethod(lambda service, user, secret: kept.update({(service, user): secret}))
+        get_password = staticmethod(lambda service, user: kept[service, user])
+
+    monkeypatch.setattr(cli, "keyring_or_none", lambda: Keyring)
+    assert "in the keyring" in hs("--url", shared.url, "--key", key, "login").output
+    assert kept == {("hostsvc", shared.url): key}
+    assert "key" not in json.loads(cli.credentials_file().read_text())
+    assert hs("--json", "agents").output.startswith("[")
+
+
 def test_key_is_not_sent_to_another_address(hs: Hs, shared: Service) -> None:
     other = shared.url.replace("127.0.0.1", "localhost")
     assert "run `hs login`" in hs("--url", other, "agents", code=2).output
@@ -73,6 +89,23 @@ def test_notify_with_a_key_has_one_effect(hs: Hs, agent: str, hostsvc: Hostsvc) 
     first = hs("notify", agent, "Order", "--low", "--idempotency-key", agent)
     assert hs("notify", agent, "Order", "--low", "--idempotency-key", agent).output == first.output
     assert hostsvc.notifications.get(first.output.strip()).priority == "low"
+
+
+def test_approve_lists_decides_and_answers(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+    handle = hostsvc.agent(hostsvc.agents.list(name=agent).page()[0])
+    adapter = hostsvc.adapters.create(name=agent)
+    hostsvc.tools.create(adapter=adapter.id, name="refund", url="http://127.0.0.1:9/", approval="always")
+    hostsvc.agents.change(handle.id, adapters=[adapter.id])
+    refund = handle.call_tool("refund").result["call"]
+    question = handle.call_tool("ask_person", question="How much?").result["call"]
+    listed = hs("approve").output
+    assert refund in listed
+    assert "How much?" in listed
+    assert hs("approve", refund, "--deny", "--note", "too much").output == "denied\n"
+    assert hs("approve", question, "--answer", '"ten"').output in ("due\n", "done\n")
+    assert hostsvc.approvals.get(question).answer == "ten"
+    assert hs("approve", refund, code=REFUSED).output.startswith("hs: 409")
+    assert refund not in hs("approve").output
 
 
 def test_names_from_the_service_cannot_steer_the_terminal(hs: Hs, hostsvc: Hostsvc) -> None:

@@ -5,10 +5,8 @@ import json
 import os
 import random
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from email.utils import parsedate_to_datetime
 from typing import Any, TypedDict
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -133,7 +131,7 @@ def prepare(
     if organization or settings.organization:
         headers["X-Organization"] = str(organization or settings.organization)
     if operation.takes_key:
-        headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
+        headers["Idempotency-Key"] = idempotency_key or os.urandom(16).hex()
     if isinstance(body, Mapping):
         body = {wire_name(key): value for key, value in body.items()}
     content: dict[str, Any] = {}
@@ -157,15 +155,13 @@ def _text(value: Any) -> str:
     """Return how a value is written in a query or a form."""
     if value is None or isinstance(value, str):
         return str(value or "")
-    return _plain(value) if isinstance(value, dt.date | uuid.UUID) else json.dumps(value, default=_plain)
+    return _plain(value) if isinstance(value, dt.date) else json.dumps(value, default=_plain)
 
 
 def _plain(value: Any) -> str:
     """Return how a value is written in JSON that `json` does not know."""
     if isinstance(value, dt.date):
         return value.isoformat()
-    if isinstance(value, uuid.UUID):
-        return str(value)
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
@@ -179,6 +175,8 @@ def failure_of(reply: Reply) -> errors.Refused | None:
 
 def _retry_after(text: str | None) -> float | None:
     """Return the seconds of a `Retry-After`, which may be a date."""
+    from email.utils import parsedate_to_datetime  # not earlier: it takes a while
+
     try:
         if text and not text.isdecimal():
             return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())

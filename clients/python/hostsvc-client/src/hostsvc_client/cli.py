@@ -314,7 +314,7 @@ def schedule(session: Session, client: Hostsvc, agent: str, name: str, **fields:
 def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool, **fields: Any) -> None:
     """Approve or answer what an agent asks; without an id, list what waits."""
     if approval is None:
-        waiting = list(client.approvals.list(state="waiting"))
+        waiting = list(client.approvals.list(state="pending"))
         session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
         return
     text = fields.pop("answer")
