@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hostsvc_client._async_http import AsyncHttp
 
 T = TypeVar("T")
-Fetch = Callable[["str | None"], Awaitable["tuple[list[T], str | None]"]]
+Fetch = Callable[[str], Awaitable["tuple[list[T], str | None]"]]
 
 
 class AsyncPages(Generic[T]):
@@ -44,18 +44,15 @@ class AsyncPages(Generic[T]):
         self._fetch = fetch
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        items, query = await self._fetch(None)
-        for item in items:
-            yield item
-        while query:
+        query: str | None = ""
+        while query is not None:
             items, query = await self._fetch(query)
             for item in items:
                 yield item
 
     async def page(self) -> list[T]:
         """Return the first page only."""
-        items, _ = await self._fetch(None)
-        return items
+        return (await self._fetch(""))[0]
 
 
 class AsyncClient:
@@ -101,7 +98,7 @@ class AsyncClient:
     def _pages(self, name: str, path: Sequence[object], **parts: Any) -> AsyncPages[Any]:
         call = prepare(self._settings, name, path, **parts)
 
-        async def fetch(query: str | None) -> tuple[list[Any], str | None]:
+        async def fetch(query: str) -> tuple[list[Any], str | None]:
             reply = await self._send(call.with_query(query) if query else call)
             return result_of(call, reply), next_page(reply)
 
@@ -132,13 +129,14 @@ class AsyncClient:
         while True:
             position = {} if since is None else {"Last-Event-ID": str(since)}
             try:
-                async for frame in self._http.frames(call.with_headers(**position), self._settings.timeout):
+                frames = self._http.frames(call.with_headers(**position), self._settings.timeout)
+                async for kind, data, id_ in frames:
                     failures = 0
-                    if frame.type == "reset":
-                        raise errors.EventsLost(json.loads(frame.data)["oldest"] - 1)
-                    since = int(frame.position) if frame.position else since
-                    if frame.data:
-                        yield decoder(Event)(json.loads(frame.data))
+                    if kind == "reset":
+                        raise errors.EventsLost(json.loads(data)["oldest"] - 1)
+                    since = int(id_) if id_ else since
+                    if data:  # a frame without data moves the position
+                        yield decoder(Event)(json.loads(data))
                 raise errors.ConnectionFailed("the stream has ended")
             except (errors.ConnectionFailed, errors.Refused) as error:
                 if not error.is_passing:

@@ -2,8 +2,8 @@
 
 import datetime as dt
 import types
-from collections.abc import Callable, KeysView, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from keyword import iskeyword
@@ -87,20 +87,14 @@ def _dataclass_decoder(kind: Any) -> Decoder:
 
 
 def _union_decoder(kinds: tuple[Any, ...]) -> Decoder:
-    """Decode as the first type if that is no object, else as the one whose fields fit best."""
+    """Decode an object as the class whose fields differ least, and anything else as the first other type."""
     classes: list[Any] = [kind for kind in kinds if is_dataclass(kind)]
     plain = next((decoder(kind) for kind in kinds if kind not in classes), None)
+    names = {kind: {wire_name(field.name) for field in fields(kind)} for kind in classes}
 
     def decode(value: Any) -> Any:
-        if isinstance(value, Mapping) and classes:
-            return decoder(max(classes, key=lambda kind: _fit(kind, value.keys())))(value)
+        if isinstance(value, dict) and classes:
+            return decoder(min(classes, key=lambda kind: len(names[kind] ^ value.keys())))(value)
         return plain(value) if plain else value
 
     return decode
-
-
-def _fit(kind: Any, names: KeysView[str]) -> tuple[bool, int]:
-    """Return whether the names include all that the class requires, and how many more match than do not."""
-    required = {wire_name(field.name) for field in fields(kind) if field.default is MISSING}
-    known = {wire_name(field.name) for field in fields(kind)}
-    return required <= names, len(known & names) - len(names - known)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hostsvc_client._sync_http import Http
 
 T = TypeVar("T")
-Fetch = Callable[["str | None"], "tuple[list[T], str | None]"]
+Fetch = Callable[[str], "tuple[list[T], str | None]"]
 
 
 class Pages(Generic[T]):
@@ -43,18 +43,15 @@ class Pages(Generic[T]):
         self._fetch = fetch
 
     def __iter__(self) -> Iterator[T]:
-        items, query = self._fetch(None)
-        for item in items:
-            yield item
-        while query:
+        query: str | None = ""
+        while query is not None:
             items, query = self._fetch(query)
             for item in items:
                 yield item
 
     def page(self) -> list[T]:
         """Return the first page only."""
-        items, _ = self._fetch(None)
-        return items
+        return (self._fetch(""))[0]
 
 
 class Client:
@@ -100,7 +97,7 @@ class Client:
     def _pages(self, name: str, path: Sequence[object], **parts: Any) -> Pages[Any]:
         call = prepare(self._settings, name, path, **parts)
 
-        def fetch(query: str | None) -> tuple[list[Any], str | None]:
+        def fetch(query: str) -> tuple[list[Any], str | None]:
             reply = self._send(call.with_query(query) if query else call)
             return result_of(call, reply), next_page(reply)
 
@@ -131,13 +128,14 @@ class Client:
         while True:
             position = {} if since is None else {"Last-Event-ID": str(since)}
             try:
-                for frame in self._http.frames(call.with_headers(**position), self._settings.timeout):
+                frames = self._http.frames(call.with_headers(**position), self._settings.timeout)
+                for kind, data, id_ in frames:
                     failures = 0
-                    if frame.type == "reset":
-                        raise errors.EventsLost(json.loads(frame.data)["oldest"] - 1)
-                    since = int(frame.position) if frame.position else since
-                    if frame.data:
-                        yield decoder(Event)(json.loads(frame.data))
+                    if kind == "reset":
+                        raise errors.EventsLost(json.loads(data)["oldest"] - 1)
+                    since = int(id_) if id_ else since
+                    if data:  # a frame without data moves the position
+                        yield decoder(Event)(json.loads(data))
                 raise errors.ConnectionFailed("the stream has ended")
             except (errors.ConnectionFailed, errors.Refused) as error:
                 if not error.is_passing:

@@ -1,7 +1,6 @@
 """The only module that knows httpx2. It is loaded with the first client, as that takes a while."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import httpx2
 
@@ -11,15 +10,6 @@ from hostsvc_client._base import MAX_SILENCE_SECONDS, Call, Reply, failure_of
 MAX_CONNECT_SECONDS = 10.0
 MAX_EVENT_BYTES = 16 << 20
 NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A server-sent event; one without data moves the position."""
-
-    type: str
-    data: str
-    position: str
 
 
 class Http:
@@ -39,8 +29,11 @@ class Http:
             raise _failure(error) from None
         return Reply(response.status_code, response.headers, response.content)
 
-    def frames(self, call: Call, timeout: float) -> Iterator[Frame]:
-        """Yield the events of one stream. Raise ConnectionFailed when it breaks, Refused if there is none."""
+    def frames(self, call: Call, timeout: float) -> Iterator[tuple[str, str, str]]:
+        """Yield type, data and id of the events of one stream.
+
+        Raise ConnectionFailed when it breaks, Refused if there is none.
+        """
         limits = httpx2.Timeout(timeout, connect=MAX_CONNECT_SECONDS, read=MAX_SILENCE_SECONDS)
         try:
             with self._client.stream("GET", call.url, headers=call.headers, timeout=limits) as response:
@@ -49,7 +42,7 @@ class Http:
                     failure = failure_of(Reply(response.status_code, response.headers, content))
                     raise failure or errors.ServiceFailed(response.status_code)
                 for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
-                    yield Frame(event.event, event.data, event.id)
+                    yield event.event, event.data, event.id
         except httpx2.RequestError as error:
             raise _failure(error) from None
 

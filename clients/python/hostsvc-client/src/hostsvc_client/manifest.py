@@ -43,9 +43,6 @@ class Kind:
         fields = getattr(inputs, self.body).__annotations__
         return [name for name in fields if name not in self.unwritten | {"name", self.owner}]
 
-    def defaults(self) -> Json:
-        return {"paused": False, **DEFAULTS[self.body]}
-
 
 STATE = frozenset(
     {"status", "sleep_until", "run_started_at", "last_wake_reason", "last_wake_interrupted_sleep_until"}
@@ -148,9 +145,9 @@ def _written(present: Present, kind: Kind, owner: str) -> Iterator[tuple[str, Js
         item = present.get(kind.key, its_owner, name) or {}
         if its_owner != owner or not name or item.get("visibility") == "public":
             continue
-        fields: Json = {}
+        fields, defaults = {}, {"paused": False, **DEFAULTS[kind.body]}
         for one in kind.fields:
-            if one == kind.hidden or one not in item or item[one] == kind.defaults().get(one):
+            if one == kind.hidden or one not in item or item[one] == defaults.get(one):
                 continue
             key = kind.references.get(one)
             fields[one] = _mapped(item[one], partial(present.name_of, key)) if key else item[one]
