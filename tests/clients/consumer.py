@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 from hostsvc_client import AsyncHostsvc, Hostsvc, Upload, Webhook
 from hostsvc_client.errors import Invalid
@@ -50,8 +51,9 @@ async def follow_all(client: AsyncHostsvc) -> AsyncIterator[str]:
             yield await client.agent(agent).why()
         except Invalid as refusal:
             show(refusal.fields, refusal.detail)
-    async for event in client.events(since=None, tag="night"):
-        yield event.type
+    async with aclosing(client.events(since=None, tag="night")) as events:
+        async for event in events:
+            yield event.type
 
 
 def work() -> None:

@@ -139,7 +139,7 @@ def test_events_survive_a_killed_service(own_service: Service) -> None:
             for title in "de":
                 other.agent(agent.id).notify(title)
             seen += [(event.id or 0, event.to_dict()["resource"]["title"]) for event in islice(events, 1)]
-            events.close()  # type: ignore[attr-defined]
+            events.close()
             rest = other.agent(agent.id).events(since=seen[-1][0], type=["notification.created"])
             seen += [(event.id or 0, event.to_dict()["resource"]["title"]) for event in islice(rest, 1)]
     assert [title for _, title in seen] == [*"abcde"]

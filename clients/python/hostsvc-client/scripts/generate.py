@@ -42,6 +42,8 @@ REPLACED = {
     "Awaitable\\[(.*)\\]\\]": r"\1]",
     ", Awaitable,": ",",
     "AsyncIterator": "Iterator",
+    r"AsyncGenerator\[(.*), None\]": r"Generator[\1, None, None]",
+    "AsyncGenerator": "Generator",
     "__a(enter|exit|iter)__": r"__\1__",
     "aclose": "close",
     "aread": "read",
@@ -314,7 +316,7 @@ class Api:
         return (
             HEADER.format("The resources of the API, and the client that has them.")
             + "from __future__ import annotations\n\nimport builtins\nimport datetime as dt\n"
-            + "from typing import TYPE_CHECKING, Any, AsyncIterator, Literal, Sequence\n\n"
+            + "from typing import TYPE_CHECKING, Any, AsyncGenerator, Literal, Sequence\n\n"
             + "from hostsvc_client._async import AsyncAgentExtras, AsyncClient, AsyncPages, AsyncResource, "
             + "AsyncRunsExtras\nfrom hostsvc_client._base import Upload\n"
             + "from hostsvc_client._webhooks import WebhooksExtras\n\n"
@@ -358,7 +360,7 @@ class Api:
         doc = documented(operation["description"], "        ")
         head = f"def {method}({', '.join(signature)}) ->"
         if is_stream:
-            head = f"{head} AsyncIterator[models.Event]"
+            head = f"{head} AsyncGenerator[models.Event, None]"
             return f"    {head}:\n{doc}        return {client}._events({arguments})\n\n"
         if self._is_paged(name):
             item = shown.removeprefix("builtins.list[").removesuffix("]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -120,7 +120,7 @@ class AsyncClient:
 
     async def _events(
         self, name: str, path: Sequence[object], since: int | None = None, **parts: Any
-    ) -> AsyncIterator[models.Event]:
+    ) -> AsyncGenerator[models.Event, None]:
         """Yield events without end, each once, over as many connections as it takes."""
         from hostsvc_client.models import Event
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
-from typing import TYPE_CHECKING, Any, AsyncIterator, Literal, Sequence
+from typing import TYPE_CHECKING, Any, AsyncGenerator, Literal, Sequence
 
 from hostsvc_client._async import AsyncAgentExtras, AsyncClient, AsyncPages, AsyncResource, AsyncRunsExtras
 from hostsvc_client._base import Upload
@@ -184,7 +184,7 @@ class AsyncAgentHandle(AsyncAgentExtras):
 
     def events(
         self, *, since: int | None = None, type: Sequence[str] | None = None
-    ) -> AsyncIterator[models.Event]:
+    ) -> AsyncGenerator[models.Event, None]:
         """Stream what happens to an agent, and the pauses of its organization.
 
         The answer is a stream of server-sent events unless `limit`, `wait` or `Accept: application/json` asks
@@ -427,7 +427,7 @@ class AsyncRuns(AsyncRunsExtras):
 
     def events(
         self, id: str, run_id: str, /, *, since: int | None = None, type: Sequence[str] | None = None
-    ) -> AsyncIterator[models.Event]:
+    ) -> AsyncGenerator[models.Event, None]:
         """Stream what happens in a run: its start, its end, and the changes that it makes.
 
         The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
@@ -1962,7 +1962,7 @@ class AsyncService(AsyncResource):
         organization: str | None = None,
         agent: str | None = None,
         tag: str | None = None,
-    ) -> AsyncIterator[models.Event]:
+    ) -> AsyncGenerator[models.Event, None]:
         """Stream what happens to the agents of all organizations, or to those that the filters select.
 
         The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
@@ -2043,7 +2043,7 @@ class AsyncHostsvc(AsyncClient):
         type: Sequence[str] | None = None,
         agent: str | None = None,
         tag: str | None = None,
-    ) -> AsyncIterator[models.Event]:
+    ) -> AsyncGenerator[models.Event, None]:
         """Stream what happens to all agents of your organizations, or to those that the filters select.
 
         The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.

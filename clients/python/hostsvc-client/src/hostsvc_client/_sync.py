@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Callable, Sequence
+from collections.abc import Generator, Iterator, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -119,7 +119,7 @@ class Client:
 
     def _events(
         self, name: str, path: Sequence[object], since: int | None = None, **parts: Any
-    ) -> Iterator[models.Event]:
+    ) -> Generator[models.Event, None, None]:
         """Yield events without end, each once, over as many connections as it takes."""
         from hostsvc_client.models import Event
 

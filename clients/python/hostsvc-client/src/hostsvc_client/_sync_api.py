@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Iterator, Literal, Sequence
+from typing import TYPE_CHECKING, Any, Generator, Literal, Sequence
 
 from hostsvc_client._sync import AgentExtras, Client, Pages, Resource, RunsExtras
 from hostsvc_client._base import Upload
@@ -184,7 +184,7 @@ class AgentHandle(AgentExtras):
 
     def events(
         self, *, since: int | None = None, type: Sequence[str] | None = None
-    ) -> Iterator[models.Event]:
+    ) -> Generator[models.Event, None, None]:
         """Stream what happens to an agent, and the pauses of its organization.
 
         The answer is a stream of server-sent events unless `limit`, `wait` or `Accept: application/json` asks
@@ -421,7 +421,7 @@ class Runs(RunsExtras):
 
     def events(
         self, id: str, run_id: str, /, *, since: int | None = None, type: Sequence[str] | None = None
-    ) -> Iterator[models.Event]:
+    ) -> Generator[models.Event, None, None]:
         """Stream what happens in a run: its start, its end, and the changes that it makes.
 
         The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
@@ -1948,7 +1948,7 @@ class Service(Resource):
         organization: str | None = None,
         agent: str | None = None,
         tag: str | None = None,
-    ) -> Iterator[models.Event]:
+    ) -> Generator[models.Event, None, None]:
         """Stream what happens to the agents of all organizations, or to those that the filters select.
 
         The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.
@@ -2029,7 +2029,7 @@ class Hostsvc(Client):
         type: Sequence[str] | None = None,
         agent: str | None = None,
         tag: str | None = None,
-    ) -> Iterator[models.Event]:
+    ) -> Generator[models.Event, None, None]:
         """Stream what happens to all agents of your organizations, or to those that the filters select.
 
         The answer is a stream unless `limit`, `wait` or `Accept: application/json` asks for JSON.

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import wraps
 from itertools import islice
@@ -318,16 +318,11 @@ def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool,
         session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
         return
     text = fields.pop("answer")
-    given = {"approve": not deny} if text is None else {"answer": json_or_text(text)}
+    given = {"approve": not deny} if text is None else {"answer": text}
+    with suppress(ValueError, TypeError):
+        given = {"answer": json.loads(text)}
     decided = client.approvals.decide(approval, **given, **fields)
     session.show(decided, str(decided.state))
-
-
-def json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 @main.command()
