@@ -1701,6 +1701,14 @@ class AsyncAuth(AsyncResource):
         """
         return await self._client._call("reset_password", (), body=body)
 
+    async def request_reset(self, **body: Unpack[inputs.ResetRequestBody]) -> None:
+        """Send a code for a new password to the address, if it has an account.
+
+        The answer does not tell whether it has one. Within ten minutes only one code is sent. If the service
+        sends no e-mail, the answer is 403. Too many requests lead to 429.
+        """
+        return await self._client._call("request_reset", (), body=body)
+
 
 class AsyncOrganizations(AsyncResource):
     """Organizations own everything else. A user may belong to several."""
@@ -1783,7 +1791,7 @@ class AsyncInvites(AsyncResource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewInviteBody],
     ) -> models.NewInvite:
-        """Create an invite. Only this answer contains the code, which you pass on.
+        """Create an invite. Only this answer contains the code, which you pass on, unless the service mails it.
 
         Members are refused with 403, and so is a role above your own.
         """
@@ -1891,6 +1899,51 @@ class AsyncSecrets(AsyncResource):
     async def delete(self, id: str, /) -> None:
         """Delete a secret. Runs and tool calls whose settings still name it fail from now on, and say so."""
         return await self._client._call("delete_secret", (id,))
+
+
+class AsyncAuditLog(AsyncResource):
+    """Who did what to which resource of an organization, when and from where."""
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        created_after: dt.datetime | str | None = None,
+        created_before: dt.datetime | str | None = None,
+        resource: str | None = None,
+        resource_id: str | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+    ) -> AsyncPages[models.AuditEntry]:
+        """List the audit logs of the organizations that you administer, newest entries first.
+
+        An entry appears about a second after its effect. Members are refused with 403.
+        """
+        return self._client._pages(
+            "list_audit_log",
+            (),
+            query={
+                "limit": limit,
+                "offset": offset,
+                "after": after,
+                "created_after": created_after,
+                "created_before": created_before,
+                "resource": resource,
+                "resource_id": resource_id,
+                "action": action,
+                "actor": actor,
+            },
+        )
+
+    async def export(self, *, organization: str | None = None) -> str:
+        """Export the whole audit log of one organization as JSON Lines, oldest entries first.
+
+        `hostsvc verify` proves that nothing is missing. The last line names the head. The export is an entry
+        itself, of the next export. Members are refused with 403.
+        """
+        return await self._client._call("export_audit_log", (), organization=organization)
 
 
 class AsyncLimits(AsyncResource):
@@ -2029,6 +2082,7 @@ class AsyncHostsvc(AsyncClient):
         self.invites = AsyncInvites(self)
         self.api_keys = AsyncApiKeys(self)
         self.secrets = AsyncSecrets(self)
+        self.audit_log = AsyncAuditLog(self)
         self.limits = AsyncLimits(self)
         self.service = AsyncService(self)
 

@@ -14,6 +14,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "log_out": Operation("POST", "/api/organizations/auth/logout/"),
     "change_password": Operation("POST", "/api/organizations/auth/password/"),
     "reset_password": Operation("POST", "/api/organizations/auth/reset/"),
+    "request_reset": Operation("POST", "/api/organizations/auth/reset/request/"),
     "create_organization": Operation(
         "POST", "/api/organizations/organizations/", is_repeatable=True, takes_key=True
     ),
@@ -85,6 +86,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "delete_template_secret": Operation(
         "DELETE", "/api/templates/{id}/secrets/{secret_id}/", is_repeatable=True
     ),
+    "list_audit_log": Operation("GET", "/api/organizations/audit-log/", is_repeatable=True, is_paged=True),
+    "export_audit_log": Operation("GET", "/api/organizations/audit-log/export/", is_repeatable=True),
     "create_template": Operation("POST", "/api/templates/", is_repeatable=True, takes_key=True),
     "list_templates": Operation("GET", "/api/templates/", is_repeatable=True, is_paged=True),
     "get_template": Operation("GET", "/api/templates/{id}/", is_repeatable=True),

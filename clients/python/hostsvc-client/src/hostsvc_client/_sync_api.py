@@ -1689,6 +1689,14 @@ class Auth(Resource):
         """
         return self._client._call("reset_password", (), body=body)
 
+    def request_reset(self, **body: Unpack[inputs.ResetRequestBody]) -> None:
+        """Send a code for a new password to the address, if it has an account.
+
+        The answer does not tell whether it has one. Within ten minutes only one code is sent. If the service
+        sends no e-mail, the answer is 403. Too many requests lead to 429.
+        """
+        return self._client._call("request_reset", (), body=body)
+
 
 class Organizations(Resource):
     """Organizations own everything else. A user may belong to several."""
@@ -1769,7 +1777,7 @@ class Invites(Resource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewInviteBody],
     ) -> models.NewInvite:
-        """Create an invite. Only this answer contains the code, which you pass on.
+        """Create an invite. Only this answer contains the code, which you pass on, unless the service mails it.
 
         Members are refused with 403, and so is a role above your own.
         """
@@ -1877,6 +1885,51 @@ class Secrets(Resource):
     def delete(self, id: str, /) -> None:
         """Delete a secret. Runs and tool calls whose settings still name it fail from now on, and say so."""
         return self._client._call("delete_secret", (id,))
+
+
+class AuditLog(Resource):
+    """Who did what to which resource of an organization, when and from where."""
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        created_after: dt.datetime | str | None = None,
+        created_before: dt.datetime | str | None = None,
+        resource: str | None = None,
+        resource_id: str | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+    ) -> Pages[models.AuditEntry]:
+        """List the audit logs of the organizations that you administer, newest entries first.
+
+        An entry appears about a second after its effect. Members are refused with 403.
+        """
+        return self._client._pages(
+            "list_audit_log",
+            (),
+            query={
+                "limit": limit,
+                "offset": offset,
+                "after": after,
+                "created_after": created_after,
+                "created_before": created_before,
+                "resource": resource,
+                "resource_id": resource_id,
+                "action": action,
+                "actor": actor,
+            },
+        )
+
+    def export(self, *, organization: str | None = None) -> str:
+        """Export the whole audit log of one organization as JSON Lines, oldest entries first.
+
+        `hostsvc verify` proves that nothing is missing. The last line names the head. The export is an entry
+        itself, of the next export. Members are refused with 403.
+        """
+        return self._client._call("export_audit_log", (), organization=organization)
 
 
 class Limits(Resource):
@@ -2015,6 +2068,7 @@ class Hostsvc(Client):
         self.invites = Invites(self)
         self.api_keys = ApiKeys(self)
         self.secrets = Secrets(self)
+        self.audit_log = AuditLog(self)
         self.limits = Limits(self)
         self.service = Service(self)
 

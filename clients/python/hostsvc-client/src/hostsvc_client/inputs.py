@@ -76,6 +76,9 @@ AlgorithmValue: TypeAlias = "Algorithm | Literal['sha256', 'sha512', 'sha1']"
 EncodingValue: TypeAlias = "Encoding | Literal['hex', 'base64']"
 SourceValue: TypeAlias = "Source | Literal['email', 'sms', 'mms', 'sms_provider_a', 'sms_provider_b', 'system', 'agent', 'subagent', 'browser', 'api', 'portal']"
 PriorityValue: TypeAlias = "Priority | Literal['high', 'low']"
+ActorTypeValue: TypeAlias = (
+    "ActorType | Literal['run', 'key', 'user', 'operator', 'hook', 'link', 'program', 'service']"
+)
 ReasoningEffortValue: TypeAlias = (
     "ReasoningEffort | Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh']"
 )
@@ -109,10 +112,7 @@ AgendaKindValue: TypeAlias = (
     "AgendaKind | Literal['run_request', 'notification', 'hold', 'reminder', 'sleep', 'retry', 'schedule']"
 )
 AttentionActionValue: TypeAlias = "AttentionAction | Literal['send', 'dismiss']"
-EventTypeValue: TypeAlias = "EventType | Literal['agent.created', 'agent.changed', 'agent.deleted', 'agent.asleep', 'agent.holding', 'agent.queued', 'agent.backing_off', 'agent.quarantined', 'agent.over_budget', 'agent.held_by_limits', 'agent.paused', 'agent.unpaused', 'agent.stopping', 'agent.stopped', 'agent.archived', 'agent.restored', 'agent.rescheduled', 'run.started', 'run.ended', 'notification.created', 'notification.changed', 'notification.cleared', 'notification.deleted', 'message.received', 'message.sent', 'message.failed', 'budget.reached', 'webhook.given_up', 'webhook.disabled', 'hook.ignored', 'hook.refused', 'schedule.created', 'schedule.changed', 'schedule.deleted', 'schedule.occurred', 'approval.requested', 'approval.reminded', 'approval.decided', 'approval.expired', 'approval.withdrawn', 'organization.paused', 'organization.unpaused']"
-ActorTypeValue: TypeAlias = (
-    "ActorType | Literal['run', 'key', 'user', 'operator', 'hook', 'link', 'program', 'service']"
-)
+EventTypeValue: TypeAlias = "EventType | Literal['agent.created', 'agent.changed', 'agent.deleted', 'agent.asleep', 'agent.holding', 'agent.queued', 'agent.backing_off', 'agent.quarantined', 'agent.over_budget', 'agent.held_by_limits', 'agent.paused', 'agent.unpaused', 'agent.stopping', 'agent.stopped', 'agent.archived', 'agent.restored', 'agent.rescheduled', 'run.started', 'run.ended', 'notification.created', 'notification.changed', 'notification.cleared', 'notification.deleted', 'message.received', 'message.sent', 'message.failed', 'budget.reached', 'webhook.given_up', 'webhook.disabled', 'hook.ignored', 'hook.refused', 'schedule.created', 'schedule.changed', 'schedule.deleted', 'schedule.occurred', 'approval.requested', 'approval.reminded', 'approval.decided', 'approval.expired', 'approval.withdrawn', 'organization.paused', 'organization.unpaused', 'audit']"
 AheadKindValue: TypeAlias = (
     "AheadKind | Literal['wake', 'retry', 'reminder', 'schedule', 'cap', 'budget_renewal']"
 )
@@ -162,14 +162,21 @@ class PasswordChangeBody(TypedDict, total=False):
 
 
 class ResetBody(TypedDict, total=False):
-    """The code that an operator has given, and a new password."""
+    """A code that was sent or that an operator has given, and a new password."""
 
     email: Required[str]
     """The address of the account, ignoring case."""
     code: Required[str]
-    """The code, which `hostsvc accounts reset-password` prints. It can be used once, within an hour."""
+    """Sent by e-mail, or printed by `hostsvc accounts reset-password`. It works once, within an hour."""
     new_password: Required[str]
     """8 to 128 characters."""
+
+
+class ResetRequestBody(TypedDict, total=False):
+    """The address of somebody who has lost a password."""
+
+    email: Required[str]
+    """The address of the account, ignoring case."""
 
 
 class NewOrganizationBody(TypedDict, total=False):
@@ -218,7 +225,7 @@ class NewInviteBody(TypedDict, total=False):
     """An invitation."""
 
     email: Required[str]
-    """The address that is invited. The service sends no e-mail."""
+    """The address that is invited. If the service sends e-mail, it sends the link there."""
     role: RoleValue
     """The role that the person will have, not above your own.
 

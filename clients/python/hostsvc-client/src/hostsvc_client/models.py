@@ -155,6 +155,29 @@ class Priority(Enumeration):
     LOW = "low"
 
 
+class ActorType(Enumeration):
+    """The kinds of those who change something.
+
+    - `run`: A run of an agent, by one of its tools.
+    - `key`: An API key.
+    - `user`: A user.
+    - `operator`: The operator of the service.
+    - `hook`: An inbound hook.
+    - `link`: Whoever had the link to an approval that a webhook sent.
+    - `program`: Another program, which wrote to the database.
+    - `service`: The service itself, by a rule.
+    """
+
+    RUN = "run"
+    KEY = "key"
+    USER = "user"
+    OPERATOR = "operator"
+    HOOK = "hook"
+    LINK = "link"
+    PROGRAM = "program"
+    SERVICE = "service"
+
+
 class ReasoningEffort(Enumeration):
     """How much a model should think before it answers. `none` sends no effort to the model."""
 
@@ -632,6 +655,7 @@ class EventType(Enumeration):
     - `approval.withdrawn`: No decision is needed any more: the agent or the tool has changed or is gone.
     - `organization.paused`: An organization was paused: none of its agents starts.
     - `organization.unpaused`: The pause of an organization has ended.
+    - `audit`: An entry of the audit log that only admins may see: no stream, webhook or timeline shows it.
     """
 
     AGENT_CREATED = "agent.created"
@@ -676,29 +700,7 @@ class EventType(Enumeration):
     APPROVAL_WITHDRAWN = "approval.withdrawn"
     ORGANIZATION_PAUSED = "organization.paused"
     ORGANIZATION_UNPAUSED = "organization.unpaused"
-
-
-class ActorType(Enumeration):
-    """The kinds of those who change something.
-
-    - `run`: A run of an agent, by one of its tools.
-    - `key`: An API key.
-    - `user`: A user.
-    - `operator`: The operator of the service.
-    - `hook`: An inbound hook.
-    - `link`: Whoever had the link to an approval that a webhook sent.
-    - `program`: Another program, which wrote to the database.
-    - `service`: The service itself, by a rule.
-    """
-
-    RUN = "run"
-    KEY = "key"
-    USER = "user"
-    OPERATOR = "operator"
-    HOOK = "hook"
-    LINK = "link"
-    PROGRAM = "program"
-    SERVICE = "service"
+    AUDIT = "audit"
 
 
 class AheadKind(Enumeration):
@@ -887,7 +889,7 @@ class Scope(Enumeration):
     """What the metrics are about.
 
     - `service`: All nodes: gauges are sums, of lateness the worst; counters also have what ended nodes have
-    counted. While several nodes live, there are no histograms and no figures of processes.
+    counted. While several nodes live, there are no figures of processes.
     - `node`: The node that answers, since its start.
     """
 
@@ -1085,7 +1087,7 @@ class NewInvite(Answer):
     id: str
     """Chosen by the service; the invited person needs it together with the code."""
     email: str
-    """The address that is invited. The service sends no e-mail."""
+    """The address that is invited. If the service sends e-mail, it sends the link there."""
     role: Role
     """The role that the person will have.
 
@@ -1112,7 +1114,7 @@ class Invite(Answer):
     id: str
     """Chosen by the service; the invited person needs it together with the code."""
     email: str
-    """The address that is invited. The service sends no e-mail."""
+    """The address that is invited. If the service sends e-mail, it sends the link there."""
     role: Role
     """The role that the person will have.
 
@@ -1551,6 +1553,56 @@ class Secret(Answer):
     """When the secret was created."""
     updated_at: dt.datetime
     """When the value was last set; at first the same as `created_at`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditEntry(Answer):
+    """An entry of the audit log."""
+
+    id: str
+    """Chosen by the service."""
+    organization: str
+    """The organization that it concerns."""
+    number: int
+    """Its number in the organization: 1, 2, … without gaps."""
+    created_at: dt.datetime
+    """When it happened."""
+    by: Actor
+    """Who did it."""
+    address: str
+    """The address of the client; "" if there was no request, or if another task carried it out."""
+    resource: str
+    """What it was done to, such as `template`, `api_key` or `agent`."""
+    action: str
+    """What was done: `created`, `changed`, `deleted`, or another word, such as `logged_in`."""
+    resource_id: str | None
+    """The id of the resource; null if it has none."""
+    agent: str | None
+    """The agent that it concerns; null if it concerns none."""
+    data: dict[str, Any]
+    """More about it: what the resource is called, and `fields`, the changed columns, never secret values."""
+    digest: str
+    """The digest of this and all earlier entries, as the export has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor(Answer):
+    """The one who made a change."""
+
+    type: ActorType
+    """The kind of actor.
+
+    - `run`: A run of an agent, by one of its tools.
+    - `key`: An API key.
+    - `user`: A user.
+    - `operator`: The operator of the service.
+    - `hook`: An inbound hook.
+    - `link`: Whoever had the link to an approval that a webhook sent.
+    - `program`: Another program, which wrote to the database.
+    - `service`: The service itself, by a rule.
+    """
+    id: str | None
+    """The id of the run, the key, the user, the hook or the approval; null for the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2970,6 +3022,7 @@ class Mark(Answer):
     - `approval.withdrawn`: No decision is needed any more: the agent or the tool has changed or is gone.
     - `organization.paused`: An organization was paused: none of its agents starts.
     - `organization.unpaused`: The pause of an organization has ended.
+    - `audit`: An entry of the audit log that only admins may see: no stream, webhook or timeline shows it.
     """
     event: int
     """The id of the event."""
@@ -2995,26 +3048,6 @@ class Mark(Answer):
     """When the notification was cleared, which may be after the period; null if it is not."""
     cleared_by: Actor | None
     """The one who cleared it; null if nobody has, or if that was after the period."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Actor(Answer):
-    """The one who made a change."""
-
-    type: ActorType
-    """The kind of actor.
-
-    - `run`: A run of an agent, by one of its tools.
-    - `key`: An API key.
-    - `user`: A user.
-    - `operator`: The operator of the service.
-    - `hook`: An inbound hook.
-    - `link`: Whoever had the link to an approval that a webhook sent.
-    - `program`: Another program, which wrote to the database.
-    - `service`: The service itself, by a rule.
-    """
-    id: str | None
-    """The id of the run, the key, the user, the hook or the approval; null for the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -4694,6 +4727,7 @@ ANSWERS: Mapping[str, Any] = {
     "log_out": None,
     "change_password": FreshToken,
     "reset_password": FreshToken,
+    "request_reset": None,
     "create_organization": WholeOrganization,
     "list_organizations": list[WholeOrganization],
     "get_organization": WholeOrganization,
@@ -4739,6 +4773,8 @@ ANSWERS: Mapping[str, Any] = {
     "get_template_secret": Secret,
     "change_template_secret": Secret,
     "delete_template_secret": None,
+    "list_audit_log": list[AuditEntry],
+    "export_audit_log": str,
     "create_template": Template,
     "list_templates": list[Template],
     "get_template": Template,
