@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 CLIENT := clients/python/hostsvc-client
+CLIENTS := $(CLIENT) clients/python/hostsvc-testing
 FUZZ_SECONDS ?= 600
 CYCLES ?= 300
 SEEDS ?= 2000
@@ -79,20 +80,20 @@ vendor: $(READY) ## copy the console's libraries from npm (needs npm) into web/s
 screenshots: $(READY) ## take the pictures of docs/console anew (needs a Chromium)
 	@$(BIN)/python -m tests.console.screenshots
 
-dist: $(READY) ## build wheels and sdists of the service and of its client into dist/
+dist: $(READY) ## build wheels and sdists of the service, of its client and of the tests for agents into dist/
 	@$(BIN)/python -m hatchling build
-	@cd $(CLIENT) && $(CURDIR)/$(BIN)/python -m hatchling build --directory $(CURDIR)/dist
+	@for each in $(CLIENTS); do (cd $$each && $(CURDIR)/$(BIN)/python -m hatchling build --directory $(CURDIR)/dist) || exit; done
 
 lock: $(READY) ## write requirements.lock anew from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
 		--upgrade --group dev pyproject.toml -o requirements.lock
 
-$(READY): requirements.lock pyproject.toml $(CLIENT)/pyproject.toml
+$(READY): requirements.lock pyproject.toml $(CLIENTS:%=%/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "hostsvc needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "setting up .venv (first time: about a minute)" >&2
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e $(CLIENT)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . $(CLIENTS:%=-e %)
 	@touch $@

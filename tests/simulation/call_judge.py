@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 import orjson
 
+from hostsvc_testing.memory.tables import Calls, Made, Tables
 from storage.parked_calls import CallState, ParkedCall
 from supervisors.policy.parked_calls import Decision
-from tests.simulation.tables import Calls, Made, Tables
 
 INVARIANT = "Parked calls"
 WAITING = frozenset({CallState.PENDING, CallState.DUE, CallState.CALLING, CallState.WAITING})

@@ -13,6 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory.tables import Made, Tables
+from hostsvc_testing.process import Process
+from hostsvc_testing.virtual.history import History
 from storage.agent_facts import WAKE_LIMITS
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
@@ -35,12 +38,9 @@ from supervisors.engine.registry import tell_agents_of, tell_agents_of_template
 from supervisors.errors import SupervisorError
 from supervisors.policy.parked_calls import Decision, call_digest, decide, next_look
 from supervisors.tools.parking import GRANT, needs_person
-from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
-from tests.simulation.process import Process
-from tests.simulation.tables import Made, Tables
 from tests.storage.factories import parked_call
 
 TOOL = CallableTool(

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, time, timedelta
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from hostsvc_testing.memory.tables import Tables
 from storage.agent_facts import AgentState
 from storage.model import Notification, Outcome, Source
-from tests.simulation.tables import Tables
 
 CONVERSATIONAL = frozenset(
     {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B}

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from uuid import UUID
 
+from hostsvc_testing.memory.memory_events import MemoryEvents, concerns
+from hostsvc_testing.memory.tables import Nobody, Tables
 from storage.errors import StorageError
 from storage.events.model import EVERYTHING, Event, Interest
 from supervisors.events.feed import EventFeed
 from supervisors.events.subscription import FeedError, Subscription
 from tests.simulation.log_judge import INVARIANT, Condemn
-from tests.simulation.memory_events import MemoryEvents, concerns
-from tests.simulation.tables import Nobody, Tables
 
 RETRY_SECONDS = 0.25
 

@@ -11,12 +11,17 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hostsvc_testing.memory.faulty_wire import IDLE_IN_TRANSACTION_SECONDS, QUANTUM_SECONDS
+from hostsvc_testing.memory.tables import Nobody, Tables
+from hostsvc_testing.process import SUPERVISORS, SWEEP_SECONDS, Process
+from hostsvc_testing.virtual.clock import Wall, beginning_of_moment
+from hostsvc_testing.virtual.history import History
+from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
 from storage.model import AgentStatus, Notification, Outcome, Source
 from supervisors.engine.messages import Signal, SleepGranted
 from supervisors.engine.run import SHUTTING_DOWN, ActiveRun
 from tests.simulation.arrivals import ROUNDING, Arrivals, by_present_clock
-from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import (
     CONVERSATIONAL,
     QUARANTINED_AFTER,
@@ -31,12 +36,7 @@ from tests.simulation.due import (
     quarantine,
     window_of,
 )
-from tests.simulation.faulty_wire import IDLE_IN_TRANSACTION_SECONDS, QUANTUM_SECONDS
-from tests.simulation.history import History
 from tests.simulation.judge_texts import OWNED, change_text, moment
-from tests.simulation.process import SUPERVISORS, SWEEP_SECONDS, Process
-from tests.simulation.tables import Nobody, Tables
-from tests.simulation.virtual_loop import VirtualLoop
 
 # The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0

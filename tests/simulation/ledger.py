@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory.tables import Tables
 from storage.model import Notification, Source
 from storage.notifications.notifications import NewNotification
-from tests.simulation.tables import Tables
 
 
 class Ledger:

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory.tables import Nobody, Tables
+from hostsvc_testing.virtual.history import History
 from storage.agent_facts import AgentState, StateUpdate
 from storage.events.model import Event, EventType
 from storage.model import AgentStatus, Notification
-from tests.simulation.history import History
-from tests.simulation.tables import Nobody, Tables
 
 Condemn = Callable[[str, UUID | None, str], None]
 

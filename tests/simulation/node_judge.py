@@ -3,13 +3,13 @@
 from datetime import timedelta
 from uuid import UUID
 
+from hostsvc_testing.cluster import Cluster, Membership
+from hostsvc_testing.memory.tables import Nobody
+from hostsvc_testing.process import RUNS, Process
 from storage.agent_facts import AgentState, StateUpdate
 from supervisors.engine.registry import Registry
 from supervisors.policy.attendance import AWAKE, OVERDUE
-from tests.simulation.cluster import Cluster, Membership
 from tests.simulation.judge import SWEPT_SECONDS, Judge
-from tests.simulation.process import RUNS, Process
-from tests.simulation.tables import Nobody
 
 # Until a free slot of another node has taken a queued agent, and until the grace of a stopped run is over.
 LONGER_SECONDS = SWEPT_SECONDS + RUNS.stop_grace_seconds

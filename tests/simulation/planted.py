@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from hostsvc_testing.cluster import SimulatedNode
+from hostsvc_testing.memory import memory_facts, memory_states
+from hostsvc_testing.memory.memory_queue import MemoryNotifications
+from hostsvc_testing.memory.memory_schedules import MemorySchedules
+from hostsvc_testing.memory.memory_states import MemoryStates
 from storage.events import reader
 from supervisors.engine import updates
 from supervisors.engine.context import SupervisorContext
@@ -23,11 +28,6 @@ from supervisors.maintenance.scans import BudgetRenewal, DueScan, Sweep
 from supervisors.policy import attendance, decisions, limits, parked_calls, schedules, transitions
 from supervisors.policy.attendance import View
 from supervisors.tools import parking
-from tests.simulation import memory_facts, memory_states
-from tests.simulation.cluster import SimulatedNode
-from tests.simulation.memory_queue import MemoryNotifications
-from tests.simulation.memory_schedules import MemorySchedules
-from tests.simulation.memory_states import MemoryStates
 
 
 @dataclass(frozen=True, slots=True)

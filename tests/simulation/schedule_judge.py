@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hostsvc_testing.memory.tables import Edit, Tables
 from storage.notifications.schedules import NOTIFYING, Occurrence, OccurrenceOutcome, Schedule, Step
 from tests.simulation.judge import REPAIR_SECONDS
-from tests.simulation.tables import Edit, Tables
 
 INVARIANT = "Schedules"
 GRACE = timedelta(seconds=60)

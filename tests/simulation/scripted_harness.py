@@ -8,6 +8,9 @@ from decimal import Decimal
 from random import Random
 
 from hostsvc.llm.price_list import PriceList
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.process import RUNS, Process
+from hostsvc_testing.virtual.history import History
 from storage.errors import StorageError
 from storage.events.model import by_run
 from storage.model import Outcome, Priority, Source
@@ -16,12 +19,9 @@ from supervisors.engine.messages import SleepGranted, SleepRefused, SleepRequest
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.errors import SupervisorError
 from supervisors.harness.spending import BudgetGuard
-from tests.simulation.faulty_wire import QUANTUM_SECONDS
-from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
-from tests.simulation.process import RUNS, Process
 from tests.storage.factories import usage_record
 
 MOST_REFUSALS = 4

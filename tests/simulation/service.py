@@ -5,20 +5,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 
+from hostsvc_testing.cluster import LATEST_READ_SECONDS, Cluster
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from hostsvc_testing.memory.tables import Tables
+from hostsvc_testing.process import Process
+from hostsvc_testing.virtual.clock import Wall
+from hostsvc_testing.virtual.history import History
+from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from storage.errors import StorageError
 from tests.simulation.clients import Clients
-from tests.simulation.clock import Wall
-from tests.simulation.cluster import LATEST_READ_SECONDS, Cluster
-from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from tests.simulation.followers import Followers
-from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
-from tests.simulation.process import Process
 from tests.simulation.scripted_harness import ScriptedHarness
-from tests.simulation.tables import Tables
-from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workload import Action
 
 SLOTS = (1, 2, 2)

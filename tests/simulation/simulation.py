@@ -11,6 +11,12 @@ from typing import Any
 
 import structlog
 
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.memory.tables import Tables, Witnesses
+from hostsvc_testing.process import MAX_CALL_SECONDS
+from hostsvc_testing.virtual.clock import Wall
+from hostsvc_testing.virtual.history import History
+from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
 from storage.agent_facts import AgentState
 from storage.model import Agent, Organization
 from storage.notifications.schedules import IfUncleared
@@ -19,19 +25,13 @@ from supervisors.maintenance.parked_calls import STORE_SECONDS
 from supervisors.policy.schedules import changed
 from tests.simulation import call_judge, log_judge, schedule_judge, why_judge
 from tests.simulation.clients import parked_call_of
-from tests.simulation.clock import Wall
-from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.followers import Followers
-from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_judge import LogJudge
 from tests.simulation.node_judge import NodeJudge
-from tests.simulation.process import MAX_CALL_SECONDS
 from tests.simulation.service import ORGANIZATION_LIMITS, SHARE_WITH_CAPS, SLOTS, Service, World
-from tests.simulation.tables import Tables, Witnesses
-from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
 from tests.simulation.why_judge import WhyJudge
 from tests.simulation.workload import EVERY_SECONDS, Action, Workload
 from tests.storage.factories import NOW
@@ -70,7 +70,7 @@ class Simulation:
         self.history = History(self.loop)
         self.ids = Ids()
         self._chance = self._random("world")
-        self._wall = Wall(self.loop, self._random("clock").choice(READS_PER_TICK))
+        self._wall = Wall(self.loop, NOW, self._random("clock").choice(READS_PER_TICK))
         self._wall.step(self._random("time of day").choice((0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
         slots = self._random("slots").choice(SLOTS)

@@ -18,6 +18,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from hostsvc_testing.memory.memory_states import MemoryStates
+from hostsvc_testing.memory.tables import Nobody, ShortWire, Tables
 from storage.agent_facts import AgentState, StateUpdate
 from storage.model import Notification
 from supervisors.engine.inspection import StatusReader
@@ -28,8 +30,6 @@ from supervisors.policy import explanations
 from supervisors.policy.phases import OVER_BUDGET, Phase
 from supervisors.timeline.bands import Band, BandPhase, Fallback, State
 from tests.simulation.judge import REPAIR_SECONDS, Judge
-from tests.simulation.memory_states import MemoryStates
-from tests.simulation.tables import Nobody, ShortWire, Tables
 from tests.supervisors.timeline.bands_of_events import bands
 
 Result = TypeVar("Result")

@@ -8,14 +8,14 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.memory.tables import Tables
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.policy.explanations import OVER_BUDGET
 from supervisors.policy.parked_calls import Decision, GrantTerms
 from tests.simulation.clients import Clients
-from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.ids import Ids
-from tests.simulation.tables import Tables
 from tests.storage.factories import agent as plain_agent
 
 WINDOWS = (None, 0, 2, 4)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
+from hostsvc_testing.memory.memory_store import build_memory_storage
+from hostsvc_testing.memory.tables import Tables
 from storage.model import Organization
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from tests.simulation.memory_store import build_memory_storage
-from tests.simulation.tables import Tables
 from tests.storage.factories import organization, stored_organization
 from tests.storage.stores import Store
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory.memory_store import MemoryStorage
 from storage.agent_facts import (
     AgentFacts,
     AgentState,
@@ -17,7 +18,6 @@ from storage.agent_facts import (
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Outcome
 from storage.storage import Storage
-from tests.simulation.memory_store import MemoryStorage
 from tests.storage.factories import (
     HOUR,
     MINUTE,

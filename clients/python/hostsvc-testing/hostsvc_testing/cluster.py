@@ -9,9 +9,9 @@ from enum import StrEnum
 from random import Random
 from uuid import UUID
 
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from supervisors.engine.messages import Signal
-from tests.simulation.faulty_wire import QUANTUM_SECONDS
-from tests.simulation.virtual_loop import VirtualLoop
 
 READ_QUANTA = (0, 0, 1, 2)  # until a node has read that another has joined, leaves or is dead
 LATEST_READ_SECONDS = max(READ_QUANTA) * QUANTUM_SECONDS

@@ -12,21 +12,20 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory import row_events
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
+from hostsvc_testing.memory.memory_calls import MemoryParkedCalls
+from hostsvc_testing.memory.memory_events import MemoryEvents
+from hostsvc_testing.memory.memory_facts import budgets
+from hostsvc_testing.memory.memory_queue import MemoryNotifications
+from hostsvc_testing.memory.memory_schedules import MemorySchedules
+from hostsvc_testing.memory.memory_states import MemoryStates
+from hostsvc_testing.memory.tables import ShortWire, Tables, Transaction, Wire
 from storage.agent_facts import AgentState, Budget
 from storage.events.model import BY_SERVICE, EventType
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
 from storage.notifications.notifications import OnCommit
-from tests.simulation import row_events
-from tests.simulation.faulty_wire import QUANTUM_SECONDS
-from tests.simulation.memory_calls import MemoryParkedCalls
-from tests.simulation.memory_events import MemoryEvents
-from tests.simulation.memory_facts import budgets
-from tests.simulation.memory_queue import MemoryNotifications
-from tests.simulation.memory_schedules import MemorySchedules
-from tests.simulation.memory_states import MemoryStates
-from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
-from tests.storage.factories import NOW
 
 SLOWEST_QUANTA = 4  # a change of an agent takes less
 
@@ -47,7 +46,8 @@ class MemoryAgents:
         self._wire = wire
 
     async def insert(self, agent: Agent, notice: Notification | None) -> None:
-        assert notice is None, "nobody has parents here"
+        if notice is not None:
+            raise ValueError("nobody has parents here")
         await self._wire.carry(partial(self._insert, agent), agent.id)
 
     async def get(self, agent_id: UUID) -> Agent | None:
@@ -57,7 +57,7 @@ class MemoryAgents:
         return replace(agent, **{name: getattr(state, name) for name in SHOWN_STATE})
 
     async def update(
-        self, agent_id: UUID, changes: Mapping[str, Any], now: datetime = NOW, *, actor: str = BY_SERVICE
+        self, agent_id: UUID, changes: Mapping[str, Any], now: datetime, *, actor: str = BY_SERVICE
     ) -> Agent | None:
         return await self._wire.carry(partial(self._update, agent_id, changes, now, actor), agent_id)
 
@@ -178,7 +178,7 @@ class MemoryOrganizations:
         self,
         organization_id: UUID,
         changes: Mapping[str, Any],
-        now: datetime = NOW,
+        now: datetime,
         *,
         actor: str = BY_SERVICE,
     ) -> Organization | None:

@@ -3,10 +3,10 @@
 import asyncio
 from functools import partial
 
+from hostsvc_testing.memory.tables import Tables, Wire
 from storage.events.events import MAX_ID
 from storage.events.model import PAUSES, Event, Interest
 from storage.postgres.paging import Chunk
-from tests.simulation.tables import Tables, Wire
 
 MAX_EVENTS = 4  # that are read at once: so few that readers need several reads
 

@@ -13,6 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
+from hostsvc_testing.memory import row_events
+from hostsvc_testing.memory.memory_facts import budgets, facts
+from hostsvc_testing.memory.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 from storage.agent_facts import (
     AgentFacts,
     AgentState,
@@ -30,9 +33,6 @@ from storage.events.model import EventType, NewEvent
 from storage.history.runs import JournalFacts
 from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
 from supervisors.policy.phases import HELD_BY_LIMITS, OVER_BUDGET, Phase
-from tests.simulation import row_events
-from tests.simulation.memory_facts import budgets, facts
-from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,12 @@ from uuid import UUID
 
 import aiojobs
 
+from hostsvc_testing.cluster import SimulatedNode
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from hostsvc_testing.memory.memory_store import build_memory_storage
+from hostsvc_testing.memory.tables import Made, Tables
+from hostsvc_testing.virtual.clock import ProcessClock, Wall
+from hostsvc_testing.virtual.virtual_loop import OwnedTask, VirtualLoop
 from storage.parked_calls import ParkedCall
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
@@ -20,12 +26,6 @@ from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, Pau
 from supervisors.maintenance.schedules import ScheduleRunner
 from supervisors.policy.parked_calls import CallAnswer, effective_arguments
 from supervisors.settings import RunSettings, SupervisorSettings
-from tests.simulation.clock import ProcessClock, Wall
-from tests.simulation.cluster import SimulatedNode
-from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
-from tests.simulation.memory_store import build_memory_storage
-from tests.simulation.tables import Made, Tables
-from tests.simulation.virtual_loop import OwnedTask, VirtualLoop
 
 SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
 RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)

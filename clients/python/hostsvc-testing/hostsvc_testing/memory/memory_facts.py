@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
+from hostsvc_testing.memory.tables import Tables
 from storage.agent_facts import (
     NO_LIMITS,
     ActivationPeriod,
@@ -16,7 +17,6 @@ from storage.agent_facts import (
     WakeLimits,
 )
 from storage.model import Agent, Notification, Unpriced
-from tests.simulation.tables import Tables
 
 
 def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
+from hostsvc_testing.memory.event_table import EventTable
 from storage.agent_facts import AgentState, StateUpdate
 from storage.approval_grants import ApprovalGrant
 from storage.errors import DatabaseUnavailable, RowLocked
@@ -26,7 +27,6 @@ from storage.model import Agent, Notification, Organization, Run, Template
 from storage.notifications.schedules import Schedule, Step
 from storage.parked_calls import ParkedCall
 from supervisors.policy.parked_calls import Decision
-from tests.simulation.event_table import EventTable
 
 Result = TypeVar("Result")
 

@@ -8,10 +8,10 @@ from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
+from hostsvc_testing.memory.tables import Transaction
+from hostsvc_testing.virtual.history import History
+from hostsvc_testing.virtual.virtual_loop import OwnedTask, VirtualLoop
 from storage.errors import DatabaseUnavailable, NodeEnded, StorageError
-from tests.simulation.history import History
-from tests.simulation.tables import Transaction
-from tests.simulation.virtual_loop import OwnedTask, VirtualLoop
 
 Result = TypeVar("Result")
 

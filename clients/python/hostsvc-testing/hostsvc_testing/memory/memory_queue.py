@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.memory import row_events
+from hostsvc_testing.memory.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 from storage.agent_facts import AgentState
 from storage.errors import Forbidden, ReferenceMissing
 from storage.events.model import BY_SERVICE
@@ -15,9 +17,6 @@ from storage.model import AgentStatus, Notification, Priority, Source
 from storage.notifications.changes import activation
 from storage.notifications.notifications import NewNotification, OnCommit
 from storage.postgres.paging import Chunk
-from tests.simulation import row_events
-from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
-from tests.storage.factories import NOW
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -61,7 +60,7 @@ class MemoryNotifications:
     ) -> bool:
         return await self._wire.run_to_completion(self._clear(agent_id, notification_id, now, actor))
 
-    async def delete(self, notification_id: UUID, now: datetime = NOW, *, actor: str = BY_SERVICE) -> bool:
+    async def delete(self, notification_id: UUID, now: datetime, *, actor: str = BY_SERVICE) -> bool:
         return await self._wire.run_to_completion(self._delete(notification_id, now, actor))
 
     async def _insert(self, new: NewNotification, allowed: Collection[UUID], actor: str) -> None:

@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from supervisors.clock import Timer
-from tests.simulation.virtual_loop import VirtualLoop
-from tests.storage.factories import NOW
 
 TICK_SECONDS = 0.000_001
 
@@ -22,12 +21,14 @@ class Wall:
     Reads from outside the service take no time. `reads_per_tick` is None if none does.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, reads_per_tick: int | None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, begins_at: datetime, reads_per_tick: int | None
+    ) -> None:
         self._loop = loop
         self._reads_per_tick = reads_per_tick
         self._reads = 0
         self._latest = loop.time()
-        self._began = NOW - timedelta(seconds=loop.time())
+        self._began = begins_at - timedelta(seconds=loop.time())
 
     def now(self) -> datetime:
         return self._began + timedelta(seconds=self.monotonic())

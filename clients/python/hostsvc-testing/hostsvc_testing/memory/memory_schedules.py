@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
+from hostsvc_testing.memory import row_events
+from hostsvc_testing.memory.memory_queue import MemoryNotifications, changed, new_row
+from hostsvc_testing.memory.tables import Edit, Tables, Transaction, Wire
 from storage.model import AgentStatus, Notification
 from storage.notifications.notifications import OnCommit
 from storage.notifications.schedules import (
@@ -21,9 +24,6 @@ from storage.notifications.schedules import (
     settle,
 )
 from supervisors.policy import schedules as policy
-from tests.simulation import row_events
-from tests.simulation.memory_queue import MemoryNotifications, changed, new_row
-from tests.simulation.tables import Edit, Tables, Transaction, Wire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

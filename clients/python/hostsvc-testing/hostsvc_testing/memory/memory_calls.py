@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
+from hostsvc_testing.memory import row_events
+from hostsvc_testing.memory.memory_queue import MemoryNotifications, new_row
+from hostsvc_testing.memory.tables import Tables, Transaction, Wire
 from storage.approval_grants import ApprovalGrant
 from storage.model import AgentStatus
 from storage.notifications.notifications import OnCommit
@@ -20,9 +23,6 @@ from storage.parked_calls import (
     Rule,
     notification_of,
 )
-from tests.simulation import row_events
-from tests.simulation.memory_queue import MemoryNotifications, new_row
-from tests.simulation.tables import Tables, Transaction, Wire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OPEN = frozenset({CallState.PENDING, CallState.DUE})

@@ -1,0 +1,1 @@
+"""Test agents of hostsvc: the real rules and registry, a store in memory, and virtual time."""

@@ -1,0 +1,1 @@
+"""The storage of the service in memory, with the visibility and the locks of PostgreSQL."""

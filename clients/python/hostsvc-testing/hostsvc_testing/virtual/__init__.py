@@ -1,0 +1,1 @@
+"""Virtual time: the loop, the clocks, and what happened when."""
