@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 from hostsvc_testing.memory.tables import Made, Tables
-from hostsvc_testing.process import Process
 from hostsvc_testing.virtual.history import History
 from storage.agent_facts import WAKE_LIMITS
 from storage.errors import StorageError
@@ -41,6 +40,7 @@ from supervisors.tools.parking import GRANT, needs_person
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
+from tests.simulation.process import SimulatedProcess
 from tests.storage.factories import parked_call
 
 TOOL = CallableTool(
@@ -76,7 +76,13 @@ class Clients:
     """Actions on one process. If one raises an error, nothing was acknowledged."""
 
     def __init__(
-        self, process: Process, tables: Tables, judge: Judge, history: History, ledger: Ledger, ids: Ids
+        self,
+        process: SimulatedProcess,
+        tables: Tables,
+        judge: Judge,
+        history: History,
+        ledger: Ledger,
+        ids: Ids,
     ) -> None:
         self._process = process
         self._storage = process.storage

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from hostsvc_testing.memory.faulty_wire import IDLE_IN_TRANSACTION_SECONDS, QUANTUM_SECONDS
 from hostsvc_testing.memory.tables import Nobody, Tables
-from hostsvc_testing.process import SUPERVISORS, SWEEP_SECONDS, Process
 from hostsvc_testing.virtual.clock import Wall, beginning_of_moment
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
@@ -37,6 +36,7 @@ from tests.simulation.due import (
     window_of,
 )
 from tests.simulation.judge_texts import OWNED, change_text, moment
+from tests.simulation.process import SUPERVISORS, SWEEP_SECONDS, SimulatedProcess
 
 # The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
@@ -75,10 +75,12 @@ class Judge(Nobody):
         self.verdict: Violation | None = None
         self.is_up = False
         self._led_until: dict[int, float] = {}  # node -> when it was confirmed last, if it is not now
-        self._running: dict[UUID, tuple[ActiveRun, Process]] = {}  # agent -> run that a harness executes
-        self._in_trouble: dict[Process, float] = {}  # until when its agents are excused
+        self._running: dict[
+            UUID, tuple[ActiveRun, SimulatedProcess]
+        ] = {}  # agent -> run that a harness executes
+        self._in_trouble: dict[SimulatedProcess, float] = {}  # until when its agents are excused
         self._timers: dict[
-            UUID, Process
+            UUID, SimulatedProcess
         ] = {}  # agent -> who has written its row last, and may have its timer
         self._lenient_until: dict[UUID | None, float] = {}
         self._calm_at = 0.0  # when leniency ends for every agent
@@ -147,7 +149,7 @@ class Judge(Nobody):
         seconds = SWEPT_SECONDS if signal is Signal.NOTIFIED else UNSWEPT_SECONDS
         self._excuse(agent_id, seconds)
 
-    def node_in_trouble(self, process: Process) -> None:
+    def node_in_trouble(self, process: SimulatedProcess) -> None:
         """Excuse the agents of a node from now on: it does not act on them, and no other does yet."""
         self._in_trouble[process] = math.inf
         latest = self.loop.time() - QUANTUM_SECONDS
@@ -158,19 +160,19 @@ class Judge(Nobody):
             # All starts of an organization may wait for that.
             self._excuse(None, IDLE_IN_TRANSACTION_SECONDS + RETRIED_SECONDS)
 
-    def node_is_made_up_for(self, process: Process, seconds: float) -> None:
+    def node_is_made_up_for(self, process: SimulatedProcess, seconds: float) -> None:
         """Excuse the agents of the node for so long: it has recovered, or others know that it is gone."""
         self._in_trouble[process] = self.loop.time() + seconds
         self._calm_at = max(self._calm_at, self.loop.time() + seconds)
         self._unchecked.update(self.tables.states)
 
-    def node_died(self, process: Process) -> None:
+    def node_died(self, process: SimulatedProcess) -> None:
         """Take note that nothing of the process goes on, though a commit may still arrive."""
         for agent_id, (_, where) in list(self._running.items()):
             if where is process:
                 del self._running[agent_id]
 
-    def begins(self, process: Process) -> None:
+    def begins(self, process: SimulatedProcess) -> None:
         """Take note that a process begins, which knows only the stored times of messages."""
         for agent_id in self.tables.states:
             self._arrivals.forgotten(self.tables.queue(agent_id), self.wall.now(), self.wall.monotonic())
@@ -193,7 +195,7 @@ class Judge(Nobody):
         """Return how often the agent has been started, ended or stopped."""
         return self._accounts[agent_id]
 
-    def run_began(self, run: ActiveRun, process: Process) -> None:
+    def run_began(self, run: ActiveRun, process: SimulatedProcess) -> None:
         if self._goes_on(run.agent_id, process):
             other, _ = self._running[run.agent_id]
             self.condemn("I1", run.agent_id, f"#{run.id.int} runs while #{other.id.int} does")
@@ -204,12 +206,12 @@ class Judge(Nobody):
             del self._running[run.agent_id]
         self._unchecked.add(run.agent_id)
 
-    def calls(self, run: ActiveRun, process: Process) -> None:
+    def calls(self, run: ActiveRun, process: SimulatedProcess) -> None:
         """Take note that a run calls a model or a tool: no unconfirmed node may."""
         if not process.node.is_confirmed:
             self.condemn("N4", run.agent_id, f"#{run.id.int} calls a model, and its node is not confirmed")
 
-    def _goes_on(self, agent_id: UUID, process: Process | None) -> bool:
+    def _goes_on(self, agent_id: UUID, process: SimulatedProcess | None) -> bool:
         """Return whether something of a run goes on, so that no other may begin in this process.
 
         What a run does after its sleep is stored harms none of another process, unless it says that it may
@@ -548,9 +550,9 @@ class Judge(Nobody):
         self._calm_at = max(until, self._calm_at)
         self._unchecked.update(self.tables.states if agent_id is None else {agent_id})
 
-    def _writer(self) -> Process | None:
+    def _writer(self) -> SimulatedProcess | None:
         """Return the process whose commit this is."""
-        return self.loop.owner if isinstance(self.loop.owner, Process) else None
+        return self.loop.owner if isinstance(self.loop.owner, SimulatedProcess) else None
 
     def _is_in_trouble(self, agent_id: UUID) -> bool:
         """Return whether a node in trouble attends the agent, or would have to look after it."""

@@ -5,11 +5,11 @@ from uuid import UUID
 
 from hostsvc_testing.cluster import Cluster, Membership
 from hostsvc_testing.memory.tables import Nobody
-from hostsvc_testing.process import RUNS, Process
 from storage.agent_facts import AgentState, StateUpdate
 from supervisors.engine.registry import Registry
 from supervisors.policy.attendance import AWAKE, OVERDUE
 from tests.simulation.judge import SWEPT_SECONDS, Judge
+from tests.simulation.process import RUNS, SimulatedProcess
 
 # Until a free slot of another node has taken a queued agent, and until the grace of a stopped run is over.
 LONGER_SECONDS = SWEPT_SECONDS + RUNS.stop_grace_seconds
@@ -26,7 +26,7 @@ class NodeJudge(Nobody):
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         writer = self._judge.loop.owner
-        if not isinstance(writer, Process):
+        if not isinstance(writer, SimulatedProcess):
             self._condemn("N3", after, "is changed by nobody")
             return
         me, other = writer.node.node_id, before.node_id
@@ -70,12 +70,12 @@ class NodeJudge(Nobody):
         up = (self._process(node_id) for node_id in self._cluster.rows)
         return next((process.registry for process in up if process is not None), None)
 
-    def _process(self, node_id: int | None) -> Process | None:
+    def _process(self, node_id: int | None) -> SimulatedProcess | None:
         """Return the process of a node if that is up."""
         if node_id is None or node_id not in self._cluster.rows:
             return None
         process = self._cluster.nodes[node_id].owner
-        assert isinstance(process, Process)
+        assert isinstance(process, SimulatedProcess)
         is_up = process.has_begun and not (process.clock.is_stopped or process.wire.is_frozen)
         return process if is_up and process.node.is_confirmed else None
 

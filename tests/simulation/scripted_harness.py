@@ -9,7 +9,6 @@ from random import Random
 
 from hostsvc.llm.price_list import PriceList
 from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
-from hostsvc_testing.process import RUNS, Process
 from hostsvc_testing.virtual.history import History
 from storage.errors import StorageError
 from storage.events.model import by_run
@@ -22,6 +21,7 @@ from supervisors.harness.spending import BudgetGuard
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
+from tests.simulation.process import RUNS, SimulatedProcess
 from tests.storage.factories import usage_record
 
 MOST_REFUSALS = 4
@@ -35,7 +35,7 @@ class ScriptedHarness:
 
     def __init__(
         self,
-        process: Process,
+        process: SimulatedProcess,
         judge: Judge,
         history: History,
         ledger: Ledger,

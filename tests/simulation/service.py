@@ -8,7 +8,6 @@ from random import Random
 from hostsvc_testing.cluster import LATEST_READ_SECONDS, Cluster
 from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
 from hostsvc_testing.memory.tables import Tables
-from hostsvc_testing.process import Process
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
@@ -18,6 +17,7 @@ from tests.simulation.followers import Followers
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
+from tests.simulation.process import SimulatedProcess
 from tests.simulation.scripted_harness import ScriptedHarness
 from tests.simulation.workload import Action
 
@@ -54,7 +54,7 @@ class World:
 class Life:
     """One process, and the clients that use it."""
 
-    process: Process
+    process: SimulatedProcess
     clients: Clients
     is_leaving: bool = False
 
@@ -78,7 +78,7 @@ class Service:
         )
         self.cluster.on_late = world.judge.ring_is_late
         self._lingers = world.random("lingering").random() < SHARE_LINGERING
-        self._followed: Process | None = None
+        self._followed: SimulatedProcess | None = None
         self._faults: list[asyncio.Task[None]] = []
         self._joining = 0
 
@@ -95,7 +95,7 @@ class Service:
         wire = FaultyWire(world.loop, world.random(f"wire {number}"), world.history, world.judge.disturbed)
         seed = f"{world.seed} process {number}"
         limit = world.organization_limit
-        process = Process(world.loop, world.tables, world.wall, wire, self._slots, limit, seed, node)
+        process = SimulatedProcess(world.loop, world.tables, world.wall, wire, self._slots, limit, seed, node)
         costs = world.random(f"costs {number}") if world.has_caps else None
         harness = ScriptedHarness(
             process,
@@ -294,7 +294,7 @@ class Service:
         if process is self._followed and self.lives:
             self._follow(self.lives[0].process)
 
-    def _bury(self, process: Process) -> None:
+    def _bury(self, process: SimulatedProcess) -> None:
         self._world.history.note(f"node {process.node.node_id} is dead")
         self.cluster.bury(process.node.node_id)
         self._recover(process)
@@ -302,10 +302,10 @@ class Service:
             self._joining += 1
             self._spawn(self._join_later(self._chance.choice((0, 4, 12))))
 
-    def _recover(self, process: Process) -> None:
+    def _recover(self, process: SimulatedProcess) -> None:
         self._world.judge.node_is_made_up_for(process, LATEST_READ_SECONDS + 2 * QUANTUM_SECONDS)
 
-    def _follow(self, process: Process) -> None:
+    def _follow(self, process: SimulatedProcess) -> None:
         self._followed = process
         with self._world.loop.acting(process):
             self._world.followers.follow(process.feed, process.storage.events)

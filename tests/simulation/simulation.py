@@ -13,7 +13,6 @@ import structlog
 
 from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
 from hostsvc_testing.memory.tables import Tables, Witnesses
-from hostsvc_testing.process import MAX_CALL_SECONDS
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
@@ -31,6 +30,7 @@ from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_judge import LogJudge
 from tests.simulation.node_judge import NodeJudge
+from tests.simulation.process import MAX_CALL_SECONDS
 from tests.simulation.service import ORGANIZATION_LIMITS, SHARE_WITH_CAPS, SLOTS, Service, World
 from tests.simulation.why_judge import WhyJudge
 from tests.simulation.workload import EVERY_SECONDS, Action, Workload

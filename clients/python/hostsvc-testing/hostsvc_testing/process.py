@@ -1,50 +1,34 @@
 """One process of the service, composed as `hostsvc.service` composes it, on a store in memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import aiojobs
 
 from hostsvc_testing.cluster import SimulatedNode
-from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from hostsvc_testing.memory.faulty_wire import FaultyWire
 from hostsvc_testing.memory.memory_store import build_memory_storage
-from hostsvc_testing.memory.tables import Made, Tables
+from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.virtual.clock import ProcessClock, Wall
 from hostsvc_testing.virtual.virtual_loop import OwnedTask, VirtualLoop
-from storage.parked_calls import ParkedCall
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
-from supervisors.events.feed import EventFeed
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.parked_calls import ParkedCallRunner
-from supervisors.maintenance.scans import BudgetRenewal, DueScan, NodeWatch, PauseSync, Sweep
-from supervisors.maintenance.schedules import ScheduleRunner
-from supervisors.policy.parked_calls import CallAnswer, effective_arguments
+from supervisors.maintenance.scans import BudgetRenewal, DueScan, PauseSync
 from supervisors.settings import RunSettings, SupervisorSettings
 
-SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
-RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
-IDLE_SWEEP_SECONDS = 3.0
-MAX_CALL_SECONDS = 8.0  # of the tool server
-SWEEP_SECONDS = 1.0
-
 Service = tuple[str, Callable[[], Awaitable[object]], float]
-
-
-class QuantisedRandom(Random):
-    """Jitter in whole quanta, so that it coincides with other events."""
-
-    def uniform(self, a: float, b: float) -> float:
-        return QUANTUM_SECONDS * round(super().uniform(a, b) / QUANTUM_SECONDS)
+"""The name of a maintenance service, its function, and the seconds between two calls."""
 
 
 class Process:
-    """A process from start to death; everything in its memory dies with it."""
+    """A process from start to death; everything in its memory dies with it.
+
+    A subclass adds maintenance services of its own.
+    """
 
     def __init__(
         self,
@@ -52,36 +36,39 @@ class Process:
         tables: Tables,
         wall: Wall,
         wire: FaultyWire,
-        slots: int,
-        organization_limit: int,
-        seed: str,
         node: SimulatedNode,
+        random: Random,
+        supervisor_settings: SupervisorSettings,
+        run_settings: RunSettings,
+        *,
+        organization_limit: int = 0,
+        service_seconds: tuple[float, float],
     ) -> None:
+        """`service_seconds`: between two scans, and between two looks for idle supervisors."""
         self.node = node
         node.owner = self
         self.clock = ProcessClock(loop, wall, self)
         self.wire = wire
-        self._runs = replace(RUNS, max_concurrent=slots)
-        self._organization_limit = organization_limit
-        self._has_schedules = bool(tables.schedules)
-        self._calls = tables.calls
         self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
-        self.feed = EventFeed(self.storage.events, self.clock)
-        self._loop = loop
-        self._random = QuantisedRandom(seed)
         self.has_begun = False
         self.registry: Registry
+        self._tables = tables
+        self._loop = loop
+        self._random = random
+        self._supervisor_settings = supervisor_settings
+        self._run_settings = run_settings
+        self._organization_limit = organization_limit
+        self._service_seconds = service_seconds
         self._scan: DueScan
 
-    async def begin(self, harness: Harness, *, is_one_of_many: bool = False) -> None:
+    async def begin(self, harness: Harness) -> None:
         """Recover all agents and start the maintenance services."""
-        self._is_one_of_many = is_one_of_many
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
             clock=self.clock,
-            supervisor_settings=SUPERVISORS,
-            run_settings=self._runs,
+            supervisor_settings=self._supervisor_settings,
+            run_settings=self._run_settings,
             random=self._random,
             nodes=self.node,
             ring=self.node.ring,
@@ -89,28 +76,21 @@ class Process:
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.node, self.clock, self._random)
         self.node.hear = self.registry.hear
-        stores, registry = self.storage, self.registry
-        pauses = PauseSync(stores.agent_states, stores.organizations, registry, self.clock)
-        budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
-        services = aiojobs.Scheduler(limit=None)
-        for name, run_once, seconds in (
-            ("due scan", self._scan.run_once, SUPERVISORS.scan_interval_seconds),
-            ("pauses", pauses.run_once, SUPERVISORS.scan_interval_seconds),
-            ("budgets", budgets.run_once, SUPERVISORS.scan_interval_seconds),
-            ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
-            ("event feed", self.feed.run_once, 0),
-            *self._services_of_schedules(),
-            *self._services_of_calls(),
-            *self._services_of_many(),
-        ):
-            await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
+        jobs = aiojobs.Scheduler(limit=None)
+        for name, run_once, seconds in self.services():
+            await jobs.spawn(repeat(name, run_once, seconds, self.clock), name=name)
         self.has_begun = True
 
-    async def regain_confirmation(self) -> None:
-        self.node.regain_confirmation()
-        if not self._is_one_of_many:
-            await self._scan.recover()
+    def services(self) -> Iterator[Service]:
+        """Yield the maintenance services."""
+        states, (scan_seconds, idle_seconds) = self.storage.agent_states, self._service_seconds
+        pauses = PauseSync(states, self.storage.organizations, self.registry, self.clock)
+        budgets = BudgetRenewal(states, self.registry, self.clock)
+        yield "due scan", self._scan.run_once, scan_seconds
+        yield "pauses", pauses.run_once, scan_seconds
+        yield "budgets", budgets.run_once, scan_seconds
+        yield "idle supervisors", self._drop_idle, idle_seconds
 
     async def die(self) -> None:
         """Die at once: no task gets any further, and writes under way may or may not arrive."""
@@ -141,37 +121,6 @@ class Process:
     def _tasks(self) -> list[OwnedTask]:
         return [task for task in self._loop.unfinished_tasks() if task.owner is self]
 
-    def _services_of_schedules(self) -> tuple[Service, ...]:
-        """Return what fires schedules, at every node, in a world that has any."""
-        if not self._has_schedules:
-            return ()
-        runner = ScheduleRunner(self.storage.schedules, self.clock)
-        return (("schedules", runner.run_once, QUANTUM_SECONDS),)
-
-    def _services_of_calls(self) -> tuple[Service, ...]:
-        """Return what looks after parked calls, at every node, in a world that has any."""
-        if not self._calls.rows:
-            return ()
-        store, clock = self.storage.parked_calls, self.clock
-        runner = ParkedCallRunner(store, self._make_call, MAX_CALL_SECONDS, clock, lambda: True)
-        return (("parked calls", runner.run_once, QUANTUM_SECONDS),)
-
-    async def _make_call(self, call: ParkedCall) -> CallAnswer:
-        """Call the tool server, which takes a while before and after it does what it is asked."""
-        await self.clock.sleep(QUANTUM_SECONDS * self._random.randint(0, 8))
-        amount = effective_arguments(call)["amount"]
-        self._calls.made.append(Made(call.id, call.agent_id, amount, self.clock.now()))
-        await self.clock.sleep(QUANTUM_SECONDS * self._random.randint(0, 20))
-        return CallAnswer(error="no money") if amount % 7 == 0 else CallAnswer(amount)
-
-    def _services_of_many(self) -> tuple[Service, ...]:
-        """Return what a node does that is not alone."""
-        if not self._is_one_of_many:
-            return ()
-        watch = NodeWatch(self.node, self.node.changed, self._scan)
-        sweep = Sweep(self.storage.agent_states, self.registry, self.node)
-        return (("nodes", watch.run_once, QUANTUM_SECONDS), ("sweep", sweep.run_once, SWEEP_SECONDS))
-
     def _tell(self, attendants: Mapping[UUID, int | None]) -> None:
         if not self.wire.is_cut:
             for agent_id, node_id in attendants.items():
@@ -181,5 +130,5 @@ class Process:
         if not self.wire.is_cut:
             self.registry.tell_all(agent_ids, Signal.CLEARED)
 
-    async def _drop_idle(self) -> Any:
+    async def _drop_idle(self) -> None:
         self.registry.drop_idle()

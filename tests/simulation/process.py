@@ -1,0 +1,112 @@
+"""The process of a simulated world: with short times, in whole quanta, and everything that a node does."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+from hostsvc_testing.cluster import SimulatedNode
+from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from hostsvc_testing.memory.tables import Made, Tables
+from hostsvc_testing.process import Process, Service
+from hostsvc_testing.virtual.clock import Wall
+from hostsvc_testing.virtual.virtual_loop import VirtualLoop
+from storage.parked_calls import ParkedCall
+from supervisors.engine.run import Harness
+from supervisors.events.feed import EventFeed
+from supervisors.maintenance.parked_calls import ParkedCallRunner
+from supervisors.maintenance.scans import NodeWatch, Sweep
+from supervisors.maintenance.schedules import ScheduleRunner
+from supervisors.policy.parked_calls import CallAnswer, effective_arguments
+from supervisors.settings import RunSettings, SupervisorSettings
+
+SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
+RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
+IDLE_SWEEP_SECONDS = 3.0
+MAX_CALL_SECONDS = 8.0  # of the tool server
+SWEEP_SECONDS = 1.0
+
+
+class QuantisedRandom(Random):
+    """Jitter in whole quanta, so that it coincides with other events."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return QUANTUM_SECONDS * round(super().uniform(a, b) / QUANTUM_SECONDS)
+
+
+class SimulatedProcess(Process):
+    """One node of a simulated world."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        tables: Tables,
+        wall: Wall,
+        wire: FaultyWire,
+        slots: int,
+        organization_limit: int,
+        seed: str,
+        node: SimulatedNode,
+    ) -> None:
+        super().__init__(
+            loop,
+            tables,
+            wall,
+            wire,
+            node,
+            QuantisedRandom(seed),
+            SUPERVISORS,
+            replace(RUNS, max_concurrent=slots),
+            organization_limit=organization_limit,
+            service_seconds=(SUPERVISORS.scan_interval_seconds, IDLE_SWEEP_SECONDS),
+        )
+        self._has_schedules = bool(tables.schedules)
+        self._calls = tables.calls
+        self.feed = EventFeed(self.storage.events, self.clock)
+
+    async def begin(self, harness: Harness, *, is_one_of_many: bool = False) -> None:
+        """Recover all agents and start the maintenance services."""
+        self._is_one_of_many = is_one_of_many
+        await super().begin(harness)
+
+    async def regain_confirmation(self) -> None:
+        self.node.regain_confirmation()
+        if not self._is_one_of_many:
+            await self._scan.recover()
+
+    def services(self) -> Iterator[Service]:
+        yield from super().services()
+        yield "event feed", self.feed.run_once, 0
+        yield from self._services_of_schedules()
+        yield from self._services_of_calls()
+        yield from self._services_of_many()
+
+    def _services_of_schedules(self) -> tuple[Service, ...]:
+        """Return what fires schedules, at every node, in a world that has any."""
+        if not self._has_schedules:
+            return ()
+        runner = ScheduleRunner(self.storage.schedules, self.clock)
+        return (("schedules", runner.run_once, QUANTUM_SECONDS),)
+
+    def _services_of_calls(self) -> tuple[Service, ...]:
+        """Return what looks after parked calls, at every node, in a world that has any."""
+        if not self._calls.rows:
+            return ()
+        store, clock = self.storage.parked_calls, self.clock
+        runner = ParkedCallRunner(store, self._make_call, MAX_CALL_SECONDS, clock, lambda: True)
+        return (("parked calls", runner.run_once, QUANTUM_SECONDS),)
+
+    async def _make_call(self, call: ParkedCall) -> CallAnswer:
+        """Call the tool server, which takes a while before and after it does what it is asked."""
+        await self.clock.sleep(QUANTUM_SECONDS * self._random.randint(0, 8))
+        amount = effective_arguments(call)["amount"]
+        self._calls.made.append(Made(call.id, call.agent_id, amount, self.clock.now()))
+        await self.clock.sleep(QUANTUM_SECONDS * self._random.randint(0, 20))
+        return CallAnswer(error="no money") if amount % 7 == 0 else CallAnswer(amount)
+
+    def _services_of_many(self) -> tuple[Service, ...]:
+        """Return what a node does that is not alone."""
+        if not self._is_one_of_many:
+            return ()
+        watch = NodeWatch(self.node, self.node.changed, self._scan)
+        sweep = Sweep(self.storage.agent_states, self.registry, self.node)
+        return (("nodes", watch.run_once, QUANTUM_SECONDS), ("sweep", sweep.run_once, SWEEP_SECONDS))
