@@ -1,12 +1,17 @@
 """Factories for values of the model, complete with defaults that a test may override."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+from hostsvc_testing.rows import NOW as NOW
+from hostsvc_testing.rows import agent as agent
+from hostsvc_testing.rows import new_notification as new_notification
+from hostsvc_testing.rows import organization as organization
+from hostsvc_testing.rows import template as template
 from storage.agents.agents import Agents
 from storage.approval_grants import ApprovalGrant
 from storage.delivery.hooks import Hook, Verification
@@ -18,22 +23,17 @@ from storage.identity.organizations import Invite
 from storage.ids import new_id
 from storage.model import (
     Agent,
-    AgentStatus,
     ApiKey,
     Notification,
     Organization,
     Priority,
-    Purpose,
-    ReasoningEffort,
     Receipt,
     ReceiptKey,
     Role,
     Source,
-    Template,
     User,
     Visibility,
 )
-from storage.notifications.notifications import NewNotification
 from storage.notifications.schedules import Schedule
 from storage.parked_calls import CallKind, CallState, ParkedCall
 from storage.postgres.json_values import to_json
@@ -41,8 +41,6 @@ from storage.postgres.pool import Pool
 from storage.postgres.statement import fetch_all
 from storage.toolbox import Adapter, Tool
 
-# Later than any time that the database takes from its own clock, whenever the tests run.
-NOW = datetime(2126, 11, 21, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -61,10 +59,6 @@ def user(**fields: Any) -> User:
     return replace(defaults, **fields)
 
 
-def organization(**fields: Any) -> Organization:
-    return replace(Organization(id=new_id(), name="Analytical Engines", created_at=NOW), **fields)
-
-
 def api_key(organization_id: UUID, **fields: Any) -> ApiKey:
     key_id = new_id()
     defaults = ApiKey(
@@ -74,26 +68,6 @@ def api_key(organization_id: UUID, **fields: Any) -> ApiKey:
         prefix=key_id.hex[-8:],
         is_active=True,
         last_used_at=None,
-        created_at=NOW,
-    )
-    return replace(defaults, **fields)
-
-
-def template(organization_id: UUID, **fields: Any) -> Template:
-    defaults = Template(
-        id=new_id(),
-        organization_id=organization_id,
-        name="Concierge",
-        description="",
-        system_prompt="Be kind.",
-        default_model="builtin/inbox",
-        default_reasoning_effort=ReasoningEffort.NONE,
-        thinking_max_tokens=0,
-        max_turns=0,
-        debounce_window_seconds=0,
-        harness_git_ref="",
-        agent_created_webhook_url="",
-        tool_call_secret="",
         created_at=NOW,
     )
     return replace(defaults, **fields)
@@ -166,54 +140,6 @@ def tool(adapter_id: UUID, **fields: Any) -> Tool:
         handler="",
         detail_url="",
         created_at=NOW,
-    )
-    return replace(defaults, **fields)
-
-
-def agent(organization_id: UUID, **fields: Any) -> Agent:
-    defaults = Agent(
-        id=new_id(),
-        organization_id=organization_id,
-        template_id=None,
-        template_name=None,
-        parent_id=None,
-        parent_name="",
-        adapters=(),
-        tags=(),
-        name="Scout",
-        model="builtin/inbox",
-        created_at=NOW,
-        timezone="UTC",
-        system_prompt="",
-        email_alias=None,
-        max_turns=0,
-        max_sleep_hours=None,
-        harness_git_ref=None,
-        reasoning_effort="",
-        debounce_window_seconds=None,
-        call_voice_id="",
-        purpose=Purpose.PRODUCTION,
-        status=AgentStatus.SLEEPING,
-        sleep_until=None,
-        run_started_at=None,
-        last_wake_reason="",
-        last_wake_interrupted_sleep_until=None,
-    )
-    return replace(defaults, **fields)
-
-
-def new_notification(agent_id: UUID, **fields: Any) -> NewNotification:
-    """Make a notification: by default a high one from the API."""
-    defaults = NewNotification(
-        id=new_id(),
-        agent_id=agent_id,
-        source=Source.API,
-        source_id="",
-        title="Look here",
-        body="",
-        priority=Priority.HIGH,
-        created_at=NOW,
-        scheduled_for=None,
     )
     return replace(defaults, **fields)
 
