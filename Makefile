@@ -49,6 +49,7 @@ lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@cd $(CLIENT) && $(CURDIR)/$(BIN)/mypy
+	@$(BIN)/mypy clients/python/hostsvc-testing/tests
 	@$(BIN)/lint-imports
 
 simulate: $(READY) ## the engine in SEEDS (2000) random worlds, in virtual time; SEED=n replays one

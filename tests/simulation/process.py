@@ -36,6 +36,10 @@ class QuantisedRandom(Random):
 class SimulatedProcess(Process):
     """One node of a simulated world."""
 
+    supervisor_settings = SUPERVISORS
+    scan_seconds = SUPERVISORS.scan_interval_seconds
+    idle_seconds = IDLE_SWEEP_SECONDS
+
     def __init__(
         self,
         loop: VirtualLoop,
@@ -47,18 +51,9 @@ class SimulatedProcess(Process):
         seed: str,
         node: SimulatedNode,
     ) -> None:
-        super().__init__(
-            loop,
-            tables,
-            wall,
-            wire,
-            node,
-            QuantisedRandom(seed),
-            SUPERVISORS,
-            replace(RUNS, max_concurrent=slots),
-            organization_limit=organization_limit,
-            service_seconds=(SUPERVISORS.scan_interval_seconds, IDLE_SWEEP_SECONDS),
-        )
+        super().__init__(loop, tables, wall, wire, node, QuantisedRandom(seed))
+        self.run_settings = replace(RUNS, max_concurrent=slots)
+        self.organization_limit = organization_limit
         self._has_schedules = bool(tables.schedules)
         self._calls = tables.calls
         self.feed = EventFeed(self.storage.events, self.clock)
@@ -74,7 +69,6 @@ class SimulatedProcess(Process):
             await self._scan.recover()
 
     def services(self) -> Iterator[Service]:
-        yield from super().services()
         yield "event feed", self.feed.run_once, 0
         yield from self._services_of_schedules()
         yield from self._services_of_calls()

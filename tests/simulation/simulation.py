@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -15,7 +15,7 @@ from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
 from hostsvc_testing.memory.tables import Tables, Witnesses
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
-from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
+from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop, end_leftovers
 from storage.agent_facts import AgentState
 from storage.model import Agent, Organization
 from storage.notifications.schedules import IfUncleared
@@ -39,7 +39,6 @@ from tests.storage.factories import schedule as plain_schedule
 from tests.storage.factories import template as plain_template
 
 HOUR_SECONDS = 3600.0
-TURNS_TO_END = 100
 READS_PER_TICK = (None, 1, 1, 4)
 NODES = (1, 1, 1, 1, 2, 2, 3, 4)
 SHARE_WITH_PAUSES = 0.25  # of single agents
@@ -250,7 +249,8 @@ def simulate(seed: int, nodes: int | None = None) -> Verdict:
         except (EndlessMoment, NothingAhead) as error:
             simulation.judge.condemn("Progress", None, str(error) or "nothing lies ahead")
         finally:
-            _end_leftovers(loop)
+            asyncio.set_event_loop(None)
+            end_leftovers(loop)
     verdict = simulation.judge.verdict
     return Verdict(seed, None if verdict is None else str(verdict), simulation.history)
 
@@ -284,26 +284,3 @@ def _silent_log(judge: Judge) -> Iterator[None]:
         yield
     finally:
         structlog.configure(**before)
-
-
-def _end_leftovers(loop: VirtualLoop) -> None:
-    """End the tasks that a failed seed has left, but do not wait for those that refuse to end."""
-    loop.before_time_passes = lambda: None
-    asyncio.set_event_loop(None)
-    with suppress(EndlessMoment):
-        loop.run_until_complete(_end_all(loop))
-    loop.close()
-    for task in loop.unfinished_tasks():
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-        with suppress(RuntimeError):  # it ignores even this
-            task.get_coro().close()
-
-
-async def _end_all(loop: VirtualLoop) -> None:
-    for _ in range(TURNS_TO_END):
-        leftover = [task for task in loop.unfinished_tasks() if task is not asyncio.current_task()]
-        if not leftover:
-            return
-        for task in leftover:
-            task.cancel()
-        await asyncio.sleep(0)

@@ -25,10 +25,12 @@ Service = tuple[str, Callable[[], Awaitable[object]], float]
 
 
 class Process:
-    """A process from start to death; everything in its memory dies with it.
+    """A process from start to death; everything in its memory dies with it."""
 
-    A subclass adds maintenance services of its own.
-    """
+    supervisor_settings = SupervisorSettings()
+    run_settings = RunSettings()
+    organization_limit = 0
+    scan_seconds = idle_seconds = 3600.0  # between two scans, and between two looks for idle supervisors
 
     def __init__(
         self,
@@ -38,27 +40,17 @@ class Process:
         wire: FaultyWire,
         node: SimulatedNode,
         random: Random,
-        supervisor_settings: SupervisorSettings,
-        run_settings: RunSettings,
-        *,
-        organization_limit: int = 0,
-        service_seconds: tuple[float, float],
     ) -> None:
-        """`service_seconds`: between two scans, and between two looks for idle supervisors."""
         self.node = node
         node.owner = self
         self.clock = ProcessClock(loop, wall, self)
         self.wire = wire
-        self.storage = build_memory_storage(tables, self._tell, wire, self._tell_of_clearings)
-        self.has_begun = False
-        self.registry: Registry
+        self.storage = build_memory_storage(tables, self.tell, wire, self._tell_of_clearings)
         self._tables = tables
         self._loop = loop
         self._random = random
-        self._supervisor_settings = supervisor_settings
-        self._run_settings = run_settings
-        self._organization_limit = organization_limit
-        self._service_seconds = service_seconds
+        self.has_begun = False
+        self.registry: Registry
         self._scan: DueScan
 
     async def begin(self, harness: Harness) -> None:
@@ -67,30 +59,33 @@ class Process:
             store=self.storage.agent_states,
             harness=harness,
             clock=self.clock,
-            supervisor_settings=self._supervisor_settings,
-            run_settings=self._run_settings,
+            supervisor_settings=self.supervisor_settings,
+            run_settings=self.run_settings,
             random=self._random,
             nodes=self.node,
             ring=self.node.ring,
-            max_runs_per_organization=self._organization_limit,
+            max_runs_per_organization=self.organization_limit,
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.node, self.clock, self._random)
         self.node.hear = self.registry.hear
+        stores, registry = self.storage, self.registry
+        pauses = PauseSync(stores.agent_states, stores.organizations, registry, self.clock)
+        budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
-        jobs = aiojobs.Scheduler(limit=None)
-        for name, run_once, seconds in self.services():
-            await jobs.spawn(repeat(name, run_once, seconds, self.clock), name=name)
+        services = aiojobs.Scheduler(limit=None)
+        for name, run_once, seconds in (
+            ("due scan", self._scan.run_once, self.scan_seconds),
+            ("pauses", pauses.run_once, self.scan_seconds),
+            ("budgets", budgets.run_once, self.scan_seconds),
+            ("idle supervisors", self._drop_idle, self.idle_seconds),
+            *self.services(),
+        ):
+            await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
         self.has_begun = True
 
     def services(self) -> Iterator[Service]:
-        """Yield the maintenance services."""
-        states, (scan_seconds, idle_seconds) = self.storage.agent_states, self._service_seconds
-        pauses = PauseSync(states, self.storage.organizations, self.registry, self.clock)
-        budgets = BudgetRenewal(states, self.registry, self.clock)
-        yield "due scan", self._scan.run_once, scan_seconds
-        yield "pauses", pauses.run_once, scan_seconds
-        yield "budgets", budgets.run_once, scan_seconds
-        yield "idle supervisors", self._drop_idle, idle_seconds
+        """Yield the maintenance services that this kind of process has besides."""
+        yield from ()
 
     async def die(self) -> None:
         """Die at once: no task gets any further, and writes under way may or may not arrive."""
@@ -121,7 +116,7 @@ class Process:
     def _tasks(self) -> list[OwnedTask]:
         return [task for task in self._loop.unfinished_tasks() if task.owner is self]
 
-    def _tell(self, attendants: Mapping[UUID, int | None]) -> None:
+    def tell(self, attendants: Mapping[UUID, int | None]) -> None:
         if not self.wire.is_cut:
             for agent_id, node_id in attendants.items():
                 self.registry.tell_attendant(agent_id, node_id, Signal.NOTIFIED)

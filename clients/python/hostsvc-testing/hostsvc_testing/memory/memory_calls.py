@@ -70,7 +70,9 @@ class MemoryParkedCalls:
         return [
             grant
             for grant in self._calls.grants.values()
-            if grant.agent_id == agent_id and grant.digest in {None, digest} and _is_usable(grant, now)
+            if (grant.agent_id, grant.tool_id) == (agent_id, tool_id)
+            and grant.digest in {None, digest}
+            and _is_usable(grant, now)
         ]
 
     async def use(self, grant_id: UUID, now: datetime) -> bool:

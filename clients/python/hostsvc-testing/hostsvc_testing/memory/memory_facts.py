@@ -37,7 +37,7 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         agent_window_seconds=agent.debounce_window_seconds,
         template_window_seconds=template.debounce_window_seconds if template else None,
         budgets=budgets(tables, agent, now),
-        pending=tuple(_groups(tables.queue(agent_id), state, now)),
+        pending=tuple(_groups(tables.uncleared(agent_id), state, now)),
         pending_at_start=run.notification_count if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
@@ -53,13 +53,13 @@ def limits(tables: Tables, agent: Agent, now: datetime) -> WakeLimits:
     for name in names:
         if found[name] is None and template is not None:
             found[name] = getattr(template, name)
+    if not any(found.values()):
+        return NO_LIMITS
     own = [run.started_at for run in tables.runs.values() if run.agent_id == agent.id]
     starts = [at for at in sorted(own, reverse=True) if at <= now + timedelta(seconds=1)]
     of_hour = [at for at in starts if at > now - timedelta(hours=1)]
     of_day = [at for at in starts if at > now - timedelta(days=2)]
     per_hour, per_day, quiet_hours = found.values()
-    if not any(found.values()):
-        return NO_LIMITS
     return WakeLimits(
         per_hour,
         per_day,

@@ -97,9 +97,8 @@ class MemoryNotifications:
             return Chunk([], is_cut=False)
         shown = [
             one
-            for one in self._tables.queue(agent_id)
-            if (include_cleared or not one.cleared)
-            and (one.scheduled_for is None or one.scheduled_for <= now)
+            for one in (self._tables.queue if include_cleared else self._tables.uncleared)(agent_id)
+            if (one.scheduled_for is None or one.scheduled_for <= now)
         ]
         shown.sort(key=lambda one: (one.priority is not Priority.HIGH, one.created_at, one.id))
         await asyncio.sleep(0)
@@ -193,7 +192,7 @@ class MemoryNotifications:
                 after = replace(after, activated_at=at)
             tables.states[state.agent_id] = _rung(state, due_at)
             tables.witness.activated(after)
-        tables.notifications[after.id] = after
+        tables.put(after)
         tables.witness.changed(after.agent_id, _told(before, after))
 
     def _later_than_before(self, state: AgentState, at: datetime) -> datetime:
@@ -207,6 +206,7 @@ class MemoryNotifications:
 
     def _erase(self, gone: Notification) -> None:
         del self._tables.notifications[gone.id]
+        self._tables.open[gone.agent_id].pop(gone.id, None)
         self._tables.witness.changed(gone.agent_id, f"deleted {gone.title}")
 
     def _agent_of(self, notification_id: UUID) -> UUID | None:

@@ -206,7 +206,7 @@ class MemoryStates:
         def is_ahead(state: AgentState) -> bool:
             return state.status is AgentStatus.SLEEPING and any(
                 one.activated_at is not None and now < one.activated_at != one.scheduled_for
-                for one in self._tables.queue(state.agent_id)
+                for one in self._tables.uncleared(state.agent_id)
             )
 
         return await self._page(is_ahead, None, len(self._tables.states))
@@ -291,7 +291,7 @@ class MemoryStates:
         )
 
     def _activations(self, state: AgentState) -> list[datetime]:
-        return [one.activated_at for one in self._tables.queue(state.agent_id) if one.activated_at]
+        return [one.activated_at for one in self._tables.uncleared(state.agent_id) if one.activated_at]
 
     def _is_busy(self, state: AgentState) -> bool:
         """Return whether something is under way, ahead or pending."""
@@ -354,7 +354,7 @@ def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
     """Return the active notifications, oldest activation first. Only reminders depend on the clock."""
     found = sorted(
         (one.activated_at, one.id)
-        for one in tables.queue(agent_id)
+        for one in tables.uncleared(agent_id)
         if one.activated_at is not None and (one.activated_at <= now or one.scheduled_for != one.activated_at)
     )
     return [notification_id for _, notification_id in found]
@@ -395,7 +395,7 @@ def _write_update(
                 output=end.output,
             )
     if update.notice is not None and update.notice.id not in tables.notifications:
-        tables.notifications[update.notice.id] = _left(update.notice, agent)
+        tables.put(_left(update.notice, agent))
     tables.witness.moved(before, after, update)
 
 

@@ -146,6 +146,9 @@ class MemoryTemplates:
         self._tables = tables
         self._wire = wire
 
+    async def get_of(self, agent: Agent) -> Template | None:
+        return self._tables.templates.get(agent.template_id) if agent.template_id else None
+
     async def insert(self, template: Template) -> None:
         await self._wire.carry(partial(asyncio.sleep, 0), None)
         self._tables.templates[template.id] = template
@@ -232,6 +235,10 @@ class MemoryUsage:
 
     async def insert(self, record: UsageRecord) -> None:
         await self._wire.carry(partial(self._insert, record), record.agent_id)
+
+    async def insert_all(self, records: Sequence[UsageRecord]) -> None:
+        for record in records:
+            await self.insert(record)
 
     async def _insert(self, record: UsageRecord) -> None:
         await asyncio.sleep(0)

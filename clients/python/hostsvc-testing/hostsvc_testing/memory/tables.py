@@ -21,11 +21,14 @@ from uuid import UUID
 from hostsvc_testing.memory.event_table import EventTable
 from storage.agent_facts import AgentState, StateUpdate
 from storage.approval_grants import ApprovalGrant
+from storage.channels.contacts import Contact
+from storage.channels.messages import Message
 from storage.errors import DatabaseUnavailable, RowLocked
 from storage.events.model import Event, NewEvent
 from storage.model import Agent, Notification, Organization, Run, Template
 from storage.notifications.schedules import Schedule, Step
 from storage.parked_calls import ParkedCall
+from storage.toolbox import CallableTool
 from supervisors.policy.parked_calls import Decision
 
 Result = TypeVar("Result")
@@ -134,6 +137,7 @@ class Tables:
     deleted: set[UUID] = field(default_factory=set)  # deleted agents, whose rows are kept for reference
     states: dict[UUID, AgentState] = field(default_factory=dict)
     notifications: dict[UUID, Notification] = field(default_factory=dict)
+    open: dict[UUID, dict[UUID, Notification]] = field(default_factory=dict)  # uncleared ones by agent
     last_activated_at: dict[UUID, datetime] = field(default_factory=dict)  # by agent; a column of its state
     runs: dict[UUID, Run] = field(default_factory=dict)
     spending: dict[tuple[UUID, date], Decimal] = field(default_factory=dict)  # by agent or organization
@@ -141,10 +145,24 @@ class Tables:
     occurrences: list[Step | Edit] = field(default_factory=list)  # in the order of their commits
     calls: Calls = field(default_factory=Calls)
     events: EventTable = field(default_factory=EventTable)
+    contacts: dict[UUID, Contact] = field(default_factory=dict)
+    messages: dict[UUID, Message] = field(default_factory=dict)
+    tools: dict[UUID, CallableTool] = field(default_factory=dict)
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)
 
     def agent(self, agent_id: UUID) -> Agent | None:
         return None if agent_id in self.deleted else self.agents.get(agent_id)
+
+    def put(self, one: Notification) -> None:
+        """Store a notification, and index it while it is uncleared: few of many are."""
+        self.notifications[one.id] = one
+        mine = self.open.setdefault(one.agent_id, {})
+        mine.pop(one.id, None) if one.cleared else mine.update({one.id: one})
+
+    def uncleared(self, agent_id: UUID, due_by: datetime | None = None) -> list[Notification]:
+        """Return the uncleared notifications of an agent, or those that are not scheduled for later."""
+        found = self.open.get(agent_id, {}).values()
+        return [one for one in found if not (due_by and one.scheduled_for and one.scheduled_for > due_by)]
 
     def queue(self, agent_id: UUID) -> list[Notification]:
         """Return all notifications of an agent."""

@@ -11,7 +11,7 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from random import Random
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 STEPS_AT_ONE_MOMENT = 20_000
+TURNS_TO_END = 100
 NO_TIME_SECONDS = 0.1  # less than this counts as one moment
 TASKS_BETWEEN_SWEEPS = 200
 
@@ -134,6 +135,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise NothingAhead
         if scheduled[0].when() > self._moment:
             self.before_time_passes()
+            if self._ready:
+                return
             self._moment = scheduled[0].when()
             if self._moment - self._counted_from >= NO_TIME_SECONDS:
                 self._counted_from, self._steps = self._moment, 0
@@ -174,3 +177,25 @@ def _source(handle: asyncio.Handle) -> object:
         return arguments[0]
     callback = handle._callback  # type: ignore[attr-defined]
     return getattr(callback, "__self__", callback)
+
+
+def end_leftovers(loop: VirtualLoop) -> None:
+    """End the tasks that are left, but do not wait for those that refuse to end."""
+    loop.before_time_passes = lambda: None
+    with suppress(EndlessMoment):
+        loop.run_until_complete(_end_all(loop))
+    loop.close()
+    for task in loop.unfinished_tasks():
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        with suppress(RuntimeError):  # it ignores even this
+            task.get_coro().close()
+
+
+async def _end_all(loop: VirtualLoop) -> None:
+    for _ in range(TURNS_TO_END):
+        leftover = [task for task in loop.unfinished_tasks() if task is not asyncio.current_task()]
+        if not leftover:
+            return
+        for task in leftover:
+            task.cancel()
+        await asyncio.sleep(0)

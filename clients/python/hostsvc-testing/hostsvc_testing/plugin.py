@@ -1,0 +1,61 @@
+"""The pytest plugin: the fixture `world`, its seeds, and the loop that its tests run on."""
+
+import functools
+import inspect
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from hostsvc_testing.remote import RemoteWorld
+from hostsvc_testing.world import World
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("hostsvc", "agents of hostsvc")
+    group.addoption("--hostsvc-seed", type=int, help="run tests of agents with this seed alone")
+    group.addoption("--hostsvc-url", help="run them against this service, with the key in HOSTSVC_API_KEY")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "seeds(count): run a test of agents with so many seeds")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if _is_of_world(metafunc.definition):
+        options, mark = metafunc.config.option, metafunc.definition.get_closest_marker("seeds")
+        seeds = range(mark.args[0] if mark and not options.hostsvc_url else 1)
+        if options.hostsvc_seed is not None:
+            seeds = range(options.hostsvc_seed, options.hostsvc_seed + 1)
+        metafunc.parametrize("world", seeds, indirect=True, ids="seed{}".format)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Let tests of a world run on its loop, whatever runs other tests that are coroutines."""
+    collected = yield
+    for item in collected if isinstance(collected, list) else ():
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj) and _is_of_world(item):
+            item.obj = functools.wraps(item.obj)(functools.partial(_run_in_world, item.obj))
+    return collected
+
+
+def _is_of_world(item: Any) -> bool:
+    """Return whether the test uses the fixture of this plugin, and not another one of this name."""
+    found = item._fixtureinfo.name2fixturedefs.get("world")
+    return bool(found) and found[-1].func.__module__ == __name__
+
+
+def _run_in_world(test: Any, *args: Any, world: World | RemoteWorld, **fixtures: Any) -> None:
+    world.run(test(*args, world=world, **fixtures))
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> Iterator[World | RemoteWorld]:
+    """Yield a world of agents: in memory and in virtual time, or that of a service."""
+    if request.config.option.hostsvc_url:
+        yield RemoteWorld(request.config.option.hostsvc_url)
+        return
+    made = World(request.param, request.path.parent)
+    yield made
+    print(f"\n--hostsvc-seed={request.param} repeats this world:\n{made.history}")  # noqa: T201

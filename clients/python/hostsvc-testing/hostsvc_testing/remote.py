@@ -1,0 +1,89 @@
+"""The same tests against a service that runs, in real time and over its API."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import aiohttp
+import orjson
+import pytest
+
+MAX_SECONDS = 600.0  # that a test may let pass
+AGENTS, DEFAULTS = "/api/cloud/agents/", "/api/defaults"
+JSON = {"Content-Type": "application/json"}
+LISTS = {
+    "sent": "messages/?direction=outbound&status=sent",
+    "queue": "notifications/?cleared=false",
+    "pending": "approvals/?state=pending",
+}
+
+
+class RemoteWorld:
+    """A world that is real. Agents have the models of their templates, whatever a test scripts."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._agents: list[SimpleNamespace] = []
+
+    def run(self, test: Coroutine[Any, Any, object]) -> None:
+        asyncio.run(self._run(test))
+
+    async def agent(self, template: str = "", model: Any = None, run: Any = None, **fields: Any) -> Any:
+        """Create an agent of the template of this name, which has to exist."""
+        if run is not None or not template:
+            pytest.skip("with --hostsvc-url, agents need a template that says how they work")
+        found = [each for each in await self._ask("GET", "/api/templates/") if each["name"] == template]
+        if not found:
+            pytest.fail(f"the service has no template named {template}")
+        made = await self._ask("POST", AGENTS, template=found[0]["id"], name=template, **fields)
+        self._agents.append(SimpleNamespace(id=made["id"], sent=[], runs=[], wakes=0, queue=[], pending=[]))
+        return self._agents[-1]
+
+    async def text(self, agent: Any, sender: str, body: str, subject: str = "", channel: str = "sms") -> None:
+        about = {"from": sender, "channel": channel, "direction": "inbound", "subject": subject}
+        await self._ask("POST", f"{DEFAULTS}/messages/", agent=agent.id, body=body, **about)
+
+    async def email(self, agent: Any, sender: str, body: str, subject: str = "") -> None:
+        await self.text(agent, sender, body, subject, "email")
+
+    async def notify(self, agent: Any, title: str, body: str = "", **fields: Any) -> None:
+        new = {"agent": agent.id, "title": title, "body": body, "priority": "high", **fields}
+        await self._ask("POST", f"{DEFAULTS}/notifications/", **new)
+
+    async def decide(self, agent: Any, approve: bool = True, **answer: Any) -> None:
+        path = f"{DEFAULTS}/approvals/{agent.pending[0].id}/decide/"
+        await self._ask("POST", path, approve=approve, **answer)
+
+    async def advance(self, **by: float) -> None:
+        """Wait, then read what the agents have done."""
+        seconds = timedelta(**by).total_seconds()
+        if seconds > MAX_SECONDS:
+            pytest.skip(f"{by} take too long in real time: at most {MAX_SECONDS:g} seconds")
+        await asyncio.sleep(seconds)
+        for each in self._agents:
+            each.runs = await self._list(f"{AGENTS}{each.id}/runs/")
+            each.wakes = len(each.runs)
+            for name, path in LISTS.items():
+                setattr(each, name, await self._list(f"{DEFAULTS}/{path}&agent={each.id}"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        pytest.skip(f"world.{name} needs a world in memory, without --hostsvc-url")
+
+    async def _run(self, test: Coroutine[Any, Any, object]) -> None:
+        headers = {"Authorization": f"Bearer {os.environ['HOSTSVC_API_KEY']}"}
+        async with aiohttp.ClientSession(self._url, headers=headers) as self._http:
+            await test
+
+    async def _list(self, path: str) -> list[SimpleNamespace]:
+        """Return the rows of a list, the oldest first."""
+        return [SimpleNamespace(**row) for row in reversed(await self._ask("GET", path))]
+
+    async def _ask(self, method: str, path: str, **body: Any) -> Any:
+        data = orjson.dumps(body) if body else None
+        async with self._http.request(method, path, data=data, headers=JSON) as answer:
+            if not answer.ok:
+                pytest.fail(f"{method} {path} answered {answer.status}: {await answer.text()}")
+            return await answer.json()

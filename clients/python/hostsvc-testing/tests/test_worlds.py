@@ -1,0 +1,248 @@
+"""Agents in worlds of their own, as users of the plugin test them."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hostsvc_testing import AgentRun, World, script
+from hostsvc_testing.virtual.virtual_loop import NothingAhead
+from storage.model import Outcome, Reply
+from storage.parked_calls import CallState
+from supervisors.tools.arguments import ToolError
+
+PHONE = "+436601234567"
+
+
+async def answers(run: AgentRun) -> None:
+    for one in await run.queue():
+        if one.source_id:
+            await run.send_text(one, f"You said: {one.body}")
+        await run.clear(one)
+    await run.sleep()
+
+
+async def forgets_to_clear(run: AgentRun) -> None:
+    for one in await run.queue():
+        await run.send_text(one, "Thank you.")
+    await run.sleep()
+
+
+async def answers_once(run: AgentRun) -> None:
+    """Look at what was sent before, as the last run may have died between the answer and the clearing."""
+    for one in await run.queue():
+        last = (await run.call("list_messages", contact_id=one.source_id))[-1]
+        if last["direction"] == "inbound":
+            await run.send_text(one, "Thank you.")
+        await run.clear(one)
+    await run.sleep()
+
+
+async def test_script_follows_up(world: World) -> None:
+    agent = await world.agent(template="support", model=script("follow_up.yaml"))
+    await world.text(agent, sender=PHONE, body="Where is my parcel?")
+    await world.advance(days=9)
+    assert [m.body for m in agent.sent] == ["At the depot.", "It arrives today."]
+    assert agent.wakes <= 4
+    assert {run.outcome for run in agent.runs} == {Outcome.SLEPT}
+
+
+async def test_script_goes_on_in_order_after_decisions(world: World) -> None:
+    paid: list[int] = []
+    world.tool("refund", lambda amount: paid.append(amount), approval="always")
+    agent = await world.agent(model=script("in_order.yaml"))
+    await world.notify(agent, "Parcel lost")
+    await world.advance(hours=1)
+    assert [call.question for call in agent.pending] == ["May I pay back 80?"]
+    await world.decide(agent, answer="Yes")
+    await world.advance(hours=1)
+    assert not paid
+    await world.decide(agent)
+    await world.advance(minutes=1)
+    assert paid == [80]
+    assert [m.body for m in agent.sent] == ["Paid."]
+
+
+async def test_script_without_fitting_item_fails_run(world: World) -> None:
+    agent = await world.agent(model=script("follow_up.yaml"))
+    await world.notify(agent, "Something else")
+    await world.advance(seconds=1)
+    assert agent.runs[0].outcome is Outcome.FAILED
+    assert "no answer to what waits: 'Something else" in agent.runs[0].error
+
+
+async def test_question_that_nobody_answers_expires(world: World) -> None:
+    async def asks(run: AgentRun) -> None:
+        for one in await run.queue():
+            if one.source == "api":
+                await run.call("ask_person", question="May I?")
+            await run.clear(one)
+        await run.sleep()
+
+    agent = await world.agent(run=asks)
+    await world.notify(agent, "Go")
+    await world.advance(days=8)
+    assert not agent.pending
+    assert CallState.EXPIRED in {call.state for call in world.tables.calls.rows.values()}
+    assert [one.title for one in agent.queue] == ["ask_person: expired"]
+
+
+async def test_month_of_thousand_wakes(world: World) -> None:
+    agent = await world.agent(run=answers)
+    for _ in range(1000):
+        await world.text(agent, sender=PHONE, body="Hello")
+        await world.advance(minutes=43.2)
+    assert agent.wakes == len(agent.sent) == 1000
+    assert world.now >= datetime(2027, 3, 31, 9, tzinfo=UTC)
+
+
+async def test_agent_that_forgets_to_clear_is_found(world: World) -> None:
+    agent = await world.agent(run=forgets_to_clear)
+    await world.text(agent, sender=PHONE, body="Hello")
+    await world.advance(days=1)
+    assert len(agent.sent) > 1
+    assert agent.queue
+
+
+@pytest.mark.seeds(60)
+async def test_crash_repeats_no_answer_of_careful_agent(world: World) -> None:
+    agent = await world.agent(run=answers_once)
+    world.crash()
+    await world.text(agent, sender=PHONE, body="Hello")
+    await world.advance(days=1)
+    assert len(agent.sent) <= 1
+    assert not agent.queue
+
+
+@pytest.mark.seeds(60)
+async def test_crash_repeats_no_answer_by_text(world: World) -> None:
+    world.template("chatty", reply=Reply.TEXT)
+    agent = await world.agent(template="chatty", model=script("by_text.yaml"))
+    world.crash()
+    await world.text(agent, sender=PHONE, body="Hello")
+    await world.advance(days=1)
+    assert [m.body for m in agent.sent] == ["Hello yourself."]
+    assert not agent.queue
+
+
+def test_crash_lets_careless_agent_answer_twice(tmp_path: Path) -> None:
+    counts = {seed: answers_after_crash(seed, tmp_path) for seed in range(60)}
+    assert set(counts.values()) == {1, 2}
+    assert {seed: answers_after_crash(seed, tmp_path) for seed in counts} == counts
+
+
+def answers_after_crash(seed: int, folder: Path) -> int:
+    world = World(seed, folder)
+
+    async def test() -> int:
+        agent = await world.agent(run=answers)
+        world.crash()
+        await world.text(agent, sender=PHONE, body="Hello")
+        await world.advance(days=1)
+        counts.append(len(agent.sent))
+        return 0
+
+    counts: list[int] = []
+    world.run(test())
+    return counts[0]
+
+
+async def test_duplicate_deliveries_arrive_twice(world: World) -> None:
+    agent = await world.agent(run=answers_once)
+    world.duplicate_deliveries()
+    await world.email(agent, sender="ada@example.org", body="Hello")
+    await world.advance(minutes=1)
+    assert len(world.tables.messages) == 3
+    assert len(agent.sent) == 1
+
+
+async def test_debounce_window_of_template_holds_messages(world: World) -> None:
+    world.template("slow", debounce_window_seconds=60)
+    agent = await world.agent(template="slow", run=answers)
+    for _ in range(3):
+        await world.text(agent, sender=PHONE, body="Hello")
+        await world.advance(seconds=30)
+    assert agent.wakes == 0
+    await world.advance(seconds=60)
+    assert agent.wakes == 1
+
+
+async def test_quiet_hours_follow_time_zone_and_clock(world: World) -> None:
+    agent = await world.agent(run=answers, timezone="Europe/Vienna", quiet_hours="22:00-07:00")
+    world.set_clock(datetime(2027, 3, 27, 22, tzinfo=UTC))  # an hour before midnight, summer time begins
+    await world.notify(agent, "Later")
+    await world.advance(hours=6.9)
+    assert agent.wakes == 0
+    await world.advance(hours=0.2)
+    assert agent.runs[0].started_at == datetime(2027, 3, 28, 5, tzinfo=UTC)
+
+
+async def test_reminder_wakes_despite_clock_that_is_set_back(world: World) -> None:
+    async def reminds(run: AgentRun) -> None:
+        for one in await run.queue():
+            await run.clear(one)
+            if one.source == "api":
+                await run.remind("Look again", hours=2)
+        await run.sleep()
+
+    agent = await world.agent(run=reminds)
+    await world.notify(agent, "Go")
+    await world.advance(hours=1)
+    world.set_clock(hours=-1)
+    await world.advance(hours=1.9)
+    assert agent.wakes == 1
+    await world.advance(hours=0.2)
+    assert agent.wakes == 2
+
+
+async def test_sleep_is_refused_while_something_waits(world: World) -> None:
+    granted: list[bool] = []
+
+    async def hurries(run: AgentRun) -> None:
+        granted.append(await run.sleep())
+        await run.clear(*await run.queue())
+        granted.append(await run.sleep(until=run.now() + timedelta(hours=1)))
+
+    agent = await world.agent(run=hurries)
+    await world.notify(agent, "Go")
+    await world.advance(minutes=5)
+    assert granted == [False, True]
+
+
+async def test_refused_tool_fails_run_of_function(world: World) -> None:
+    async def guesses(run: AgentRun) -> None:
+        with pytest.raises(ToolError):
+            await run.call("refund", amount=1)
+        await run.call("clear_notification", notification_id="none")
+
+    agent = await world.agent(run=guesses)
+    await world.notify(agent, "Go")
+    await world.advance(seconds=1)
+    assert agent.runs[0].outcome is Outcome.FAILED
+
+
+async def test_defect_of_function_is_in_history(world: World) -> None:
+    async def breaks(run: AgentRun) -> None:
+        raise ZeroDivisionError
+
+    agent = await world.agent(run=breaks)
+    await world.notify(agent, "Go")
+    await world.advance(seconds=1)
+    assert "ZeroDivisionError" in str(world.history)
+
+
+def test_test_that_waits_in_vain_is_told(tmp_path: Path) -> None:
+    world = World(0, tmp_path)
+
+    async def test() -> None:
+        await world.loop.create_future()
+
+    with pytest.raises(NothingAhead, match="time passes by"):
+        world.run(test())
+
+
+async def test_builtin_inbox_clears_without_script(world: World) -> None:
+    agent = await world.agent()
+    await world.notify(agent, "Go")
+    await world.advance(seconds=1)
+    assert (agent.wakes, agent.queue) == (1, [])
