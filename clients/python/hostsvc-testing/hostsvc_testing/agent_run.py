@@ -31,8 +31,7 @@ class AgentRun:
 
     async def send_text(self, to: Notification | str, body: str) -> None:
         """Answer the sender of a notification, or write to a contact by its id, number or address."""
-        contact = to.source_id if isinstance(to, Notification) else to
-        await self.call("send_message", contact_id=contact, body=body)
+        await self.call("send_message", contact_id=getattr(to, "source_id", to), body=body)
 
     async def remind(self, title: str, at: datetime | None = None, **ahead: float) -> None:
         """Wake the agent at this time, or as far ahead as the arguments of `timedelta` say."""

@@ -12,9 +12,8 @@ from hostsvc_testing.world import World
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("hostsvc", "agents of hostsvc")
-    group.addoption("--hostsvc-seed", type=int, help="run tests of agents with this seed alone")
-    group.addoption("--hostsvc-url", help="run them against this service, with the key in HOSTSVC_API_KEY")
+    parser.addoption("--hostsvc-seed", type=int, help="run tests of agents with this seed alone")
+    parser.addoption("--hostsvc-url", help="run them against this service, with the key in HOSTSVC_API_KEY")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,9 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _is_of_world(metafunc.definition):
         options, mark = metafunc.config.option, metafunc.definition.get_closest_marker("seeds")
-        seeds = range(mark.args[0] if mark and not options.hostsvc_url else 1)
-        if options.hostsvc_seed is not None:
-            seeds = range(options.hostsvc_seed, options.hostsvc_seed + 1)
+        count = mark.args[0] if mark and not options.hostsvc_url else 1
+        seeds = range(count) if options.hostsvc_seed is None else [options.hostsvc_seed]
         metafunc.parametrize("world", seeds, indirect=True, ids="seed{}".format)
 
 

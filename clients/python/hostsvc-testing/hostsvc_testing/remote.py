@@ -13,7 +13,6 @@ import pytest
 
 MAX_SECONDS = 600.0  # that a test may let pass
 AGENTS, DEFAULTS = "/api/cloud/agents/", "/api/defaults"
-JSON = {"Content-Type": "application/json"}
 LISTS = {
     "sent": "messages/?direction=outbound&status=sent",
     "queue": "notifications/?cleared=false",
@@ -32,13 +31,11 @@ class RemoteWorld:
         asyncio.run(self._run(test))
 
     async def agent(self, template: str = "", model: Any = None, run: Any = None, **fields: Any) -> Any:
-        """Create an agent of the template of this name, which has to exist."""
-        if run is not None or not template:
-            pytest.skip("with --hostsvc-url, agents need a template that says how they work")
-        found = [each for each in await self._ask("GET", "/api/templates/") if each["name"] == template]
-        if not found:
-            pytest.fail(f"the service has no template named {template}")
-        made = await self._ask("POST", AGENTS, template=found[0]["id"], name=template, **fields)
+        """Create an agent of the template of this name."""
+        known = {each["name"]: each["id"] for each in await self._ask("GET", "/api/templates/")}
+        if run is not None or template not in known:
+            pytest.skip(f"with --hostsvc-url, agents need a template of the service; {template!r} is none")
+        made = await self._ask("POST", AGENTS, template=known[template], name=template, **fields)
         self._agents.append(SimpleNamespace(id=made["id"], sent=[], runs=[], wakes=0, queue=[], pending=[]))
         return self._agents[-1]
 
@@ -73,7 +70,8 @@ class RemoteWorld:
         pytest.skip(f"world.{name} needs a world in memory, without --hostsvc-url")
 
     async def _run(self, test: Coroutine[Any, Any, object]) -> None:
-        headers = {"Authorization": f"Bearer {os.environ['HOSTSVC_API_KEY']}"}
+        key = os.environ["HOSTSVC_API_KEY"]
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         async with aiohttp.ClientSession(self._url, headers=headers) as self._http:
             await test
 
@@ -83,7 +81,7 @@ class RemoteWorld:
 
     async def _ask(self, method: str, path: str, **body: Any) -> Any:
         data = orjson.dumps(body) if body else None
-        async with self._http.request(method, path, data=data, headers=JSON) as answer:
+        async with self._http.request(method, path, data=data) as answer:
             if not answer.ok:
                 pytest.fail(f"{method} {path} answered {answer.status}: {await answer.text()}")
             return await answer.json()

@@ -26,8 +26,8 @@ from hostsvc_testing.cluster import Cluster
 from hostsvc_testing.memory.faulty_wire import FaultyWire
 from hostsvc_testing.memory.memory_messages import MemoryContacts, MemoryMessages
 from hostsvc_testing.memory.memory_store import build_memory_storage
-from hostsvc_testing.memory.memory_tools import ADAPTER, LocalSchemaChecker, MemoryTools, Untold
-from hostsvc_testing.memory.tables import ShortWire, Tables
+from hostsvc_testing.memory.memory_tools import ADAPTER, LocalSchemaChecker, MemoryTools, Stores, Untold
+from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.process import Process, Service
 from hostsvc_testing.script import Script
 from hostsvc_testing.virtual.clock import Wall
@@ -35,13 +35,11 @@ from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import NothingAhead, VirtualLoop, end_leftovers
 from storage import ids
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
-from storage.errors import StorageError
 from storage.model import Notification, Outcome, Run, Source, Template
 from storage.parked_calls import CallState, ParkedCall
 from storage.storage import Storage
 from storage.toolbox import CHANNEL, CallableTool
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
-from supervisors.errors import SupervisorError
 from supervisors.events.feed import EventFeed
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.harness.spending import BudgetGuard
@@ -111,14 +109,11 @@ class World:
         self.agents: dict[UUID, WorldAgent] = {}
         self._chance = self._random("world")
         self._cluster = Cluster(self.loop, self._chance, share_lost=0, has_delays=False)
-        self._copies = 1  # of each delivery
+        self._copies, self._is_dead = 1, False  # of each delivery; while it is killed
         self._sent: set[UUID] = set()
         self._stuck_at = self.loop.time() + PATIENCE_SECONDS
         self._noted, self._rested = asyncio.Event(), asyncio.Event()
-        self._is_dead = False
-        self._process: WorldProcess
         self._clients = build_memory_storage(self.tables, self._ring)
-        self._contacts, self._messages = MemoryContacts(self.tables), MemoryMessages(self.tables, ShortWire())
         self.tables.organizations[ORGANIZATION] = rows.organization(id=ORGANIZATION)
         for channel in Channel:
             self.tool(f"send_{channel}", self._send, handler=CHANNEL + channel)
@@ -133,7 +128,6 @@ class World:
                 self.loop.run_until_complete(self._start())
                 self.loop.run_until_complete(test)
             finally:
-                self.loop.before_time_passes = lambda: None
                 end_leftovers(self.loop)
 
     @property
@@ -161,16 +155,14 @@ class World:
         """
         named = (each for each in self.tables.templates.values() if each.name == template)
         used = (next(named, None) or self.template(template)) if template else None
-        about = {"template_id": used and used.id, "template_name": used and used.name}
-        name = template or f"agent {len(self.agents) + 1}"
-        agent = rows.agent(ORGANIZATION, adapters=(ADAPTER,), name=name, created_at=self.now, **about)
+        about = {"template_id": used and used.id, "name": template or f"agent {len(self.agents) + 1}"}
+        agent = rows.agent(ORGANIZATION, adapters=(ADAPTER,), created_at=self.now, **(about | fields))
         if model is not None:
             model.items = yaml.safe_load((self._folder / model.name).read_text())
             self.models[str(agent.id)] = model
             agent = replace(agent, model=f"{PROVIDER}/{agent.id}")
         if run is not None:
             self.functions[agent.id] = run
-        agent = replace(agent, **fields)
         self.history.call(agent.id, agent.name)
         await self._clients.agents.insert(agent, None)
         return self.agents.setdefault(agent.id, WorldAgent(agent.id, self.tables))
@@ -188,7 +180,7 @@ class World:
         self, agent: WorldAgent, sender: str, body: str, subject: str = "", channel: Channel = Channel.SMS
     ) -> None:
         """Let an SMS arrive, or a message of another channel, with its notification."""
-        contacts = self._contacts
+        contacts = MemoryContacts(self.tables)
         address = await contacts.normalize_address(ORGANIZATION, sender)
         contact = await contacts.find_or_insert(ORGANIZATION, address, self.now)
         kind = (agent.id, contact.id, channel, Direction.INBOUND)
@@ -198,7 +190,6 @@ class World:
         await self._deliver(message, title=f"New {channel} from {sender}", body=body, **about)
 
     async def email(self, agent: WorldAgent, sender: str, body: str, subject: str = "") -> None:
-        """Let an e-mail arrive."""
         await self.text(agent, sender, body, subject, Channel.EMAIL)
 
     async def notify(self, agent: WorldAgent, title: str, body: str = "", **fields: Any) -> None:
@@ -210,8 +201,7 @@ class World:
         if not agent.pending:
             raise LookupError("nothing of this agent waits for a decision: let time pass before")
         call_id, text = agent.pending[0].id, None if answer is None else orjson.dumps(answer).decode()
-        decision = Decision(approve=approve, answer=text)
-        rule = partial(decide, decision=decision, by="user:test", now=self.now)
+        rule = partial(decide, decision=Decision(approve, answer=text), by="user:test", now=self.now)
         await self._clients.parked_calls.change(call_id, rule, self.now)
 
     # What befalls the service
@@ -308,7 +298,7 @@ class World:
             new = rows.new_notification(agent_id, created_at=self.now, **about)
             self.note(agent_id, f"gets {new.title}: {new.body}")
             if isinstance(to, Message):
-                await self._messages.insert(replace(to, id=new.id))
+                self.tables.messages[new.id] = replace(to, id=new.id)
             await self._clients.notifications.insert(new, {ORGANIZATION})
 
 
@@ -324,7 +314,7 @@ class WorldProcess(Process):
         self._due, self._looked_at = asyncio.Event(), 0.0
         self._timer: asyncio.TimerHandle | None = None
         clock, tables, told = self.clock, self._tables, Untold(self._tables)
-        parts = SimpleNamespace(
+        parts = Stores(
             **{each.name: getattr(self.storage, each.name) for each in fields(self.storage)},
             approval_grants=self.storage.parked_calls,
             agent_tools=MemoryTools(tables),
@@ -366,8 +356,7 @@ class WorldProcess(Process):
         due_at = min((moment for moment in moments if moment is not None), default=None)
         if due_at is not None:
             moment = self._loop.time() + (due_at - self.clock.now()).total_seconds()
-            moment = max(moment, self._looked_at + GAP_SECONDS, self._loop.time())
-            self._timer = self._loop.call_at(moment, self._due.set)
+            self._timer = self._loop.call_at(max(moment, self._looked_at + GAP_SECONDS), self._due.set)
 
     async def _look(self, runner: ParkedCallRunner) -> None:
         await self._due.wait()
@@ -381,18 +370,21 @@ class WorldProcess(Process):
         """Do the run by the function of its agent, else by the loop of the service."""
         note, function = partial(self._world.note, run.agent_id), self._world.functions.get(run.agent_id)
         note(f"wakes: {run.wake_reason}")
-        if function is None:
-            return await self._builtin.execute(run, ask)
         queue, call_tool = partial(self._world.queue, run.agent_id), partial(self._call_tool, run, ask)
-        agent_run = AgentRun(run.wake_reason, self.clock.now, queue, call_tool)
         try:
-            await run.interruptible(function(agent_run))
-        except (ToolError, StorageError, SupervisorError) as error:
+            if function is None:
+                return await self._builtin.execute(run, ask)
+            await run.interruptible(function(AgentRun(run.wake_reason, self.clock.now, queue, call_tool)))
+            return RunResult(Outcome.ENDED)
+        except ToolError as error:
             raise RunError(str(error)) from error
-        except Exception:
-            note(f"fails: {traceback.format_exc()}")
+        except Exception as error:
+            note(f"fails: {error if isinstance(error, RunError) else traceback.format_exc()}")
             raise
-        return RunResult(Outcome.ENDED)
+        finally:
+            for use in run.log.facts(run.cost_usd).tools if run.log else ():
+                if use.errors:
+                    note(f"failed to call {use.name}: {use.last_error}")
 
     async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, arguments: Mapping[str, Any]) -> Any:
         agent = await self.storage.agents.get(run.agent_id)

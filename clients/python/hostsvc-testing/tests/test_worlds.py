@@ -221,6 +221,25 @@ async def test_refused_tool_fails_run_of_function(world: World) -> None:
     assert agent.runs[0].outcome is Outcome.FAILED
 
 
+async def test_tool_that_worlds_lack_says_so(world: World) -> None:
+    async def remembers(run: AgentRun) -> None:
+        await run.call("memory", command="view", path="/memories")
+
+    agent = await world.agent(run=remembers)
+    await world.notify(agent, "Go")
+    await world.advance(seconds=1)
+    assert agent.runs[0].error == "A world in memory has no memories, which this tool needs."
+
+
+async def test_refusals_of_script_are_in_history(world: World) -> None:
+    agent = await world.agent(model=script("in_order.yaml"))
+    await world.notify(agent, "Go")
+    await world.advance(hours=1)
+    await world.decide(agent, answer="No")
+    await world.advance(seconds=1)
+    assert "failed to call refund: There is no tool named refund." in str(world.history)
+
+
 async def test_defect_of_function_is_in_history(world: World) -> None:
     async def breaks(run: AgentRun) -> None:
         raise ZeroDivisionError

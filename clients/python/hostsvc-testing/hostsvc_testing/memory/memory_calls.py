@@ -70,9 +70,10 @@ class MemoryParkedCalls:
         return [
             grant
             for grant in self._calls.grants.values()
-            if (grant.agent_id, grant.tool_id) == (agent_id, tool_id)
-            and grant.digest in {None, digest}
+            if grant.agent_id == agent_id
+            and grant.tool_id == tool_id
             and _is_usable(grant, now)
+            and grant.digest in {None, digest}
         ]
 
     async def use(self, grant_id: UUID, now: datetime) -> bool:

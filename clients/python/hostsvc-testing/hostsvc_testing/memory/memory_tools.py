@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 from uuid import UUID
 
 import orjson
@@ -13,8 +14,16 @@ from storage.notifications.queues import RecentNotification
 from storage.toolbox import CHANNEL, CallableTool, DescribedTool, ListedTool
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.json_schema.worker_process import find_errors, find_outside_references
+from supervisors.tools.arguments import ToolError
 
 ADAPTER = UUID(int=0)  # of all tools of a world; each agent has it
+
+
+class Stores(SimpleNamespace):
+    """The stores that worlds have. The tools that need others are refused."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ToolError("not_in_memory", f"A world in memory has no {name}, which this tool needs.")
 
 
 class MemoryTools:
