@@ -31,10 +31,10 @@ class RemoteWorld:
         asyncio.run(self._run(test))
 
     async def agent(self, template: str = "", model: Any = None, run: Any = None, **fields: Any) -> Any:
-        """Create an agent of the template of this name."""
         known = {each["name"]: each["id"] for each in await self._ask("GET", "/api/templates/")}
         if run is not None or template not in known:
-            pytest.skip(f"with --hostsvc-url, agents need a template of the service; {template!r} is none")
+            refuse = pytest.fail if template and run is None else pytest.skip
+            refuse(f"with --hostsvc-url, an agent needs a template of the service, not {template or run!r}")
         made = await self._ask("POST", AGENTS, template=known[template], name=template, **fields)
         self._agents.append(SimpleNamespace(id=made["id"], sent=[], runs=[], wakes=0, queue=[], pending=[]))
         return self._agents[-1]
