@@ -26,7 +26,7 @@ from hostsvc_testing.cluster import Cluster
 from hostsvc_testing.memory.faulty_wire import FaultyWire
 from hostsvc_testing.memory.memory_messages import MemoryContacts, MemoryMessages
 from hostsvc_testing.memory.memory_store import build_memory_storage
-from hostsvc_testing.memory.memory_tools import ADAPTER, LocalSchemaChecker, MemoryTools, Stores, Untold
+from hostsvc_testing.memory.memory_tools import ADAPTER, KEPT, LocalSchemaChecker, MemoryTools, Untold
 from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.process import Process, Service
 from hostsvc_testing.script import Script
@@ -158,8 +158,8 @@ class World:
         about = {"template_id": used and used.id, "name": template or f"agent {len(self.agents) + 1}"}
         agent = rows.agent(ORGANIZATION, adapters=(ADAPTER,), created_at=self.now, **(about | fields))
         if model is not None:
-            model.items = yaml.safe_load((self._folder / model.name).read_text())
-            self.models[str(agent.id)] = model
+            self.models[str(agent.id)] = mine = Script(model.name)
+            mine.items = yaml.safe_load((self._folder / model.name).read_text())
             agent = replace(agent, model=f"{PROVIDER}/{agent.id}")
         if run is not None:
             self.functions[agent.id] = run
@@ -314,7 +314,7 @@ class WorldProcess(Process):
         self._due, self._looked_at = asyncio.Event(), 0.0
         self._timer: asyncio.TimerHandle | None = None
         clock, tables, told = self.clock, self._tables, Untold(self._tables)
-        parts = Stores(
+        parts = SimpleNamespace(
             **{each.name: getattr(self.storage, each.name) for each in fields(self.storage)},
             approval_grants=self.storage.parked_calls,
             agent_tools=MemoryTools(tables),
@@ -327,6 +327,8 @@ class WorldProcess(Process):
         checker, prices = LocalSchemaChecker(clock), PriceList()
         stores = cast(Storage, parts)  # as far as the tools of tests use it
         self._toolset = Toolset(stores, clock, self, checker, None)
+        tools = self._toolset._builtin
+        self._toolset._builtin = {name: tool for name, tool in tools.items() if name in KEPT}
         self._builtin = BuiltinHarness(
             stores=stores,
             wakes=WakeContexts(stores, clock, self.run_settings, {}),

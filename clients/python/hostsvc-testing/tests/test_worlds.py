@@ -228,7 +228,7 @@ async def test_tool_that_worlds_lack_says_so(world: World) -> None:
     agent = await world.agent(run=remembers)
     await world.notify(agent, "Go")
     await world.advance(seconds=1)
-    assert agent.runs[0].error == "A world in memory has no memories, which this tool needs."
+    assert agent.runs[0].error == "There is no tool named memory."
 
 
 async def test_refusals_of_script_are_in_history(world: World) -> None:

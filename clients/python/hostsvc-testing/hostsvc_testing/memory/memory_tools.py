@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -14,16 +13,11 @@ from storage.notifications.queues import RecentNotification
 from storage.toolbox import CHANNEL, CallableTool, DescribedTool, ListedTool
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.json_schema.worker_process import find_errors, find_outside_references
-from supervisors.tools.arguments import ToolError
 
 ADAPTER = UUID(int=0)  # of all tools of a world; each agent has it
-
-
-class Stores(SimpleNamespace):
-    """The stores that worlds have. The tools that need others are refused."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise ToolError("not_in_memory", f"A world in memory has no {name}, which this tool needs.")
+# The built-in tools that worlds have the stores for.
+KEPT = {"list_notifications", "clear_notification", "create_notification", "ask_person", "get_time", "sleep"}
+KEPT |= {"send_message", "send_sms", "list_messages", "get_message", "get_contact"}
 
 
 class MemoryTools:
