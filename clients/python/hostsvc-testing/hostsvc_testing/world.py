@@ -401,6 +401,9 @@ class WorldProcess(Process):
         data = orjson.loads(call.body)["data"]
         name, arguments = data["tool"], data["arguments"]
         self._world.note(UUID(data["agent"]), f"calls {name}: {arguments.get('body') or arguments}")
-        result = self._world.tools[name](**arguments)
-        result = await result if inspect.isawaitable(result) else result
+        try:
+            result = self._world.tools[name](**arguments)
+            result = await result if inspect.isawaitable(result) else result
+        except Exception as error:  # as a server of tools answers
+            return OutboundAnswer(500, "text/plain", repr(error).encode())
         return OutboundAnswer(200, "application/json", orjson.dumps(result))

@@ -1,5 +1,6 @@
 """Agents in worlds of their own, as users of the plugin test them."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -238,6 +239,32 @@ async def test_refusals_of_script_are_in_history(world: World) -> None:
     await world.decide(agent, answer="No")
     await world.advance(seconds=1)
     assert "failed to call refund: There is no tool named refund." in str(world.history)
+
+
+@pytest.mark.parametrize("approval", ["never", "always"])
+async def test_tool_that_breaks_is_told_to_agent(world: World, approval: str) -> None:
+    def refund(amount: int) -> None:
+        raise ValueError(f"{amount} is too much")
+
+    async def pays(run: AgentRun) -> None:
+        for one in await run.queue():
+            await run.clear(one)
+            heard.append(one.body)
+            if one.source == "api":
+                with suppress(ToolError):
+                    await run.call("refund", amount=80)
+        await run.sleep()
+
+    heard: list[str] = []
+    world.tool("refund", refund, approval=approval)
+    agent = await world.agent(run=pays)
+    await world.notify(agent, "Go")
+    await world.advance(minutes=1)
+    if approval == "always":
+        await world.decide(agent)
+        await world.advance(minutes=1)
+        assert "80 is too much" in heard[-1]
+    assert "calls refund: {'amount': 80}" in str(world.history)
 
 
 async def test_defect_of_function_is_in_history(world: World) -> None:
