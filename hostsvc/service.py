@@ -55,6 +55,7 @@ from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
 from supervisors.policy.explanations import when
+from supervisors.rewind.rewinds import Rewinds
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
 from web.node_numbers import NodeNumbers
@@ -464,6 +465,7 @@ def build_application(parts: Parts, settings: WebSettings, health: Health) -> we
             clock,
             parts.config.retention.events,
         ),
+        rewinds=Rewinds(storage.recorded_events, storage.phase_events, clock, parts.config.retention.events),
         toolset=execution.toolset,
         wakes=execution.wakes,
         clock=clock,

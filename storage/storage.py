@@ -26,6 +26,7 @@ from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.event_resources import EventResources
 from storage.events.audit_log import AuditLog
 from storage.events.events import Events
+from storage.events.rewind import RecordedEvents
 from storage.events.timeline import MarkEvents, PhaseEvents
 from storage.history.runs import Journals, Runs
 from storage.history.spans import MAX_SPANS_PER_TRACE, SharedContents
@@ -163,3 +164,4 @@ class Storage:
         self.spending = Spending(pool)
         self.phase_events = PhaseEvents(pool)
         self.mark_events = MarkEvents(pool)
+        self.recorded_events = RecordedEvents(pool)

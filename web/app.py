@@ -12,6 +12,7 @@ from supervisors.engine.inspection import StatusReader
 from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
+from supervisors.rewind.rewinds import Rewinds
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
@@ -26,7 +27,7 @@ from web.api.events.open_streams import OPEN_STREAMS, OpenStreams, look_after_st
 from web.api.hooks import hooks, receiving
 from web.api.organizations import accounts, api_keys, members, organizations, secrets, webhooks
 from web.api.service import metrics, pages, status
-from web.api.supervision import approvals, attention, preview, schedules, supervisors, timeline
+from web.api.supervision import approvals, attention, preview, rewind, schedules, supervisors, timeline
 from web.api.toolbox import adapters, agent_tools, call_results, mcp_servers, tools
 from web.api.tracing import otlp, spans, traces, transcripts
 from web.credentials.formats import ApprovalTokens, RunTokens, StreamTickets, UserTokens
@@ -70,6 +71,7 @@ HANDLERS = (
     attention,
     timeline,
     preview,
+    rewind,
     transcripts,
     usage,
     notifications,
@@ -99,6 +101,7 @@ def build_app(
     feed: EventFeed,
     status_reader: StatusReader,
     timelines: Timelines,
+    rewinds: Rewinds,
     toolset: Toolset,
     wakes: WakeContexts,
     clock: Clock,
@@ -117,6 +120,7 @@ def build_app(
     app[app_keys.REGISTRY] = registry
     app[app_keys.STATUS] = status_reader
     app[app_keys.TIMELINES] = timelines
+    app[app_keys.REWINDS] = rewinds
     app[app_keys.EVENT_FEED] = feed
     app[app_keys.TOOLSET] = toolset
     app[app_keys.WAKES] = wakes

@@ -12,6 +12,7 @@ from supervisors.engine.inspection import StatusReader
 from supervisors.events.feed import EventFeed
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.catalog import ModelCatalog, Prices
+from supervisors.rewind.rewinds import Rewinds
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.toolset import Toolset
 from supervisors.wake_context import WakeContexts
@@ -30,6 +31,7 @@ REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 NODES: web.AppKey[Nodes] = web.AppKey("nodes")
 STATUS: web.AppKey[StatusReader] = web.AppKey("status")
 WAKES: web.AppKey[WakeContexts] = web.AppKey("wakes")
+REWINDS: web.AppKey[Rewinds] = web.AppKey("rewinds")
 TIMELINES: web.AppKey[Timelines] = web.AppKey("timelines")
 TOOLSET: web.AppKey[Toolset] = web.AppKey("toolset")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")

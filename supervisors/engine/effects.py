@@ -3,12 +3,15 @@
 from dataclasses import replace
 from datetime import datetime
 
-from storage.agent_facts import AgentFacts, AgentState
+from storage.agent_facts import NO_LIMITS, AgentFacts, AgentState
 from storage.model import AgentStatus
 from supervisors.engine.messages import UNSET, OwnedFieldsRequest, RunAnswer, Unset
 from supervisors.errors import AgentArchived
 from supervisors.policy import transitions
-from supervisors.policy.decisions import reached_budget
+from supervisors.policy.decisions import Policy, decide, reached_budget
+from supervisors.policy.phases import Phase
+
+ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
 
 
 def answer_without_run(
@@ -28,6 +31,14 @@ def answer_without_run(
     if not wakeup and state.sleep_until is not None and state.sleep_until > now:
         return RunAnswer.SLEEPING
     return RunAnswer.OVER_BUDGET if reached_budget(facts.budgets) is not None else None
+
+
+def is_about_to_start(facts: AgentFacts, now: datetime, policy: Policy) -> bool:
+    """Return whether a start is ahead that a stop would cancel, even if a pause or a limit delays it."""
+    if facts.state.queued_at is not None or facts.state.run_requested_at is not None:
+        return True
+    decision = decide(replace(facts.without_pause(), budgets=(), limits=NO_LIMITS), now, policy)
+    return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
 def after_status(

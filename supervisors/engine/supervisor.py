@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.agent_facts import NO_LIMITS, AgentFacts, AgentState, RunEnd, StateUpdate
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, StateUpdate
 from storage.errors import RunLimitReached
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.context import SupervisorContext
-from supervisors.engine.effects import after_fields, after_status, answer_without_run
+from supervisors.engine.effects import after_fields, after_status, answer_without_run, is_about_to_start
 from supervisors.engine.messages import (
     DeferredReply,
     OwnedFieldsRequest,
@@ -72,7 +72,6 @@ CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may le
 MAX_BLOCKERS = 100
 STOP_REPLY_SECONDS = 1.0
 STOP_POLL_SECONDS = 0.1  # while a run of another node is being stopped
-ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
 ELSEWHERE = "left to another node"
 
 
@@ -496,7 +495,7 @@ class Supervisor:
         context = self.context
         facts, now = await self.get_facts(), context.clock.now()
         state, run = facts.state, self.run
-        if state.run_id is None and not self._is_about_to_start(facts):
+        if state.run_id is None and not is_about_to_start(facts, context.clock.now(), context.policy):
             return StopReply.NOT_RUNNING
         is_stopping = state.run_id is not None and self._is_stopping(state)
         cause = Cause(request.caller, request.reason)
@@ -534,15 +533,6 @@ class Supervisor:
             if facts is None or (facts.state.run_id != run_id and not facts.state.lingers):
                 return StopReply.STOPPED
         return StopReply.STOPPING
-
-    def _is_about_to_start(self, facts: AgentFacts) -> bool:
-        """Return whether a start is ahead that a stop would cancel, even if a pause or a limit delays it."""
-        state, now = facts.state, self.context.clock.now()
-        if state.queued_at is not None or state.run_requested_at is not None:
-            return True
-        unlimited = replace(facts.without_pause(), budgets=(), limits=NO_LIMITS)
-        decision = decide(unlimited, now, self.context.policy)
-        return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
     async def _write_owned_fields(self, owned: OwnedFieldsRequest) -> bool:
         """Write the fields that the supervisor owns: `paused`, then `status`, then `sleep_until`.

@@ -138,15 +138,15 @@ class Timelines:
             is_seen = snapshot is not None and (snapshot.phase is not Phase.PAUSED or not origin.paused)
             if snapshot is not None and is_seen:
                 present = State(present.phase, snapshot.why, present.run_id)
-        kept_from = self._kept_from(origin)
-        existed = origin.created_at < kept_from
+        oldest_at = kept_from(origin, self._clock.now(), self._kept_days)
+        existed = origin.created_at < oldest_at
         return Fallback(
             present,
             since=origin.phase_since,
             is_paused=origin.paused,
-            known_from=max(kept_from, origin.created_at),
+            known_from=max(oldest_at, origin.created_at),
             why_unknown=(
-                f"Not known: events from before {when(kept_from)} are not kept."
+                f"Not known: events from before {when(oldest_at)} are not kept."
                 if existed
                 else f"The agent did not exist before {when(origin.created_at)}."
             ),
@@ -173,12 +173,12 @@ class Timelines:
         coming = await asyncio.to_thread(_coming, schedules, now, end)
         return sorted([*ahead(*outlook, reminders, now, end), *coming], key=lambda one: one.at)
 
-    def _kept_from(self, origin: Origin) -> datetime:
-        """Return the moment from which the log is complete."""
-        now = self._clock.now()
-        oldest_at = origin.oldest_at or now
-        is_cleaned = self._kept_days and origin.oldest_id != FIRST_ID
-        return min(oldest_at, now - timedelta(days=self._kept_days)) if is_cleaned else oldest_at
+
+def kept_from(origin: Origin, now: datetime, kept_days: int) -> datetime:
+    """Return the moment from which the log is complete, if it keeps events for `kept_days`; 0: for ever."""
+    oldest_at = origin.oldest_at or now
+    is_cleaned = kept_days and origin.oldest_id != FIRST_ID
+    return min(oldest_at, now - timedelta(days=kept_days)) if is_cleaned else oldest_at
 
 
 def _coming(schedules: Sequence[Schedule], now: datetime, end: datetime) -> list[Ahead]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
+from uuid import UUID
 
 from marshmallow import fields, validate
 
@@ -152,14 +153,22 @@ def _of_object(field: ObjectOf) -> RefusedValues:
     for value, kind in (("x", "str"), ([], "list"), (1, "int")):
         yield value, {"non_field_errors": [f"{NO_OBJECT}{kind}."]}
     known = {each.data_key or name: each for name, each in field.schema.load_fields.items()}
-    usual = {
-        name: each.words[0] if isinstance(each, WordOrObject) else "https://example.org/"
-        for name, each in known.items()
-        if each.required
-    }
+    usual = {name: _usual(each) for name, each in known.items() if each.required}
     for name, each in known.items():
         for refused, messages in refused_values(each):
             yield {**usual, name: refused}, {name: messages}
+
+
+def _usual(field: fields.Field[Any]) -> Any:
+    """Return a value that the field takes."""
+    match field:
+        case WordOrObject():
+            return field.words[0]
+        case Choice():
+            return next(iter(field.choices))
+        case Uuid():
+            return str(UUID(int=0))
+    return "https://example.org/"
 
 
 def _of_json_object(field: JsonObject) -> RefusedValues:

@@ -419,6 +419,18 @@ ROWS: dict[str, Row] = {
         {"id": AGENT},
         {"event": {"source": "sms", "count": 2}, "patch": {"template": TEMPLATE, "max_sleep_hours": 1}},
     ),
+    "POST /api/cloud/rewind/": Row(
+        body={
+            "agent": AGENT,
+            "from": "2026-11-01T00:00:00Z",
+            "to": "2026-11-01T01:00:00Z",
+            "patch": {
+                "template": TEMPLATE,
+                "priorities": [{"source": "sms", "priority": "low"}],
+                "schedules": [{"id": SCHEDULE, "paused": True}],
+            },
+        }
+    ),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),
     # their queues and channels

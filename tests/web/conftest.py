@@ -37,6 +37,7 @@ from supervisors.json_schema.checker import open_schema_checker
 from supervisors.llm.catalog import ModelCatalog
 from supervisors.llm.port import IMAGE_TYPES
 from supervisors.maintenance.scans import Sweep
+from supervisors.rewind.rewinds import Rewinds
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.timeline.timelines import Timelines
 from supervisors.tools.parking import ResultAddresses
@@ -365,6 +366,7 @@ async def serving(
                 timelines=Timelines(
                     storage.phase_events, storage.mark_events, storage.schedules, registry.status, clock, 30
                 ),
+                rewinds=Rewinds(storage.recorded_events, storage.phase_events, clock, 30),
                 toolset=Toolset(
                     storage, clock, outbound, checker, models, ResultAddresses("", settings.token_secret)
                 ),

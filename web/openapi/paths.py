@@ -29,6 +29,7 @@ TAGS = {
     "runs": "The runs of all agents together.",
     "supervisors": "Agents with what they do and why, in the order of your choice.",
     "attention": "What failed and needs a person, to be sent again or dismissed.",
+    "rewind": "What would have happened in a period that is over, under other settings.",
     "overview": "What the agents of your organizations do, what needs a person, and who wakes next.",
     "usage": "What the model calls of all agents together used and cost.",
     "notifications": "The queue of each agent. High-priority ones wake it and keep it awake until cleared.",

@@ -47,8 +47,8 @@ class PreviewEventBody(Body):
     """Whether they wake the agent in spite of its limits."""
 
 
-class PreviewPatchBody(Body):
-    """The fields of an agent that might be changed. Only these have an effect on when the agent wakes."""
+class SettingsPatchBody(Body):
+    """Settings of an agent that have an effect on when it wakes."""
 
     template_id = Uuid(data_key="template", allow_none=True)
     """Another template, whose debounce window, cap and limits count where the agent has none of its own;
@@ -65,6 +65,11 @@ class PreviewPatchBody(Body):
     """Another limit of wakes in a day; null: the template's."""
     quiet_hours = QuietHours(allow_none=True)
     """Other quiet hours; null: the template's."""
+
+
+class PreviewPatchBody(SettingsPatchBody):
+    """The fields of an agent that might be changed. Only these have an effect on when the agent wakes."""
+
     paused = Boolean()
     """A pause of the agent, or its end."""
     status = Choice(AgentStatus)
@@ -105,9 +110,9 @@ async def preview_agent(request: web.Request, caller: Caller) -> Preview:
     event, patch = body["event"] or {}, body["patch"] or {}
     zone = ZoneInfo(agent.timezone)
     localize(body, ("at",), zone)
-    with _refused_inside("event"):
+    with refused_inside("event"):
         localize(event, ("scheduled_for",), zone)
-    with _refused_inside("patch"):
+    with refused_inside("patch"):
         localize(patch, ("sleep_until",), zone)
         references = await resolve(request.app[STORAGE], lambda _: agent.organization_id, patch)
     present = await load_in_turn(request, request.app[STATUS].present)
@@ -115,14 +120,14 @@ async def preview_agent(request: web.Request, caller: Caller) -> Preview:
         raise Invalid({"at": [HAS_PASSED]})
     if body["at"] is not None and body["at"] > present.now + timedelta(days=MAX_DAYS):
         raise Invalid({"at": [TOO_FAR]})
-    changed = await _with_settings(request, agent, references.template, patch, present)
+    changed = await with_settings(request, agent, references.template, patch, present)
     owned = OwnedFieldsRequest(**{name: patch[name] for name in OWNED_FIELDS if name in patch})
     changed = after_owned_fields(changed, owned, present.now, run_is_stopping=present.run_is_stopping)
     return preview(present, changed, event=Event(**event) if event else None, at=body["at"])
 
 
 @contextmanager
-def _refused_inside(name: str) -> Iterator[None]:
+def refused_inside(name: str) -> Iterator[None]:
     """Put the messages of a refusal under the name of the object that they are about."""
     try:
         yield
@@ -130,7 +135,7 @@ def _refused_inside(name: str) -> Iterator[None]:
         raise Invalid({name: error.body}) from error
 
 
-async def _with_settings(
+async def with_settings(
     request: web.Request, agent: Agent, template: Template | None, patch: dict[str, Any], present: Present
 ) -> AgentFacts:
     """Return the facts with the settings of the patch. `template` is the one that it names."""

@@ -1,0 +1,238 @@
+"""Rewinds: a recorded period of one agent, and the same under other settings, computed off the loop."""
+
+import asyncio
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from statistics import median
+from uuid import UUID
+
+from storage.events.model import EventType
+from storage.events.rewind import RecordedEvents
+from storage.events.timeline import PhaseEvents
+from storage.model import Source
+from supervisors.clock import Clock
+from supervisors.engine.snapshot import Present
+from supervisors.fair_slots import FairSlots
+from supervisors.policy.explanations import when
+from supervisors.policy.phases import Phase
+from supervisors.rewind.recording import Recording, arrivals_before, initial_state, moment_of
+from supervisors.rewind.replay import Replay, Rules
+from supervisors.timeline.bands import pause_changes
+from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges, kept_from
+
+MAX_RECORDED = 20_000  # events, and runs
+MAX_REPLAY_SECONDS = 10.0
+MAX_AT_ONCE = 2  # one organization alone has one of them
+MAX_WAITING = 4  # rewinds of one organization
+MAX_BANDS = 2_000
+RUNS_AS_RECORDED = (
+    "Each run lasts as long, costs as much, ends in the same way and sleeps as long as the recorded one that "
+    "it stands for; if it does the work of several, as the longest of them."
+)
+ASSUMED = (
+    RUNS_AS_RECORDED,
+    "What arrived and what people asked for is as recorded: no reply of the agent changes it.",
+    "The settings of today count for the whole period.",
+)
+
+
+class NotKept(Exception):
+    """The period begins before `oldest_at`, from when on events are kept."""
+
+    def __init__(self, oldest_at: datetime) -> None:
+        super().__init__(f"events are kept from {oldest_at} on")
+        self.oldest_at = oldest_at
+
+
+class TookTooLong(Exception):
+    """The replay of a period takes more than MAX_REPLAY_SECONDS."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBand:
+    """The time of a run."""
+
+    start: datetime
+    """When the run started."""
+    end: datetime
+    """When it ended; the end of the period if it was still active."""
+    reason: str
+    """The reason why it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What an agent did in a period."""
+
+    wakes: int
+    """How many runs started."""
+    by_reason: Mapping[str, int]
+    """How many runs started for each reason."""
+    median_wait_seconds: float | None
+    """How many seconds half of the high-priority notifications waited for a run at most; null: none came."""
+    median_wait_by_source: Mapping[str, float]
+    """The same for each source."""
+    cost_usd: Decimal
+    """The cost of the runs."""
+    bands: Sequence[RunBand]
+    """The first 2,000 runs, by their start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A recorded period of an agent, and the same period under other settings."""
+
+    recorded: Course
+    """What happened."""
+    rewound: Course
+    """What would have happened under the settings of the patch."""
+    reproduced: int
+    """How many of the recorded wakes follow from the present settings without the patch, at the same moment
+    and for the same reason: all, unless settings have changed since or the clock was set."""
+    summary: str
+    """The difference as a sentence."""
+    assumed: Sequence[str]
+    """What the answer assumes, as sentences."""
+
+
+class Rewinds:
+    """Reads recordings and replays them. Events are kept for `kept_days`; 0: for ever."""
+
+    def __init__(self, recorded: RecordedEvents, phases: PhaseEvents, clock: Clock, kept_days: int) -> None:
+        self._recorded = recorded
+        self._phases = phases
+        self._clock = clock
+        self._kept_days = kept_days
+        self._turns = FairSlots[UUID](MAX_AT_ONCE, MAX_WAITING)
+
+    async def read(self, present: Present, start: datetime, end: datetime) -> Recording | None:
+        """Read the recording of an agent; None if it does not exist. Raise NotKept or TooManyChanges."""
+        agent_id, state = present.facts.state.agent_id, present.facts.state
+        origin = await self._phases.get_origin(agent_id)
+        if origin is None:
+            return None
+        oldest_at = kept_from(origin, self._clock.now(), self._kept_days)
+        if start < oldest_at and origin.created_at < oldest_at:
+            raise NotKept(oldest_at)
+        events = await self._recorded.list_events(agent_id, start, end, MAX_RECORDED + 1)
+        runs = await self._recorded.list_runs(agent_id, start, end, MAX_RECORDED + 1)
+        pauses = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
+        in_period = [run.started_at for run in runs if start <= run.started_at < end]
+        for moments, most in (
+            ([event.at for event in events], MAX_RECORDED),
+            (in_period, MAX_RECORDED),
+            ([pause.at for pause in pauses if start < pause.at < end], MAX_PAUSES),
+        ):
+            if len(moments) > most:
+                raise TooManyChanges(max(moments))
+        ids = {event.resource_id for event in events if event.resource_id is not None}
+        known = await self._recorded.list_notifications(agent_id, ids, start, MAX_RECORDED)
+        changes = await self._phases.list_changes(agent_id, start, start, 0)
+        phase, next_at = (changes[0].before or Phase.ASLEEP) if changes else origin.phase, None
+        if changes and changes[0].at <= start:
+            phase, next_at = changes[0].phase, moment_of(changes[0].next_at)
+        is_last = not runs or runs[-1].started_at < end
+        pauses_then = pause_changes(pauses, is_paused=origin.paused)
+        was_paused = [change for change in pauses_then if change.at <= start][-1].is_paused
+        inside = [event for event in [*events, *pauses] if start <= event.at < end]
+        return Recording(
+            start,
+            end,
+            [*arrivals_before(known, start), *sorted(inside, key=lambda event: event.id)],
+            runs,
+            {one.id: one for one in known},
+            initial_state(agent_id, phase, next_at, runs, start),
+            organization_paused=was_paused,
+            sleep_until=state.sleep_until if is_last else None,
+        )
+
+    async def rewind(self, recording: Recording, changed: Recording, before: Rules, after: Rules) -> Rewind:
+        """Replay a recording, and then what it would have been, in a thread.
+
+        Organizations take turns. Raise QueueFull or TookTooLong.
+        """
+        organization_id = before.facts.organization_id
+        await self._turns.take(organization_id)
+        try:
+            return await asyncio.to_thread(self._rewind, recording, changed, before, after)
+        finally:
+            self._turns.release(organization_id)
+
+    def _rewind(self, recording: Recording, changed: Recording, before: Rules, after: Rules) -> Rewind:
+        until = self._clock.monotonic() + MAX_REPLAY_SECONDS
+        first = self._carry_out(Replay(recording, before), until)
+        second = self._carry_out(Replay(changed, after, first.delays), until)
+        runs = recording.recorded_runs()
+        told = {(run.started_at, run.wake_reason) for run in runs}
+        reproduced = sum((wake.at, wake.reason) in told for wake in first.wakes)
+        recorded = _course(
+            (RunBand(run.started_at, run.ended_at or recording.end, run.wake_reason) for run in runs),
+            first.waits,
+            sum((run.cost_usd for run in runs), Decimal(0)),
+        )
+        rewound = _course(
+            (RunBand(wake.at, wake.ends_at or recording.end, wake.reason) for wake in second.wakes),
+            second.waits,
+            sum((wake.cost_usd for wake in second.wakes), Decimal(0)),
+        )
+        assumed = [*ASSUMED]
+        changes = [event for event in recording.events if event.type is EventType.AGENT_CHANGED]
+        if changes:
+            fields = sorted({name for event in changes for name in event.data.get("fields", ())})
+            assumed.append(
+                f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}."
+            )
+        if reproduced < len(runs):
+            assumed.append(
+                f"{len(runs) - reproduced} of the recorded wakes do not follow from these settings."
+            )
+        return Rewind(recorded, rewound, reproduced, _summary(recorded, rewound), assumed)
+
+    def _carry_out(self, replay: Replay, until: float) -> Replay:
+        for _ in replay.steps():
+            if self._clock.monotonic() > until:
+                raise TookTooLong
+        return replay
+
+
+def _course(
+    bands: Iterable[RunBand], waits: Sequence[tuple[Source, datetime, datetime | None]], cost_usd: Decimal
+) -> Course:
+    """Return the course of these runs. A notification waits for the next start, or until it is cleared."""
+    runs = sorted(bands, key=lambda band: band.start)
+    starts = [band.start for band in runs]
+    by_source: dict[str, list[float]] = {}
+    for source, active_at, cleared_at in waits:
+        place = bisect_left(starts, active_at)
+        start = starts[place] if place < len(starts) else None
+        seen_at = min(filter(None, (start, cleared_at)), default=None)
+        if seen_at is not None:
+            by_source.setdefault(source, []).append(max(0.0, (seen_at - active_at).total_seconds()))
+    every = [seconds for group in by_source.values() for seconds in group]
+    return Course(
+        len(runs),
+        dict(Counter(str(band.reason) for band in runs).most_common()),
+        round(median(every), 3) if every else None,
+        {str(source): round(median(group), 3) for source, group in sorted(by_source.items())},
+        cost_usd,
+        runs[:MAX_BANDS],
+    )
+
+
+def _summary(recorded: Course, rewound: Course) -> str:
+    before, after = recorded.median_wait_seconds, rewound.median_wait_seconds
+    parts = [f"{recorded.wakes} wakes are {rewound.wakes}"]
+    if before is not None and after is not None:
+        parts.append(f"the median wait of a notification was {_seconds(after)} instead of {_seconds(before)}")
+    saved = recorded.cost_usd - rewound.cost_usd
+    if saved:
+        parts.append(f"about {abs(saved):.2f} USD {'less' if saved > 0 else 'more'}")
+    return f"{'; '.join(parts)}."
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"

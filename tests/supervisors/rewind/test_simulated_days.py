@@ -1,0 +1,78 @@
+"""Replays of simulated days: they reproduce what was recorded, and what other settings would have led to."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from storage.agent_facts import AgentFacts
+from supervisors.rewind.replay import Replay, Rules, Wake
+from tests.supervisors.rewind.simulated_days import Day, days, days_without_feedback
+
+A_FEW, MANY = (
+    range(3),
+    range(3, 34),
+)  # worlds, of three or more agents each: together more than a hundred days
+PATCHES: tuple[Mapping[str, Any], ...] = (
+    {"debounce_window_seconds": 4},
+    {"quiet_hours": "09:00-10:30"},
+    {"max_wakes_per_hour": 2},
+    {"debounce_window_seconds": 2, "max_wakes_per_day": 5},
+)
+TIMER = timedelta(milliseconds=2)  # timers of the simulation ring at whole milliseconds
+
+
+def replayed(day: Day, facts: AgentFacts | None = None) -> list[Wake]:
+    """Return the wakes of a replay with these settings, after one with those of the recording."""
+    first = Replay(day.recording, Rules(day.facts, day.policy))
+    list(first.steps())
+    second = Replay(day.recording, Rules(facts or day.facts, day.policy), first.delays)
+    list(second.steps())
+    return second.wakes
+
+
+def require_same_wakes(seeds: range) -> None:
+    for day in chain.from_iterable(map(days, seeds)):
+        recorded = [(run.started_at, run.wake_reason) for run in day.recording.runs]
+        assert [(wake.at, wake.reason) for wake in replayed(day)] == recorded
+
+
+def test_replay_without_patch_reproduces_recorded_wakes() -> None:
+    require_same_wakes(A_FEW)
+
+
+@pytest.mark.slow
+def test_replay_reproduces_a_hundred_days() -> None:
+    require_same_wakes(MANY)
+
+
+def require_as_simulated(seeds: range) -> None:
+    for seed, settings in ((seed, PATCHES[seed % len(PATCHES)]) for seed in seeds):
+        recorded, simulated = days_without_feedback(seed, {}), days_without_feedback(seed, settings)
+        for day, wanted in zip(recorded, simulated, strict=True):
+            wakes, runs = replayed(day, patched(day.facts, settings)), wanted.recording.runs
+            assert [kind_of(wake.reason) for wake in wakes] == [kind_of(run.wake_reason) for run in runs]
+            assert all(abs(wake.at - run.started_at) <= TIMER for wake, run in zip(wakes, runs, strict=True))
+
+
+def kind_of(reason: str) -> str:
+    """Return the reason without the source: of two arrivals at the same moment either may be the last."""
+    return reason.partition(":")[0]
+
+
+def test_replay_with_patch_equals_simulation_with_it() -> None:
+    require_as_simulated(range(4))
+
+
+@pytest.mark.slow
+def test_replay_with_patch_equals_many_simulations() -> None:
+    require_as_simulated(range(4, 24))
+
+
+def patched(facts: AgentFacts, settings: Mapping[str, Any]) -> AgentFacts:
+    limits = {name: value for name, value in settings.items() if name != "debounce_window_seconds"}
+    window = settings.get("debounce_window_seconds", facts.agent_window_seconds)
+    return replace(facts, agent_window_seconds=window, limits=replace(facts.limits, **limits))

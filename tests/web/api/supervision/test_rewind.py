@@ -1,0 +1,93 @@
+"""Rewinds over HTTP: what was recorded, what other settings would have led to, and what is refused."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.web.conftest import Api, Service
+
+REWIND = "/api/cloud/rewind/"
+
+
+async def rewound(api: Api, agent: Any, **patch: Any) -> Any:
+    """Return the answer about the life of the agent until now."""
+    asked = {"agent": agent["id"], "from": agent["created_at"], "to": datetime.now(UTC).isoformat()}
+    answer = await api.post(REWIND, {**asked, "patch": patch})
+    assert answer.status == 200, answer
+    return answer.body
+
+
+async def woken_by_texts(service: Service, api: Api, *sources: str, **settings: Any) -> Any:
+    """Return an agent that each of these notifications has woken."""
+    agent = await api.create_agent(timezone="UTC", **settings)
+    path = f"/api/cloud/agents/{agent['id']}/"
+    for source in sources:
+        await api.create_notification(agent, source=source, priority="high")
+        await service.wait_until_idle()
+        run = (await api.get(f"{path}supervisor/")).body["run"]["id"]
+        await api.post("/api/defaults/notifications/clear/", {"agent": agent["id"]})
+        await api.post(f"{path}stop/", {"force": True})
+        await api.get(f"{path}runs/{run}/?wait=20")
+    return agent
+
+
+async def test_rewind_without_patch_reproduces_the_recorded_wakes(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "sms", "api", "sms")
+
+    answer = await rewound(api, agent)
+
+    assert answer["recorded"] == answer["rewound"]
+    assert (answer["recorded"]["wakes"], answer["reproduced"]) == (3, 3)
+    assert answer["recorded"]["by_reason"] == {"notification:sms": 2, "notification:api": 1}
+    assert answer["summary"].startswith("3 wakes are 3; the median wait of a notification was ")
+
+
+async def test_window_and_quiet_hours_and_priorities_save_wakes(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "sms", "api", "sms")
+
+    held = await rewound(api, agent, debounce_window_seconds=3600)
+    around = (datetime.now(UTC) + timedelta(hours=hours) for hours in (-2, 2))
+    quiet = await rewound(api, agent, quiet_hours="-".join(f"{moment:%H:%M}" for moment in around))
+    low = await rewound(api, agent, priorities=[{"source": "sms", "priority": "low"}])
+
+    assert held["rewound"]["by_reason"] == {"notification:api": 1}
+    assert quiet["rewound"]["wakes"] == 0
+    assert low["rewound"]["by_reason"] == {"notification:api": 1}
+    assert held["recorded"]["wakes"] == quiet["recorded"]["wakes"] == low["recorded"]["wakes"] == 3
+
+
+async def test_rewind_stores_nothing(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "sms")
+    events = await service.storage.pool.fetchval("SELECT max(id) FROM event")
+
+    await rewound(api, agent, debounce_window_seconds=60)
+
+    assert await service.storage.pool.fetchval("SELECT max(id) FROM event") == events
+    assert (await api.get(f"/api/cloud/agents/{agent['id']}/")).body["debounce_window_seconds"] is None
+
+
+async def test_bad_periods_and_patches_are_refused(api: Api) -> None:
+    agent, now = await api.create_agent(), datetime.now(UTC)
+
+    async def refusal(start: datetime, end: datetime, **patch: Any) -> Any:
+        asked = {"agent": agent["id"], "from": start.isoformat(), "to": end.isoformat(), "patch": patch}
+        answer = await api.post(REWIND, asked)
+        assert answer.status == 400
+        return answer.body
+
+    hour = timedelta(hours=1)
+    assert await refusal(now, now - hour) == {"from": ["from must be before to."]}
+    assert "must be over" in (await refusal(now, now + hour))["to"][0]
+    assert "at most 31 days" in (await refusal(now - 40 * 24 * hour, now))["from"][0]
+    assert "no period of quiet hours" in str(await refusal(now - hour, now, quiet_hours="late"))
+    unknown = [{"id": agent["id"], "paused": True}]
+    assert "does not exist" in str(await refusal(now - hour, now, schedules=unknown))
+
+
+async def test_settings_changed_in_the_period_are_named(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "sms")
+    await api.patch(f"/api/cloud/agents/{agent['id']}/", {"debounce_window_seconds": 60})
+
+    answer = await rewound(api, agent)
+
+    assert "debounce_window_seconds" in answer["assumed"][3]
+    assert (answer["recorded"]["wakes"], answer["reproduced"], answer["rewound"]["wakes"]) == (1, 0, 0)
