@@ -17,6 +17,7 @@ from supervisors.engine.snapshot import NextWake, Present
 from supervisors.policy import explanations, transitions
 from supervisors.policy.decisions import Decision, decide
 from supervisors.policy.phases import Phase
+from supervisors.rewind.least_change import LeastChange
 
 AFTER_START = "What it does after that depends on that run, which no rule decides."
 RUN_UNKNOWN = "It is running. When its run ends, and what it leaves uncleared, no rule decides."
@@ -62,6 +63,8 @@ class Preview:
     """The agent after the change, when the last of the notifications has come, or at the moment `at`."""
     bounds_raised: str
     """The bounds of the agent that the change raises, such as `wakes_per_day=48`; "": none."""
+    least_change: LeastChange | None = None
+    """The answer to `wanted`; null if nothing was wanted."""
 
 
 def preview(

@@ -40,6 +40,7 @@ LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
 Period = tuple[datetime, datetime]
+GroupKey = tuple[Source, bool, ActivationPeriod, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Arrival:
     priority: Priority
     scheduled_for: datetime | None
     runs_before: int
+    came_at: datetime
     active_at: datetime | None = None
     cleared_at: datetime | None = None
 
@@ -91,7 +93,17 @@ class Replay:
     one itself has None: it waits for the next recorded start.
     """
 
-    def __init__(self, recording: Recording, rules: Rules, delays: Sequence[Period] | None = None) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        rules: Rules,
+        delays: Sequence[Period] | None = None,
+        watched: UUID | None = None,
+    ) -> None:
+        self.woken_at: datetime | None = None  # when a run began with the watched notification active
+        self.watched_arrival: Arrival | None = None
+        self.was_paused = False
+        self._watched = watched
         self.delays: list[Period] = []
         self.wakes: list[Wake] = []
         self.waits: list[tuple[Source, datetime, datetime | None]] = []  # active, and cleared
@@ -118,6 +130,9 @@ class Replay:
         self._reasons: set[str] = set()  # of the start that is due, while it waits
         self._last_active_at: datetime | None = None
         self._now = recording.start
+        self._epoch: object = None  # while this is the same, what was counted of the queue stays so
+        self._counted: dict[GroupKey, tuple[int, datetime, datetime]] = {}
+        self._uncounted: list[Arrival] = []
         self._last_by_time = -1
         self._begin(recording)
 
@@ -153,8 +168,12 @@ class Replay:
         if self._due_since is not None:
             self.delays.append((self._due_since, LAST_MOMENT))
 
+    def spent_on(self, moment: datetime) -> Decimal:
+        """Return what was spent on the day of a moment, by UTC."""
+        return self._spent.get(_day(moment), Decimal(0))
+
     def _spend(self, cost_usd: Decimal, at: datetime) -> None:
-        self._spent[_day(at)] = self._spent.get(_day(at), Decimal(0)) + cost_usd
+        self._spent[_day(at)] = self.spent_on(at) + cost_usd
 
     # Its own moments
 
@@ -237,6 +256,9 @@ class Replay:
         self._stop_waiting(now)
         self._run, self.decision = wake, None
         self.wakes.append(wake)
+        watched = self._queue.get(self._watched) if self._watched else None
+        if watched is not None and watched.active_at is not None and not self._is_ahead(watched):
+            self.woken_at = self.woken_at or now
         self._starts.append(now)
         offsets = [(one.life.offset if one.life.cleared_by is not None else length, one) for one in due]
         clearings = [(now + min(offset, length), one) for offset, one in offsets]
@@ -389,6 +411,7 @@ class Replay:
             case EventType.AGENT_STOPPED:
                 after = self._stopped(facts, now)
             case _ if event.phase == Phase.PAUSED or event.data.get("why") == WHY_STOPPING_FOR_AGENT_PAUSE:
+                self.was_paused = True
                 after = self._state if self._rules.is_never_paused else transitions.paused(self._state)
             case _ if event.phase == Phase.STOPPING and event.data.get("why") not in NO_STOP:
                 after = self._stopped(facts, now)
@@ -410,15 +433,17 @@ class Replay:
             priority = life.priority
             if event.type is EventType.NOTIFICATION_CREATED:
                 priority = self._rules.priorities.get(life.source, priority)
-            arrival = Arrival(id_, life, priority, life.scheduled_for, len(self.wakes))
+            arrival = Arrival(id_, life, priority, life.scheduled_for, len(self.wakes), now)
             arrival.active_at = one.active_at if one is not None else None
             self._queue[id_] = arrival
+            self.watched_arrival = arrival if id_ == self._watched else self.watched_arrival
             if arrival.active_at is None:
                 self._activate(arrival, activation(priority, life.scheduled_for, now), now)
         elif one is None:
             return
         elif event.type is EventType.NOTIFICATION_DELETED:
             del self._queue[id_]
+            self._epoch = None
         elif event.type is EventType.NOTIFICATION_CLEARED:
             if self._is_cleared_now(one):
                 self._clear(one, now)
@@ -443,7 +468,10 @@ class Replay:
             latest = max(filter(None, (self._last_active_at, *others)), default=None)
             active_at = active_at if latest is None else max(active_at, latest + MOMENT)
             self._last_active_at = active_at
+        if one.active_at is not None:
+            self._epoch = None
         one.active_at = active_at
+        self._uncounted.append(one)
 
     def _is_cleared_now(self, one: Arrival) -> bool:
         """Return whether the recorded clearing happens here, too: not by a run that came earlier or later."""
@@ -460,6 +488,7 @@ class Replay:
         if one.active_at is not None:
             self.waits.append(_wait(one))
         del self._queue[one.id]
+        self._epoch = None
 
     # Facts
 
@@ -484,7 +513,7 @@ class Replay:
     def _spent_of(self, cap_usd: Decimal, of_organization: bool, now: datetime) -> Decimal:
         if of_organization:
             return cap_usd if now < self._shared_cap_until else min(Decimal(0), cap_usd - 1)
-        return self._spent.get(_day(now), Decimal(0))
+        return self.spent_on(now)
 
     def _limits_at(self, limits: WakeLimits, now: datetime) -> WakeLimits:
         if limits == NO_LIMITS:
@@ -503,28 +532,39 @@ class Replay:
         return self._starts[-limit]
 
     def _groups(self, now: datetime) -> tuple[PendingGroup, ...]:
-        groups: dict[tuple[object, ...], PendingGroup] = {}
-        for one in self._queue.values():
-            at = one.active_at
+        """Return the active notifications. They are counted anew after a run, a stop or a clearing only."""
+        state = self._state
+        epoch = (state.stopped_at, state.seen_until, state.last_started_at, state.last_ended_at, state.run_id)
+        if epoch != self._epoch:
+            self._epoch, self._counted, self._uncounted = epoch, {}, list(self._queue.values())
+        later, counted = [], self._counted
+        for one in self._uncounted:
+            at, is_reminder = one.active_at, one.is_reminder
             if at is None:
                 continue
-            source, urgent, is_reminder = one.life.source, one.life.urgent, one.is_reminder
-            period = _period(at, self._state, now, is_reminder=is_reminder)
-            key = (source, urgent, is_reminder, period)
-            group = groups.get(key)
-            if group is None:
-                groups[key] = PendingGroup(source, is_reminder, period, 1, at, at, urgent)
-            else:
-                first_at, last_at = min(group.first_at, at), max(group.last_at, at)
-                groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)
-        return tuple(groups.values())
+            if is_reminder and at > now:
+                later.append(one)
+                continue
+            period = _period(at, state, is_reminder=is_reminder)
+            key = (one.life.source, is_reminder, period, one.life.urgent)
+            count, first_at, last_at = counted.get(key, (0, at, at))
+            counted[key] = (count + 1, min(first_at, at), max(last_at, at))
+        self._uncounted = later
+        ahead = [
+            PendingGroup(one.life.source, True, ActivationPeriod.AHEAD, 1, at, at, one.life.urgent)
+            for one in later
+            if (at := one.active_at) is not None
+        ]
+        past = (
+            PendingGroup(source, is_reminder, period, *numbers, urgent)
+            for (source, is_reminder, period, urgent), numbers in counted.items()
+        )
+        return (*past, *ahead)
 
 
-def _period(at: datetime, state: AgentState, now: datetime, *, is_reminder: bool) -> ActivationPeriod:
+def _period(at: datetime, state: AgentState, *, is_reminder: bool) -> ActivationPeriod:
     """Return when it became active, as the statement that reads an agent's facts does."""
     seen_until = None if is_reminder else state.seen_until
-    if is_reminder and at > now:
-        return ActivationPeriod.AHEAD
     if state.stopped_at is not None and at <= max(state.stopped_at, seen_until or state.stopped_at):
         return ActivationPeriod.STOPPED
     if state.last_started_at is None:

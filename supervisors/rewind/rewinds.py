@@ -3,11 +3,13 @@
 import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from statistics import median
+from typing import TypeVar
 from uuid import UUID
 
 from storage.events.model import EventType
@@ -19,10 +21,13 @@ from supervisors.engine.snapshot import Present
 from supervisors.fair_slots import FairSlots
 from supervisors.policy.explanations import when
 from supervisors.policy.phases import Phase
+from supervisors.rewind.least_change import LeastChange, Run, least_change
 from supervisors.rewind.recording import Recording, arrivals_before, initial_state, moment_of
 from supervisors.rewind.replay import Replay, Rules
 from supervisors.timeline.bands import pause_changes
 from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges, kept_from
+
+Result = TypeVar("Result")
 
 MAX_RECORDED = 20_000  # events, and runs
 MAX_REPLAY_SECONDS = 10.0
@@ -150,53 +155,57 @@ class Rewinds:
             sleep_until=state.sleep_until if is_last else None,
         )
 
-    async def rewind(self, recording: Recording, changed: Recording, before: Rules, after: Rules) -> Rewind:
-        """Replay a recording, and then what it would have been, in a thread.
+    async def least_change(self, recording: Recording, rules: Rules, notification_id: UUID) -> LeastChange:
+        """Search the least change by which a notification would have woken the agent until the end.
 
-        Organizations take turns. Raise QueueFull or TookTooLong.
+        It works in a thread; organizations take turns. Raise QueueFull or TookTooLong.
         """
-        organization_id = before.facts.organization_id
+        return await self._in_turn(rules, partial(least_change, recording, rules, notification_id))
+
+    async def rewind(self, recording: Recording, changed: Recording, before: Rules, after: Rules) -> Rewind:
+        """Replay a recording, and then what it would have been. It works, and raises, like `least_change`."""
+        return await self._in_turn(before, partial(_rewind, recording, changed, before, after))
+
+    async def _in_turn(self, rules: Rules, compute: Callable[[Run], Result]) -> Result:
+        organization_id = rules.facts.organization_id
         await self._turns.take(organization_id)
         try:
-            return await asyncio.to_thread(self._rewind, recording, changed, before, after)
+            until = self._clock.monotonic() + MAX_REPLAY_SECONDS
+            return await asyncio.to_thread(compute, partial(self._carry_out, until))
         finally:
             self._turns.release(organization_id)
 
-    def _rewind(self, recording: Recording, changed: Recording, before: Rules, after: Rules) -> Rewind:
-        until = self._clock.monotonic() + MAX_REPLAY_SECONDS
-        first = self._carry_out(Replay(recording, before), until)
-        second = self._carry_out(Replay(changed, after, first.delays), until)
-        runs = recording.recorded_runs()
-        told = {(run.started_at, run.wake_reason) for run in runs}
-        reproduced = sum((wake.at, wake.reason) in told for wake in first.wakes)
-        recorded = _course(
-            (RunBand(run.started_at, run.ended_at or recording.end, run.wake_reason) for run in runs),
-            first.waits,
-            sum((run.cost_usd for run in runs), Decimal(0)),
-        )
-        rewound = _course(
-            (RunBand(wake.at, wake.ends_at or recording.end, wake.reason) for wake in second.wakes),
-            second.waits,
-            sum((wake.cost_usd for wake in second.wakes), Decimal(0)),
-        )
-        assumed = [*ASSUMED]
-        changes = [event for event in recording.events if event.type is EventType.AGENT_CHANGED]
-        if changes:
-            fields = sorted({name for event in changes for name in event.data.get("fields", ())})
-            assumed.append(
-                f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}."
-            )
-        if reproduced < len(runs):
-            assumed.append(
-                f"{len(runs) - reproduced} of the recorded wakes do not follow from these settings."
-            )
-        return Rewind(recorded, rewound, reproduced, _summary(recorded, rewound), assumed)
-
-    def _carry_out(self, replay: Replay, until: float) -> Replay:
+    def _carry_out(self, until: float, replay: Replay) -> Replay:
         for _ in replay.steps():
             if self._clock.monotonic() > until:
                 raise TookTooLong
         return replay
+
+
+def _rewind(recording: Recording, changed: Recording, before: Rules, after: Rules, run: Run) -> Rewind:
+    first = run(Replay(recording, before))
+    second = run(Replay(changed, after, first.delays))
+    runs = recording.recorded_runs()
+    told = {(run.started_at, run.wake_reason) for run in runs}
+    reproduced = sum((wake.at, wake.reason) in told for wake in first.wakes)
+    recorded = _course(
+        (RunBand(run.started_at, run.ended_at or recording.end, run.wake_reason) for run in runs),
+        first.waits,
+        sum((run.cost_usd for run in runs), Decimal(0)),
+    )
+    rewound = _course(
+        (RunBand(wake.at, wake.ends_at or recording.end, wake.reason) for wake in second.wakes),
+        second.waits,
+        sum((wake.cost_usd for wake in second.wakes), Decimal(0)),
+    )
+    assumed = [*ASSUMED]
+    changes = [event for event in recording.events if event.type is EventType.AGENT_CHANGED]
+    if changes:
+        fields = sorted({name for event in changes for name in event.data.get("fields", ())})
+        assumed.append(f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}.")
+    if reproduced < len(runs):
+        assumed.append(f"{len(runs) - reproduced} of the recorded wakes do not follow from these settings.")
+    return Rewind(recorded, rewound, reproduced, _summary(recorded, rewound), assumed)
 
 
 def _course(

@@ -14,14 +14,30 @@ from storage.model import Agent, AgentStatus, Priority, Source, Template
 from supervisors.engine.effects import after_owned_fields
 from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.engine.snapshot import Present
+from supervisors.fair_slots import QueueFull
 from supervisors.policy.limits import limits_of
 from supervisors.preview import Event, Preview, preview
+from supervisors.rewind.least_change import LeastChange
+from supervisors.rewind.replay import Rules
+from supervisors.rewind.rewinds import NotKept, TookTooLong
+from supervisors.timeline.timelines import TooManyChanges
 from web.access.auth import Caller
-from web.access.path_access import load_agent, load_in_turn
+from web.access.path_access import load_agent, load_in_turn, turn_to_read
 from web.access.references import resolve
-from web.app_keys import STATUS, STORAGE
-from web.errors import Invalid
-from web.fields import MAX_INT32, Boolean, Choice, Datetime, Integer, Money, ObjectOf, QuietHours, Uuid
+from web.app_keys import REWINDS, STATUS, STORAGE
+from web.errors import Invalid, Unavailable, require_found
+from web.fields import (
+    MAX_INT32,
+    Boolean,
+    Choice,
+    Datetime,
+    Integer,
+    Money,
+    ObjectOf,
+    QuietHours,
+    Uuid,
+    unknown_id,
+)
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
 
@@ -78,6 +94,13 @@ class PreviewPatchBody(SettingsPatchBody):
     """Another end of its sleep, in the agent's time zone if it has no offset; null: as late as it may be."""
 
 
+class WantedBody(Body):
+    """What should have happened."""
+
+    woken_by = Uuid(required=True)
+    """A notification that should have woken the agent."""
+
+
 class PreviewBody(Body):
     """A question about the future of an agent. Its parts may be combined."""
 
@@ -85,6 +108,10 @@ class PreviewBody(Body):
     """Notifications that might come, at `at`; null: none."""
     patch = ObjectOf(PreviewPatchBody, allow_none=True, load_default=None)
     """A change that might be made now; null: none."""
+    wanted = ObjectOf(WantedBody, allow_none=True, load_default=None)
+    """What should have happened by `as_of`: the answer names the least change for it; null: nothing."""
+    as_of = Datetime(allow_none=True, load_default=None)
+    """With `wanted`, a moment in the past, in the agent's time zone if it has no offset; null: now."""
     at = Datetime(allow_none=True, load_default=None)
     """A moment at most 31 days ahead, in the agent's time zone if it has no offset; null: now."""
 
@@ -94,6 +121,11 @@ routes = Routes()
 MAX_DAYS = 31
 HAS_PASSED = "This moment has passed: leave at out to ask about the present."
 TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
+NOT_AFTER_IT = f"Choose a past moment after the notification came, at most {MAX_DAYS} days later."
+NOT_KEPT = "The log no longer keeps the events of that time."
+TOO_MUCH = "Too much happened until then: choose an earlier moment."
+PENDING, RETRY_SECONDS = "Too many rewinds of your organization wait for their turn.", 5
+BEFORE_IT = timedelta(hours=1)  # what happened before the notification came is replayed for so long
 OWNED_FIELDS = ("paused", "status", "sleep_until")
 
 
@@ -109,7 +141,7 @@ async def preview_agent(request: web.Request, caller: Caller) -> Preview:
     body = await read_body(request)
     event, patch = body["event"] or {}, body["patch"] or {}
     zone = ZoneInfo(agent.timezone)
-    localize(body, ("at",), zone)
+    localize(body, ("at", "as_of"), zone)
     with refused_inside("event"):
         localize(event, ("scheduled_for",), zone)
     with refused_inside("patch"):
@@ -123,7 +155,33 @@ async def preview_agent(request: web.Request, caller: Caller) -> Preview:
     changed = await with_settings(request, agent, references.template, patch, present)
     owned = OwnedFieldsRequest(**{name: patch[name] for name in OWNED_FIELDS if name in patch})
     changed = after_owned_fields(changed, owned, present.now, run_is_stopping=present.run_is_stopping)
-    return preview(present, changed, event=Event(**event) if event else None, at=body["at"])
+    shown = preview(present, changed, event=Event(**event) if event else None, at=body["at"])
+    return (
+        shown if body["wanted"] is None else replace(shown, least_change=await _least(request, body, present))
+    )
+
+
+async def _least(request: web.Request, body: dict[str, Any], present: Present) -> LeastChange:
+    """Return the least change by which the wanted notification would have woken the agent."""
+    storage, rewinds, facts = request.app[STORAGE], request.app[REWINDS], present.facts
+    id_, as_of = body["wanted"]["woken_by"], body["as_of"] or present.now
+    notification = await storage.notifications.get(id_)
+    if notification is None or notification.agent_id != facts.state.agent_id:
+        raise Invalid({"wanted": {"woken_by": [unknown_id(id_)]}})
+    came_at = notification.created_at
+    if not came_at < as_of <= min(present.now, came_at + timedelta(days=MAX_DAYS)):
+        raise Invalid({"as_of": [NOT_AFTER_IT]})
+    try:
+        async with turn_to_read(request):
+            start = max(facts.created_at, came_at - BEFORE_IT)
+            recording = require_found(await rewinds.read(present, start, as_of))
+        return await rewinds.least_change(recording, Rules(facts, present.policy), id_)
+    except NotKept:
+        raise Invalid({"wanted": {"woken_by": [NOT_KEPT]}}) from None
+    except (TooManyChanges, TookTooLong):
+        raise Invalid({"as_of": [TOO_MUCH]}) from None
+    except QueueFull:
+        raise Unavailable(PENDING, RETRY_SECONDS) from None
 
 
 @contextmanager

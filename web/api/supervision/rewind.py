@@ -28,7 +28,13 @@ from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges
 from web.access.auth import Caller
 from web.access.path_access import turn_to_read
 from web.access.references import load_named, resolve
-from web.api.supervision.preview import SettingsPatchBody, refused_inside, with_settings
+from web.api.supervision.preview import (
+    PENDING,
+    RETRY_SECONDS,
+    SettingsPatchBody,
+    refused_inside,
+    with_settings,
+)
 from web.api.supervision.timeline import LONGER_BY_CLOCK, MAX_DAYS, TOO_LONG
 from web.app_keys import CLOCK, REWINDS, STATUS, STORAGE
 from web.errors import Invalid, PermissionDenied, Unavailable, require_found
@@ -44,7 +50,6 @@ TOO_MANY = (
     f"Choose a to up to {{}}, or a later from: this period has more than {MAX_RECORDED:,} events or runs, or "
     f"{MAX_PAUSES:,} pauses."
 )
-PENDING, RETRY_SECONDS = "Too many rewinds of your organization wait for their turn.", 5
 TAKES_TOO_LONG = f"This period takes longer than {MAX_REPLAY_SECONDS:.0f} s to replay: choose a shorter one."
 
 

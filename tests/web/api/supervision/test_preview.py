@@ -115,3 +115,26 @@ async def test_unknown_template_is_refused_inside_the_patch(api: Api) -> None:
 
     assert answer.status == 400
     assert "object does not exist" in answer.body["patch"]["template"][0]
+
+
+async def test_least_change_that_would_have_woken_it_is_named(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=600, timezone="UTC")
+    text = await api.create_notification(agent, source="sms", priority="high")
+    await service.wait_until_idle()
+
+    least = (await said(api, agent, wanted={"woken_by": text["id"]}))["least_change"]
+
+    assert least["patch"] == {"debounce_window_seconds": 0}
+    assert least["sentence"].endswith(" if debounce_window_seconds were 0.")
+
+
+async def test_least_change_needs_a_notification_of_the_agent(api: Api) -> None:
+    agent, other = await api.create_agent(), await api.create_agent()
+    text = await api.create_notification(other)
+    early = {"as_of": "2026-01-01T00:00:00Z", "wanted": {"woken_by": text["id"]}}
+
+    foreign = await api.post(preview_of(agent), {"wanted": {"woken_by": text["id"]}})
+    before = await api.post(preview_of(other), early)
+
+    assert (foreign.status, foreign.body.keys()) == (400, {"wanted"})
+    assert (before.status, before.body.keys()) == (400, {"as_of"})

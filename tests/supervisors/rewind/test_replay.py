@@ -1,0 +1,77 @@
+"""Replays of short recordings: which runs there are, what they stand for and what they cost."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from storage.model import Outcome, Priority, Source
+from supervisors.rewind.replay import Replay, Rules
+from tests.supervisors.rewind.recordings import Log, at, rules
+
+
+def replayed(log: Log, after: Rules, before: Rules | None = None) -> Replay:
+    first = Replay(log.recording(), before or rules())
+    list(first.steps())
+    second = Replay(log.recording(), after, first.delays)
+    list(second.steps())
+    return second
+
+
+def starts(replay: Replay) -> list[datetime]:
+    return [wake.at for wake in replay.wakes]
+
+
+def five_texts() -> Log:
+    log = Log()
+    for number in range(5):
+        log.comes(number, f"10:0{number}:00")
+        log.run(f"10:0{number}:01", "notification:sms", number)
+    return log
+
+
+def test_recorded_delay_of_a_start_stays() -> None:
+    assert starts(replayed(five_texts(), rules())) == [at(f"10:0{number}:01") for number in range(5)]
+
+
+def test_window_merges_texts_into_one_run() -> None:
+    replay = replayed(five_texts(), rules(window=90))
+
+    assert starts(replay) == [at("10:05:30")]
+    assert replay.wakes[0].cost_usd == Decimal("0.01")
+    assert [cleared_at for _, _, cleared_at in replay.waits] == [at("10:05:40")] * 5
+
+
+def test_limit_of_wakes_delays_the_third() -> None:
+    replay = replayed(five_texts(), rules(max_wakes_per_hour=2))
+
+    assert starts(replay) == [at("10:00:01"), at("10:01:01"), at("11:00:01")]
+
+
+def test_priority_of_a_source_keeps_it_asleep() -> None:
+    log = five_texts()
+    low = Rules(rules().facts, rules().policy, {Source.SMS: Priority.LOW})
+
+    assert starts(replayed(log, low)) == []
+
+
+def test_text_that_needed_two_runs_still_needs_two() -> None:
+    log = Log()
+    log.comes(1, "10:00:00")
+    log.run("10:00:00", "notification:sms", outcome=Outcome.FAILED)
+    log.run("10:00:21", "retry_after_failure", 1)
+
+    replay = replayed(log, rules(window=60))
+
+    assert [(wake.at, str(wake.reason)) for wake in replay.wakes] == [
+        (at("10:01:00"), "notification:sms"),
+        (at("10:01:21"), "retry_after_failure"),
+    ]
+
+
+def test_shorter_quiet_hours_wake_earlier() -> None:
+    log = Log()
+    log.comes(1, "03:12:00")
+    log.run("07:00:00", "notification:sms", 1)
+
+    replay = replayed(log, rules(quiet_hours="22:00-03:00"), rules(quiet_hours="22:00-07:00"))
+
+    assert starts(replay) == [at("03:12")]
