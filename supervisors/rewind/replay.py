@@ -33,9 +33,7 @@ from supervisors.rewind.recording import Life, Recording, lives_of, moment_of, s
 MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
-TOGETHER = timedelta(
-    seconds=1
-)  # events that were written at once may have ids in another order than their times
+TOGETHER = timedelta(seconds=1)  # ids of events within it may have another order than their times
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
@@ -107,7 +105,6 @@ class Replay:
         self.delays: list[Period] = []
         self.wakes: list[Wake] = []
         self.waits: list[tuple[Source, datetime, datetime | None]] = []  # active, and cleared
-        self.facts: AgentFacts = rules.facts
         self.decision: Decision | None = None  # while it rests
         self._recording = recording
         self._rules = rules
@@ -130,13 +127,15 @@ class Replay:
         self._reasons: set[str] = set()  # of the start that is due, while it waits
         self._last_active_at: datetime | None = None
         self._now = recording.start
-        self._epoch: object = None  # while this is the same, what was counted of the queue stays so
-        self._counted: dict[GroupKey, tuple[int, datetime, datetime]] = {}
-        self._uncounted: list[Arrival] = []
         self._last_by_time = -1
         self._begin(recording)
 
     def _begin(self, recording: Recording) -> None:
+        self._epoch: object = None  # while this is the same, what was counted of the queue stays so
+        self._counted: dict[GroupKey, tuple[int, datetime, datetime]] = {}
+        self._uncounted: list[Arrival] = []
+        if self._rules.is_never_paused:
+            self._state = transitions.unpaused(self._state)
         for number, run in enumerate(recording.runs):
             if run.started_at < recording.start and run.id != self._state.run_id and run.ended_at is not None:
                 self._spend(run.cost_usd, run.ended_at)
@@ -212,9 +211,9 @@ class Replay:
                 decision = decide(facts, now, self._rules.policy)
             self._stop_waiting(now)
             self._state = transitions.with_next_due(facts, decision, now)
-            self.facts, self.decision = replace(facts, state=self._state), decision
+            self.decision = decision
             return
-        self.facts, self.decision = facts, decision
+        self.decision = decision
         self._reasons.add(wake.reason)
         if self._due_since is None:
             self._waits_until = self._delayed_until(now)

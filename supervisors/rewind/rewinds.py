@@ -91,6 +91,10 @@ class Course:
 class Rewind:
     """A recorded period of an agent, and the same period under other settings."""
 
+    start: datetime
+    """The start of the period."""
+    end: datetime
+    """The end of the period."""
     recorded: Course
     """What happened."""
     rewound: Course
@@ -205,7 +209,8 @@ def _rewind(recording: Recording, changed: Recording, before: Rules, after: Rule
         assumed.append(f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}.")
     if reproduced < len(runs):
         assumed.append(f"{len(runs) - reproduced} of the recorded wakes do not follow from these settings.")
-    return Rewind(recorded, rewound, reproduced, _summary(recorded, rewound), assumed)
+    summary = _summary(recorded, rewound)
+    return Rewind(recording.start, recording.end, recorded, rewound, reproduced, summary, assumed)
 
 
 def _course(
@@ -234,7 +239,8 @@ def _course(
 
 def _summary(recorded: Course, rewound: Course) -> str:
     before, after = recorded.median_wait_seconds, rewound.median_wait_seconds
-    parts = [f"{recorded.wakes} wakes are {rewound.wakes}"]
+    verb = "wake is" if recorded.wakes == 1 else "wakes are"
+    parts = [f"{recorded.wakes} {verb} {rewound.wakes}"]
     if before is not None and after is not None:
         parts.append(f"the median wait of a notification was {_seconds(after)} instead of {_seconds(before)}")
     saved = recorded.cost_usd - rewound.cost_usd

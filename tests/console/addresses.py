@@ -24,7 +24,10 @@ class Address:
         return self.path.format(**ids)
 
 
-AGENT_TABS = ("queue", "schedules", "runs", "conversation", "documents", "usage", "settings", "what-if")
+AGENT_TABS = (
+    *("queue", "schedules", "runs", "conversation", "documents", "usage", "settings"),
+    *("what-if", "rewind"),
+)
 ADDRESSES = (
     Address("/", "/"),
     Address("/agents", "/agents"),

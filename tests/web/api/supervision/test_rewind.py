@@ -3,6 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
+from supervisors.rewind import rewinds
 from tests.web.conftest import Api, Service
 
 REWIND = "/api/cloud/rewind/"
@@ -91,3 +94,62 @@ async def test_settings_changed_in_the_period_are_named(service: Service, api: A
 
     assert "debounce_window_seconds" in answer["assumed"][3]
     assert (answer["recorded"]["wakes"], answer["reproduced"], answer["rewound"]["wakes"]) == (1, 0, 0)
+
+
+async def test_period_may_begin_while_the_agent_runs_or_holds(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "sms", "api")
+    runs = (await api.get(f"/api/cloud/agents/{agent['id']}/runs/")).body
+    for first in (runs[1]["started_at"], runs[1]["ended_at"]):
+        inside = {
+            **agent,
+            "created_at": (datetime.fromisoformat(first) + timedelta(microseconds=1)).isoformat(),
+        }
+
+        answer = await rewound(api, inside)
+
+        assert answer["recorded"] == answer["rewound"]
+        assert (answer["recorded"]["by_reason"], answer["reproduced"]) == ({"notification:api": 1}, 1)
+
+
+async def test_period_with_too_many_events_names_its_limit(
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await woken_by_texts(service, api, "sms", "api")
+    monkeypatch.setattr(rewinds, "MAX_RECORDED", 3)
+    asked = {
+        "agent": agent["id"],
+        "from": agent["created_at"],
+        "to": datetime.now(UTC).isoformat(),
+        "patch": {},
+    }
+
+    refused = await api.post(REWIND, asked)
+    until = refused.body["to"][0].removeprefix("Choose a to up to ").partition(",")[0]
+    fitting = await api.post(REWIND, {**asked, "to": until})
+
+    assert (refused.status, fitting.status) == (400, 200)
+
+
+async def test_period_that_is_not_kept_is_refused(service: Service, api: Api) -> None:
+    agent, now = await api.create_agent(), datetime.now(UTC)
+    await service.storage.pool.execute("UPDATE agent SET created_at = $1", now - timedelta(days=90))
+    await service.storage.pool.execute("DELETE FROM event WHERE id = 1")
+    asked = {"agent": agent["id"], "to": (now - timedelta(days=40)).isoformat(), "patch": {}}
+
+    answer = await api.post(REWIND, {**asked, "from": (now - timedelta(days=50)).isoformat()})
+
+    assert answer.status == 400
+    assert answer.body["from"][0].startswith("Events are kept from ")
+
+
+async def test_paused_schedule_brings_nothing(service: Service, api: Api) -> None:
+    agent = await woken_by_texts(service, api, "api")
+    schedule = {"agent": agent["id"], "title": "Tea", "cron": "0 9 * * *"}
+    made = await api.create("/api/defaults/schedules/", **schedule)
+    await api.post(f"/api/defaults/schedules/{made['id']}/run/")
+    await service.wait_until_idle()
+
+    paused = await rewound(api, agent, schedules=[{"id": made["id"], "paused": True}])
+
+    assert paused["recorded"]["by_reason"] == {"notification:api": 1, "notification:system": 1}
+    assert paused["rewound"]["by_reason"] == {"notification:api": 1}

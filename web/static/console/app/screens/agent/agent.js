@@ -100,6 +100,7 @@ const TABS = [
   { id: "usage", label: "Usage", load: () => import("./usage.js") },
   { id: "settings", label: "Settings", load: () => import("./settings.js") },
   { id: "what-if", label: "What if", load: () => import("./what_if.js") },
+  { id: "rewind", label: "Rewind", load: () => import("./rewind.js") },
 ];
 const OF_LANE = ["day", "days", "at", "item", "from", "to"];
 const STATE_EVENTS = ["agent.*", "run.*", "notification.*", "budget.*", "schedule.*", "organization.*"];
