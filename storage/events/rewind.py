@@ -1,6 +1,6 @@
 """One agent's recording in the event log: all of its events in a period, with its runs and notifications."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -11,6 +11,8 @@ from storage.events.model import Event
 from storage.model import Outcome, Priority, Source
 from storage.postgres.pool import Pool
 from storage.postgres.statement import fetch_all
+
+CHUNK = 4_000  # rows that are read at once, so that the event loop is not held up
 
 # Phases and marks are found by time, along their indexes; the ends of runs lie between them, by id.
 LIST_EVENTS = """
@@ -26,6 +28,7 @@ SELECT * FROM event
 WHERE agent_id = $1 AND id >= (SELECT min(id) FROM edge) AND at >= $2 AND at < $3
   AND (phase IS NOT NULL OR type LIKE 'notification.%'
        OR type IN ('run.ended', 'budget.reached', 'agent.changed'))
+  AND id > $5
 ORDER BY id LIMIT $4
 """
 
@@ -97,7 +100,15 @@ class RecordedEvents:
 
     async def list_events(self, agent_id: UUID, start: datetime, end: datetime, limit: int) -> list[Event]:
         """List the first `limit` events of the agent from `start` to before `end` that a replay needs."""
-        return [to_event(row) for row in await self._pool.fetch(LIST_EVENTS, agent_id, start, end, limit)]
+        events: list[Event] = []
+        while len(events) < limit:
+            after = events[-1].id if events else 0
+            count = min(CHUNK, limit - len(events))
+            rows = await self._pool.fetch(LIST_EVENTS, agent_id, start, end, count, after)
+            events += [to_event(row) for row in rows]
+            if len(rows) < count:
+                break
+        return events
 
     async def list_runs(
         self, agent_id: UUID, start: datetime, end: datetime, limit: int
@@ -106,9 +117,15 @@ class RecordedEvents:
         return await fetch_all(self._pool, RecordedRun, LIST_RUNS, agent_id, start, end, limit)
 
     async def list_notifications(
-        self, agent_id: UUID, ids: Collection[UUID], start: datetime, limit: int
-    ) -> Sequence[KnownNotification]:
-        """List these notifications, and the last `limit` from before `start` that are not cleared yet."""
-        return await fetch_all(
-            self._pool, KnownNotification, LIST_NOTIFICATIONS, agent_id, list(ids), start, limit
-        )
+        self, agent_id: UUID, ids: Collection[UUID], start: datetime
+    ) -> dict[UUID, KnownNotification]:
+        """Return these notifications, and the last ones from before `start` that are not cleared, by id."""
+        found: dict[UUID, KnownNotification] = {}
+        every = list(ids)
+        for chunk in [[], *(every[place : place + CHUNK] for place in range(0, len(every), CHUNK))]:
+            rows = await fetch_all(
+                self._pool, KnownNotification, LIST_NOTIFICATIONS, agent_id, chunk, start,
+                0 if chunk else CHUNK,
+            )  # fmt: skip
+            found |= {row.id: row for row in rows}
+        return found

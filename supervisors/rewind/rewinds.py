@@ -139,7 +139,7 @@ class Rewinds:
             if len(moments) > most:
                 raise TooManyChanges(max(moments))
         ids = {event.resource_id for event in events if event.resource_id is not None}
-        known = await self._recorded.list_notifications(agent_id, ids, start, MAX_RECORDED)
+        known = await self._recorded.list_notifications(agent_id, ids, start)
         changes = await self._phases.list_changes(agent_id, start, start, 0)
         phase, next_at = (changes[0].before or Phase.ASLEEP) if changes else origin.phase, None
         if changes and changes[0].at <= start:
@@ -148,12 +148,13 @@ class Rewinds:
         pauses_then = pause_changes(pauses, is_paused=origin.paused)
         was_paused = [change for change in pauses_then if change.at <= start][-1].is_paused
         inside = [event for event in [*events, *pauses] if start <= event.at < end]
-        return Recording(
+        return await asyncio.to_thread(
+            Recording,
             start,
             end,
-            [*arrivals_before(known, start), *sorted(inside, key=lambda event: event.id)],
+            [*arrivals_before(known.values(), start), *sorted(inside, key=lambda event: event.id)],
             runs,
-            {one.id: one for one in known},
+            known,
             initial_state(agent_id, phase, next_at, runs, start),
             organization_paused=was_paused,
             sleep_until=state.sleep_until if is_last else None,
