@@ -25,7 +25,7 @@ from supervisors.rewind.least_change import LeastChange, Run, least_change
 from supervisors.rewind.recording import Recording, arrivals_before, initial_state, moment_of
 from supervisors.rewind.replay import Replay, Rules
 from supervisors.timeline.bands import pause_changes
-from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges, kept_from
+from supervisors.timeline.timelines import MAX_PAUSES, kept_from, require_few
 
 Result = TypeVar("Result")
 
@@ -119,7 +119,7 @@ class Rewinds:
         self._turns = FairSlots[UUID](MAX_AT_ONCE, MAX_WAITING)
 
     async def read(self, present: Present, start: datetime, end: datetime) -> Recording | None:
-        """Read the recording of an agent; None if it does not exist. Raise NotKept or TooManyChanges."""
+        """Read the recording of an agent; None if it does not exist. Raise NotKept or `TooManyChanges`."""
         agent_id, state = present.facts.state.agent_id, present.facts.state
         origin = await self._phases.get_origin(agent_id)
         if origin is None:
@@ -130,14 +130,9 @@ class Rewinds:
         events = await self._recorded.list_events(agent_id, start, end, MAX_RECORDED + 1)
         runs = await self._recorded.list_runs(agent_id, start, end, MAX_RECORDED + 1)
         pauses = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
-        in_period = [run.started_at for run in runs if start <= run.started_at < end]
-        for moments, most in (
-            ([event.at for event in events], MAX_RECORDED),
-            (in_period, MAX_RECORDED),
-            ([pause.at for pause in pauses if start < pause.at < end], MAX_PAUSES),
-        ):
-            if len(moments) > most:
-                raise TooManyChanges(max(moments))
+        require_few((event.at for event in events), MAX_RECORDED)
+        require_few((run.started_at for run in runs if run.started_at < end), MAX_RECORDED)
+        require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
         ids = {event.resource_id for event in events if event.resource_id is not None}
         known = await self._recorded.list_notifications(agent_id, ids, start)
         changes = await self._phases.list_changes(agent_id, start, start, 0)

@@ -124,8 +124,8 @@ class Timelines:
             return []
         changes = await self._phases.list_changes(agent_id, start, end, MAX_CHANGES + 1)
         pauses = await self._phases.list_pauses(origin.organization_id, start, end, MAX_PAUSES + 1)
-        _require_few((change.at for change in changes if start < change.at < end), MAX_CHANGES)
-        _require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
+        require_few((change.at for change in changes if start < change.at < end), MAX_CHANGES)
+        require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
         fallback = await self._fallback(agent_id, origin, changes)
         pauses_then = pause_changes(pauses, is_paused=origin.paused)
         return tile(onsets_of(changes, fallback), pauses_then, start, end)
@@ -196,7 +196,7 @@ def _coming(schedules: Sequence[Schedule], now: datetime, end: datetime) -> list
     return coming
 
 
-def _require_few(moments: Iterable[datetime], most: int) -> None:
+def require_few(moments: Iterable[datetime], most: int) -> None:
     """Raise TooManyChanges if there are more moments than `most`: a period without the last one fits."""
     ordered = sorted(moments)
     if len(ordered) > most:
