@@ -28,7 +28,7 @@ from supervisors.policy.explanations import (
 )
 from supervisors.policy.limits import DAY, HOUR
 from supervisors.policy.phases import Phase
-from supervisors.rewind.recording import Life, Recording, lives_of, moment_of, sleeps_of
+from supervisors.rewind.recording import ALREADY_HERE, Life, Recording, lives_of, moment_of, sleeps_of
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
@@ -155,7 +155,8 @@ class Replay:
                 self._act(now)
                 yield
             now = max(now, at)
-            self._take(event, now if now - event.at > TOGETHER else event.at)
+            clock_was_set = event.id != ALREADY_HERE and now - event.at > TOGETHER
+            self._take(event, now if clock_was_set else event.at)
             if self._run is None:
                 self._rest(now)
             yield
@@ -461,7 +462,8 @@ class Replay:
 
     def _activate(self, one: Arrival, active_at: datetime | None, now: datetime) -> None:
         """Make it active after all that the agent went through before, unless it is a reminder."""
-        if active_at is not None and active_at != one.scheduled_for:
+        is_new = now >= self._recording.start
+        if active_at is not None and active_at != one.scheduled_for and is_new:
             state = self._state
             others = (state.last_started_at, state.last_ended_at, state.stopped_at, state.seen_until)
             latest = max(filter(None, (self._last_active_at, *others)), default=None)

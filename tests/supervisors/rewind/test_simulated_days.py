@@ -10,7 +10,7 @@ import pytest
 
 from storage.agent_facts import AgentFacts
 from supervisors.rewind.replay import Replay, Rules, Wake
-from tests.supervisors.rewind.simulated_days import Day, days, days_without_feedback
+from tests.supervisors.rewind.simulated_days import Day, days, days_without_feedback, second_half
 
 A_FEW, MANY = (
     range(3),
@@ -35,9 +35,11 @@ def replayed(day: Day, facts: AgentFacts | None = None) -> list[Wake]:
 
 
 def require_same_wakes(seeds: range) -> None:
+    """Require recorded wakes of whole days, and of periods that begin in them."""
     for day in chain.from_iterable(map(days, seeds)):
-        recorded = [(run.started_at, run.wake_reason) for run in day.recording.runs]
-        assert [(wake.at, wake.reason) for wake in replayed(day)] == recorded
+        for part in filter(None, (day, second_half(day))):
+            recorded = [(run.started_at, run.wake_reason) for run in part.recording.recorded_runs()]
+            assert [(wake.at, wake.reason) for wake in replayed(part)] == recorded
 
 
 def test_replay_without_patch_reproduces_recorded_wakes() -> None:
