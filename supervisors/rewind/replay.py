@@ -5,7 +5,7 @@ clears what that one cleared. A replay with the settings of the recording starts
 recorded, which shows how long each start that was due had to wait; other replays wait as long.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -34,6 +34,7 @@ MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
 TOGETHER = timedelta(seconds=1)  # ids of events within it may have another order than their times
+REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
@@ -103,6 +104,8 @@ class Replay:
         self.was_paused = False
         self._watched = watched
         self.delays: list[Period] = []
+        self.unexplained: list[Period] = []  # not by the log: other settings, or an outage
+        self._phases = [(event.at, event.phase) for event in recording.events if event.phase is not None]
         self.wakes: list[Wake] = []
         self.waits: list[tuple[Source, datetime, datetime | None]] = []  # active, and cleared
         self.decision: Decision | None = None  # while it rests
@@ -165,7 +168,7 @@ class Replay:
             self._act(now)
             yield
         self.waits += [_wait(one) for one in self._queue.values() if one.active_at is not None]
-        if self._due_since is not None:
+        if self._due_since is not None and self._is_explained(self._due_since, self._recording.end):
             self.delays.append((self._due_since, LAST_MOMENT))
 
     def spent_on(self, moment: datetime) -> Decimal:
@@ -234,9 +237,18 @@ class Replay:
         return until if now <= until else None
 
     def _stop_waiting(self, now: datetime) -> None:
-        if self._due_since is not None:
+        if self._due_since is not None and self._is_explained(self._due_since, now):
             self.delays.append((self._due_since, now))
+        elif self._due_since is not None:
+            self.unexplained.append((self._due_since, now))
         self._due_since, self._reasons = None, set()
+
+    def _is_explained(self, since: datetime, until: datetime) -> bool:
+        """Return whether a start that was due may have waited so long: for a moment, or in the queue."""
+        first = max(0, bisect_right(self._phases, (since, "~")) - 1)
+        last = bisect_left(self._phases, (until, ""))
+        was_queued = any(phase == Phase.QUEUED for _, phase in self._phases[first:last])
+        return until - since <= REACTION or was_queued
 
     # Runs
 

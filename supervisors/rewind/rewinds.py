@@ -187,7 +187,8 @@ def _rewind(recording: Recording, changed: Recording, before: Rules, after: Rule
     second = run(Replay(changed, after, first.delays))
     runs = recording.recorded_runs()
     told = {(run.started_at, run.wake_reason) for run in runs}
-    reproduced = sum((wake.at, wake.reason) in told for wake in first.wakes)
+    late = {until for _, until in first.unexplained}
+    reproduced = sum((wake.at, wake.reason) in told and wake.at not in late for wake in first.wakes)
     recorded = _course(
         (RunBand(run.started_at, run.ended_at or recording.end, run.wake_reason) for run in runs),
         first.waits,

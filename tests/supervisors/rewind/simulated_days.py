@@ -95,7 +95,8 @@ class Firstborn(Random):
 
 def days(seed: int) -> list[Day]:
     """Return the day of each agent in the calm world of this seed."""
-    return _days(seed, CalmSimulation, READS_PER_TICK=(1,))
+    with patch.object(service, "SHARE_LINGERING", 0):  # nothing in the log tells of it
+        return _days(seed, CalmSimulation, READS_PER_TICK=(1,))
 
 
 def days_without_feedback(seed: int, settings: Mapping[str, Any]) -> list[Day]:
