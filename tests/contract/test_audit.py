@@ -19,6 +19,7 @@ WITHOUT_ENTRY = {
     "POST /api/events/tickets/": "a ticket is not stored",
     "POST /api/defaults/schedules/preview/": "nothing is stored",
     "POST /api/cloud/agents/{id}/preview/": "nothing is stored",
+    "POST /api/cloud/rewind/": "nothing is stored",
     "POST /api/cloud/agents/{id}/tools/{name}/": "a tool that works on the queue; others leave their entries",
     "POST /api/cloud/attention/": "marks as seen what the event log has",
     "POST /api/organizations/webhooks/{id}/test/": "sends one delivery, which the list of deliveries has",

@@ -108,6 +108,14 @@ class AsyncAgents(AsyncResource):
         """
         return await self._client._call("act_on_agents", (), body=body)
 
+    async def rewind(self, **body: Unpack[inputs.RewindBody]) -> models.Rewind:
+        """Replay a recorded period of an agent under other settings, by the same rules that start it.
+
+        Arrivals, requests and the lengths of runs are those of the event log. No model is asked, nothing is
+        stored and nothing starts. A period that the log no longer keeps, or that is too long, is refused.
+        """
+        return await self._client._call("rewind_agent", (), body=body)
+
 
 class AsyncAgentHandle(AsyncAgentExtras):
     """What can be asked of one agent."""

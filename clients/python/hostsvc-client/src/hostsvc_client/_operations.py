@@ -140,6 +140,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "act_on_attention": Operation("POST", "/api/cloud/attention/"),
     "get_timeline": Operation("GET", "/api/cloud/agents/{id}/timeline/", is_repeatable=True),
     "preview_agent": Operation("POST", "/api/cloud/agents/{id}/preview/", is_repeatable=True),
+    "rewind_agent": Operation("POST", "/api/cloud/rewind/"),
     "get_transcript": Operation("GET", "/api/tracing/traces/{id}/transcript/", is_repeatable=True),
     "get_usage": Operation("GET", "/api/cloud/agents/{id}/usage/", is_repeatable=True),
     "report_usage": Operation("POST", "/api/cloud/agents/{id}/usage/", is_repeatable=True, takes_key=True),

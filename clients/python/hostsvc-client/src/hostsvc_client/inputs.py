@@ -1269,6 +1269,13 @@ class PreviewPatchBody(TypedDict, total=False):
     """Another end of its sleep, in the agent's time zone if it has no offset; null: as late as it may be."""
 
 
+class WantedBody(TypedDict, total=False):
+    """What should have happened."""
+
+    woken_by: Required[str]
+    """A notification that should have woken the agent."""
+
+
 class PreviewBody(TypedDict, total=False):
     """A question about the future of an agent. Its parts may be combined."""
 
@@ -1276,8 +1283,87 @@ class PreviewBody(TypedDict, total=False):
     """Notifications that might come, at `at`; null: none."""
     patch: PreviewPatchBody | None
     """A change that might be made now; null: none."""
+    wanted: WantedBody | None
+    """What should have happened by `as_of`: the answer names the least change for it; null: nothing."""
+    as_of: dt.datetime | str | None
+    """With `wanted`, a moment in the past, in the agent's time zone if it has no offset; null: now."""
     at: dt.datetime | str | None
     """A moment at most 31 days ahead, in the agent's time zone if it has no offset; null: now."""
+
+
+class PriorityRuleBody(TypedDict, total=False):
+    """Another priority for all that comes from a source."""
+
+    source: Required[SourceValue]
+    """The source.
+
+    - `email`: An inbound e-mail.
+    - `sms`: An inbound SMS.
+    - `mms`: An inbound iMessage or RCS message.
+    - `sms_provider_a`: An inbound SMS through a further provider.
+    - `sms_provider_b`: An inbound SMS through another further provider.
+    - `system`: An event of the service, such as the creation of a child agent or a reached spending cap.
+    - `agent`: Created by the agent itself, such as a reminder.
+    - `subagent`: A message from the agent's parent or one of its children.
+    - `browser`: A browser task that is done, has failed or needs help.
+    - `api`: Created over the API; the default.
+    - `portal`: Created by a person in a web portal.
+    """
+    priority: PriorityValue
+    """The priority that its notifications would have had when they came; left out: `low`.
+
+    - `high`: Wakes the agent, which can sleep again only when the notification is cleared.
+    - `low`: Waits until the agent is awake for another reason, and does not keep it awake.
+    """
+
+
+class ScheduleChangeBody(TypedDict, total=False):
+    """A schedule of the agent that would have been paused, or have had another expression."""
+
+    id: Required[str]
+    """The id of the schedule."""
+    paused: bool
+    """Whether it would have been paused."""
+    cron: str | None
+    """Another cron expression, by which it would have notified each time; null: its own times."""
+
+
+class RewindPatchBody(TypedDict, total=False):
+    """The settings that the agent would have had."""
+
+    template: str | None
+    """Another template, whose debounce window, cap and limits count where the agent has none of its own; null:
+    none.
+    """
+    debounce_window_seconds: int | None
+    """Another debounce window; null: the template's."""
+    max_sleep_hours: int | None
+    """Another maximum length of a sleep; null: no limit."""
+    max_cost_usd_per_day: float | None
+    """Another cap; null: the template's."""
+    max_wakes_per_hour: int | None
+    """Another limit of wakes in 60 minutes; null: the template's."""
+    max_wakes_per_day: int | None
+    """Another limit of wakes in a day; null: the template's."""
+    quiet_hours: str | None
+    """Other quiet hours; null: the template's."""
+    priorities: Sequence[PriorityRuleBody]
+    """Other priorities, by source."""
+    schedules: Sequence[ScheduleChangeBody]
+    """Other times of its schedules."""
+
+
+class RewindBody(TypedDict, total=False):
+    """A period of an agent, and the settings that it would have had in it."""
+
+    agent: Required[str]
+    """The agent."""
+    from_: Required[dt.datetime | str]
+    """The start of the period, in the agent's time zone if it has no offset."""
+    to: Required[dt.datetime | str]
+    """The end of the period, at most 31 days later; it has passed."""
+    patch: Required[RewindPatchBody]
+    """The settings; without any it shows how much of the period follows from those of today."""
 
 
 class NewUsageBody(TypedDict, total=False):

@@ -1570,7 +1570,7 @@ class AuditEntry(Answer):
     by: Actor
     """Who did it."""
     address: str
-    """The address of the client; "" if there was no request, or if another task carried it out."""
+    """The address of the client; "" if there was no request."""
     resource: str
     """What it was done to, such as `template`, `api_key` or `agent`."""
     action: str
@@ -3104,6 +3104,8 @@ class Preview(Answer):
     """The agent after the change, when the last of the notifications has come, or at the moment `at`."""
     bounds_raised: str
     """The bounds of the agent that the change raises, such as `wakes_per_day=48`; "": none."""
+    least_change: LeastChange | None
+    """The answer to `wanted`; null if nothing was wanted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -3129,6 +3131,70 @@ class Outlook(Answer):
     """Why the agent is in this phase, or why its phase is not known. Times are in UTC."""
     next_wake: NextWake | None
     """When and why it wakes next by itself; null if only something new can wake it, or while it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastChange(Answer):
+    """The smallest change of settings under which the notification would have woken the agent in time."""
+
+    sentence: str
+    """When the notification woke the agent, or would have, and if what; or that no such change would do."""
+    patch: dict[str, Any]
+    """The settings, named as in a PATCH of the agent, or `priorities` as in a rewind; empty if none."""
+    at: dt.datetime | None
+    """When the agent would have woken; null if no such change was found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewind(Answer):
+    """A recorded period of an agent, and the same period under other settings."""
+
+    start: dt.datetime
+    """The start of the period."""
+    end: dt.datetime
+    """The end of the period."""
+    recorded: Course
+    """What happened."""
+    rewound: Course
+    """What would have happened under the settings of the patch."""
+    reproduced: int
+    """How many of the recorded wakes follow from the present settings without the patch, at the same moment
+    and for the same reason: all, unless settings have changed since or the clock was set.
+    """
+    summary: str
+    """The difference as a sentence."""
+    assumed: list[str]
+    """What the answer assumes, as sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course(Answer):
+    """What an agent did in a period."""
+
+    wakes: int
+    """How many runs started."""
+    by_reason: dict[str, int]
+    """How many runs started for each reason."""
+    median_wait_seconds: float | None
+    """How many seconds half of the high-priority notifications waited for a run at most; null: none came."""
+    median_wait_by_source: dict[str, float]
+    """The same for each source."""
+    cost_usd: float
+    """The cost of the runs."""
+    bands: list[RunBand]
+    """The first 2,000 runs, by their start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunBand(Answer):
+    """The time of a run."""
+
+    start: dt.datetime
+    """When the run started."""
+    end: dt.datetime
+    """When it ended; the end of the period if it was still active."""
+    reason: str
+    """The reason why it started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -4823,6 +4889,7 @@ ANSWERS: Mapping[str, Any] = {
     "act_on_attention": AttentionActed,
     "get_timeline": Timeline,
     "preview_agent": Preview,
+    "rewind_agent": Rewind,
     "get_transcript": TraceTranscript,
     "get_usage": Usage,
     "report_usage": UsageRecord,
