@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 from uuid import UUID
 
+from hostsvc_testing.memory import memory_facts
 from storage.agent_facts import AgentFacts, AgentState
 from storage.events.model import PAUSES, Event, EventType
 from storage.events.rewind import KnownNotification, RecordedRun
@@ -17,7 +18,7 @@ from storage.model import Agent
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import Policy, policy_of
 from supervisors.rewind.recording import Recording, arrivals_before, initial_state, moment_of
-from tests.simulation import memory_facts, service, simulation
+from tests.simulation import service, simulation
 from tests.simulation.process import RUNS, SUPERVISORS
 from tests.simulation.scripted_harness import ScriptedHarness
 from tests.simulation.simulation import Simulation, simulate
