@@ -74,6 +74,8 @@ def test_exit_codes_tell_what_went_wrong(hs: Hs, shared: Service, agent: str) ->
     assert hs("trace", "00000000-0000-4000-8000-000000000000", code=1).output == "hs: 404: Not found.\n"
     assert "No such option" in hs("agents", "--colour", code=2).output
     assert "named 'Nobody'" in hs("why", "Nobody", code=1).output
+    assert "must begin with http" in hs("--url", "ftp://x", "--key", "k", "agents", code=2).output
+    assert "-1 is not in the range" in hs("agents", "--limit", "-1", code=2).output
     assert "401" in hs("--url", shared.url, "--key", "hsk_wrong", "agents", code=REFUSED).output
 
 
@@ -120,3 +122,5 @@ def test_completion_knows_commands_and_names(hs: Hs, agent: str, monkeypatch: py
     monkeypatch.setenv("COMP_WORDS", f"hs why {agent[:9].lower()}")
     monkeypatch.setenv("COMP_CWORD", "2")
     assert agent.split()[0] in CliRunner().invoke(main, prog_name="hs").output
+    monkeypatch.setenv("HOSTSVC_URL", "http://127.0.0.1:1")
+    assert CliRunner().invoke(main, prog_name="hs").exit_code == 0

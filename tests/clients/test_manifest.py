@@ -85,6 +85,17 @@ def test_applied_file_is_exported_and_applied_without_changes(
     assert bo.parent_name == "Ada"
 
 
+@pytest.mark.parametrize("options", [{"is_dry_run": True}, {}])
+def test_only_secrets_that_the_service_made_are_shown(
+    organization: Hostsvc, monkeypatch: pytest.MonkeyPatch, options: dict[str, bool]
+) -> None:
+    monkeypatch.setenv("SIGNING_SECRET", "known to us")
+    text = f'{FILE}    secret: $SIGNING_SECRET\n  Made: {{agent: Ada, verify: github, title: "x"}}\n'
+    shown = [(change.name, secret) for change, secret in apply(organization, load(text), **options) if secret]
+    assert [name for name, _ in shown] == ([] if options else ["Made"])
+    assert "known to us" not in dict(shown).values()
+
+
 def test_exported_organization_can_be_made_elsewhere(
     organization: Hostsvc, shared: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +124,10 @@ def test_only_what_differs_is_changed(organization: Hostsvc) -> None:
         ("agents: {Ada: {modell: x}}", "agents have no modell"),
         ("agent: {}", "not agent"),
         ("agents: [Ada]", "must be names"),
+        ("agents: {No: {model: builtin/inbox}}", "YAML takes for False"),
+        ("agents: {Ada: {schedules: [morning]}}", "schedules must be names"),
+        ("agents: {Ada: {template: 7}}", "there is no '7' among the templates"),
+        ("agents: {Ada: {parent: [Bo]}}", "there is no 'Bo' among the agents"),
         ("agents: {", "expected the node content"),
         ("templates: {Support: {tool_call_secret: $NOT_SET}}", "is not set"),
         ("agents: {Ada: {template: Nothing}}", "there is no 'Nothing' among the templates"),

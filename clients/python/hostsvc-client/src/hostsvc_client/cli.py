@@ -125,7 +125,9 @@ def explained() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
-    except (errors.HostsvcError, manifest.ManifestError) as error:
+    except ValueError as error:  # an address, an id or a file that cannot be one
+        raise click.UsageError(str(error)) from None
+    except errors.HostsvcError as error:
         click.echo(f"hs: {error}", err=True)
         raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None
 
@@ -146,9 +148,10 @@ def complete_agent(context: click.Context, _: click.Parameter, incomplete: str) 
     """Return the names of agents that begin like this."""
     root = context.find_root().params
     session = Session(root.get("url"), root.get("key"), is_json=False)
-    with session.client().with_options(deadline=2.0) as client:
-        names = [agent.name for agent in client.agents.list(search=incomplete, limit=50).page()]
-    return [name for name in names if name.lower().startswith(incomplete.lower())]
+    with suppress(click.UsageError, errors.HostsvcError, ValueError), session.client() as client:
+        found = client.with_options(deadline=2.0).agents.list(search=incomplete, limit=50).page()
+        return [agent.name for agent in found if agent.name.lower().startswith(incomplete.lower())]
+    return []
 
 
 agent_argument = click.argument("agent", shell_complete=complete_agent)
@@ -194,7 +197,7 @@ def login(session: Session, is_file: bool) -> None:
 @main.command()
 @click.option("--tag", multiple=True, help="Only agents with this tag; repeat it for several.")
 @click.option("--search", help="Only agents whose name contains this.")
-@click.option("--limit", default=100, show_default=True)
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
 @command
 def agents(session: Session, client: Hostsvc, limit: int, **filters: Any) -> None:
     """List agents, what they do, and why."""
@@ -248,7 +251,7 @@ def run(session: Session, client: Hostsvc, agent: str, waits: bool, seconds: flo
 @click.argument("agent", required=False, shell_complete=complete_agent)
 @click.option("--type", multiple=True, help="Only events of this type, such as run.ended or run.*.")
 @click.option("--since", type=int, help="Begin after this position; 0 is the oldest event.")
-@click.option("--count", type=int, help="End after so many events.")
+@click.option("--count", type=click.IntRange(0), help="End after so many events.")
 @command
 def tail(session: Session, client: Hostsvc, agent: str | None, count: int | None, **options: Any) -> None:
     """Follow what happens to one agent or to all, until interrupted."""
@@ -331,14 +334,12 @@ def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool,
 @command
 def apply(session: Session, client: Hostsvc, file: Iterable[str], dry_run: bool) -> None:
     """Make templates, adapters, tools, agents, schedules and hooks what a YAML file says."""
-    content, changes = manifest.load("".join(file)), []
-    for change, answer in manifest.apply(client, content, is_dry_run=dry_run):
-        changes.append({"change": str(change), "secret": answer.get("secret")})
-        if not session.is_json:
-            secret = answer.get("secret") if not change.id and not dry_run else None
-            click.echo(f"{change}{f' (its secret: {secret})' if secret else ''}")
-    if session.is_json or not changes:
-        session.show(changes, "nothing to change")
+    change = None
+    for change, secret in manifest.apply(client, manifest.load("".join(file)), is_dry_run=dry_run):
+        text = f"{change} (its secret: {secret})" if secret else f"{change}"
+        click.echo(json.dumps({"change": f"{change}", "secret": secret}) if session.is_json else text)
+    if change is None and not session.is_json:
+        click.echo("nothing to change")
 
 
 @main.command()

@@ -19,6 +19,7 @@ import yaml
 from hostsvc_client import inputs
 from hostsvc_client._operations import DEFAULTS
 from hostsvc_client._sync_api import Hostsvc
+from hostsvc_client.errors import HostsvcError
 
 Json = dict[str, Any]
 
@@ -63,7 +64,7 @@ KINDS = (
 )
 
 
-class ManifestError(Exception):
+class ManifestError(HostsvcError):
     """The file cannot be applied, or the organization cannot be written as a file."""
 
 
@@ -131,7 +132,7 @@ class Present:
 
 
 def _mapped(value: Any, convert: Callable[[str], str]) -> Any:
-    return [convert(one) for one in value] if isinstance(value, list) else value and convert(value)
+    return [convert(str(one)) for one in value] if isinstance(value, list) else value and convert(str(value))
 
 
 def export(client: Hostsvc) -> Json:
@@ -171,8 +172,8 @@ class Change:
         return f"change {what}: {', '.join(self.fields)}" if self.id else f"create {what}"
 
 
-def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, Json]]:
-    """Yield each change that the file asks for, after making it, with what the service answered.
+def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterator[tuple[Change, str | None]]:
+    """Yield each change that the file asks for, after making it, with the secret that the service made.
 
     Raise ManifestError, before any change, for what is wrong with the file itself.
     """
@@ -181,19 +182,26 @@ def apply(client: Hostsvc, content: Json, *, is_dry_run: bool = False) -> Iterat
     yield from planned if is_dry_run else _steps(present, content, is_dry_run=False)
 
 
-def _steps(present: Present, content: Json, *, is_dry_run: bool) -> Iterator[tuple[Change, Json]]:
+def _steps(present: Present, content: Json, *, is_dry_run: bool) -> Iterator[tuple[Change, str | None]]:
     for kind in KINDS:
-        things = content.get(kind.key) or {}
-        if not isinstance(things, dict) or not all(isinstance(one or {}, dict) for one in things.values()):
-            raise ManifestError(f"{kind.key} must be names, each with its fields below")
-        for name, fields in _parents_first(things):
+        for name, fields in _parents_first(_things(content, kind)):
             yield from _applied(present, kind, "", name, fields, is_dry_run)
 
 
-def _parents_first(items: Json) -> Iterator[tuple[str, Json]]:
-    left = {str(name): fields or {} for name, fields in items.items()}
+def _things(content: Json, kind: Kind) -> Json:
+    """Return the fields of all things of a kind by name."""
+    things = content.get(kind.key) or {}
+    if not isinstance(things, dict) or not all(isinstance(one or {}, dict) for one in things.values()):
+        raise ManifestError(f"{kind.key} must be names, each with its fields below")
+    for name in things:
+        if not isinstance(name, str):  # YAML takes `no` for False
+            raise ManifestError(f"{kind.key}: write the name that YAML takes for {name!r} in quotes")
+    return {name: fields or {} for name, fields in things.items()}
+
+
+def _parents_first(left: Json) -> Iterator[tuple[str, Json]]:
     while left:
-        ready = [name for name, fields in left.items() if fields.get("parent") not in left]
+        ready = [name for name, fields in left.items() if fields.get("parent") not in [*left]]
         if not ready:
             raise ManifestError(f"the parents of {', '.join(left)} make a cycle")
         yield from [(name, left.pop(name)) for name in ready]
@@ -201,7 +209,7 @@ def _parents_first(items: Json) -> Iterator[tuple[str, Json]]:
 
 def _applied(
     present: Present, kind: Kind, owner: str, name: str, given: Json, is_dry_run: bool
-) -> Iterator[tuple[Change, Json]]:
+) -> Iterator[tuple[Change, str | None]]:
     below = {child.key for child in kind.children}
     wanted = {one: value for one, value in given.items() if one not in below}
     if unknown := wanted.keys() - set(kind.fields):
@@ -219,10 +227,10 @@ def _applied(
             answer = resource.change(change.id, **fields) if change.id else resource.create(**fields)
             item = answer.to_dict()
         present.found[kind.key][owner, name] = item
-        yield change, item
+        yield change, None if change.id or kind.hidden in fields else item.get(kind.hidden)
     for child in kind.children:
-        for its_name, its_fields in (given.get(child.key) or {}).items():
-            yield from _applied(present, child, str(item["id"]), str(its_name), its_fields or {}, is_dry_run)
+        for its_name, its_fields in _things(given, child).items():
+            yield from _applied(present, child, str(item["id"]), its_name, its_fields, is_dry_run)
 
 
 def _differing(present: Present, kind: Kind, wanted: Json, item: Json | None) -> Json:
