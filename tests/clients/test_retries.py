@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ def answering(*statuses: int, **headers: str) -> Iterator[Server]:
             if status == CUT:
                 self.close_connection = True
                 return
-            body = json.dumps(server.body).encode()
+            body = server.body if isinstance(server.body, bytes) else json.dumps(server.body).encode()
             self.send_response(status)
             for name, value in {**server.headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name.replace("_", "-"), value)
@@ -113,8 +114,41 @@ def test_post_without_a_key_is_repeated_only_without_effect(status: int, attempt
 def test_deletion_whose_answer_was_lost_succeeds() -> None:
     with answering(CUT, 404) as server, Hostsvc(server.url, "hsk_key") as client:
         client.agents.delete(AGENT)
-    with answering(404) as server, Hostsvc(server.url, "hsk_key") as client, pytest.raises(NotFound):
-        client.agents.delete(AGENT)
+    for before in ([], [429]):
+        with answering(*before, 404) as server, Hostsvc(server.url) as client, pytest.raises(NotFound):
+            client.agents.delete(AGENT)
+
+
+def test_page_of_another_server_is_no_answer() -> None:
+    with answering(200, 200) as server, Hostsvc(server.url, "hsk_key") as client:
+        server.body = b"<html>Welcome</html>"
+        with pytest.raises(HostsvcError, match="no hostsvc service answers at"):
+            list(client.agents.list())
+        with pytest.raises(HostsvcError, match="no events can be read"):
+            next(iter(client.events()))
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_id_cannot_lead_to_another_operation(name: str) -> None:
+    with answering() as server, Hostsvc(server.url, "hsk_key") as client:
+        with pytest.raises(ValueError, match="is not an id"):
+            client.agents.delete(name)
+        with pytest.raises(ValueError, match="is not an id"):
+            client.agent(name).stop()
+    assert server.requests == []
+
+
+def test_waiting_for_a_run_ends_in_time_without_a_service() -> None:
+    with answering() as server:
+        pass
+    with Hostsvc(server.url, "hsk_key") as client, pytest.MonkeyPatch.context() as patched:
+        began, slept = time.monotonic(), [0.0]
+        patched.setattr("time.monotonic", lambda: began + sum(slept))
+        patched.setattr("time.sleep", slept.append)
+        patched.setattr(base, "FIRST_DELAY_SECONDS", 4.0)
+        with pytest.raises(errors.NotEnded):
+            client.runs.wait(AGENT, AGENT, seconds=5)
+    assert sum(slept) < 15
 
 
 def test_attempts_are_bounded() -> None:

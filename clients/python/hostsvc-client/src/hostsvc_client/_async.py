@@ -183,8 +183,9 @@ class AsyncRunsExtras(AsyncResource):
         until, answer = time.monotonic() + seconds, None
         while (left := until - time.monotonic()) > 0:
             wait = max(1, min(MAX_WAIT_SECONDS, int(left)))
+            client = self._client.with_options(deadline=max(1.0, left - wait))
             try:
-                answer = await self._client._call("get_run", (agent, run), query={"wait": wait})
+                answer = await client._call("get_run", (agent, run), query={"wait": wait})
             except (errors.ConnectionFailed, errors.Refused) as error:
                 if not error.is_passing:
                     raise

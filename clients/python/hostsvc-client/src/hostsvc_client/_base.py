@@ -97,13 +97,6 @@ class Reply:
     headers: Mapping[str, str]
     content: bytes
 
-    def json(self) -> Any:
-        """Return the content as JSON, or as text if it is none."""
-        try:
-            return json.loads(self.content)
-        except ValueError:
-            return self.content.decode(errors="replace")[:1000]
-
 
 def prepare(
     settings: Settings,
@@ -118,9 +111,8 @@ def prepare(
 ) -> Call:
     """Return the request for a call of an operation."""
     operation = OPERATIONS[name]
-    names = iter(path)
-    parts = operation.path.split("/")
-    segments = [quote(str(next(names)), safe="") if part[:1] == "{" else part for part in parts]
+    names = map(_segment, path)
+    segments = [next(names) if part[:1] == "{" else part for part in operation.path.split("/")]
     pairs = [(key, one) for key, value in (query or {}).items() for one in _query_values(value)]
     if operation.is_paged and (query or {}).get("limit") is None:
         pairs.append(("limit", str(PAGE)))
@@ -143,6 +135,13 @@ def prepare(
         content = {"content": json.dumps(body, default=_plain).encode()}
     sent = frozenset(body if isinstance(body, Mapping) else ())
     return Call(name, operation, url, headers, content, sent, float((query or {}).get("wait") or 0))
+
+
+def _segment(name: object) -> str:
+    """Return how an id is written in a path. Raise ValueError if it would lead to another operation."""
+    if str(name) in ("", ".", ".."):
+        raise ValueError(f"{name!r} is not an id")
+    return quote(str(name), safe="")
 
 
 def _query_values(value: Any) -> list[str]:
@@ -169,8 +168,12 @@ def failure_of(reply: Reply) -> errors.Refused | None:
     """Return the error that an answer stands for; None if it is a success."""
     if reply.status < 300:
         return None
+    try:
+        body = json.loads(reply.content)
+    except ValueError:
+        body = reply.content.decode(errors="replace")[:1000]
     after = _retry_after(reply.headers.get("retry-after"))
-    return errors.refusal(reply.status, reply.json(), reply.headers.get("x-request-id", ""), after)
+    return errors.refusal(reply.status, body, reply.headers.get("x-request-id", ""), after)
 
 
 def _retry_after(text: str | None) -> float | None:
@@ -194,7 +197,11 @@ def result_of(call: Call, reply: Reply) -> Any:
         return reply.content if kind is bytes else None
     if kind is str:
         return reply.content.decode()
-    answer = decoder(kind)(reply.json())
+    try:
+        received = json.loads(reply.content)
+    except ValueError:
+        raise errors.HostsvcError(f"no hostsvc service answers at {call.url}") from None
+    answer = decoder(kind)(received)
     if "idempotency-replayed" in reply.headers:
         secrets = (name for name in call.operation.secrets if name not in call.sent)
         if lost := tuple(name for name in secrets if getattr(answer, name) is None):
@@ -221,6 +228,7 @@ class Retries:
     settings: Settings
     call: Call
     attempts: int = 0
+    may_be_done: bool = False  # whether an attempt may have had its effect
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -236,6 +244,7 @@ class Retries:
     def delay_after(self, failure: errors.Refused | errors.ConnectionFailed) -> float:
         """Return the seconds to wait before the next attempt. Raise the failure if there is none."""
         self.attempts += 1
+        self.may_be_done |= failure.is_sent
         delay = delay_after(failure, self.attempts)
         may_repeat = failure.is_passing and (self.call.operation.is_repeatable or not failure.is_sent)
         is_late = delay > min(MAX_RETRY_AFTER_SECONDS, self.left)
@@ -245,5 +254,5 @@ class Retries:
 
     def has_deleted(self, failure: errors.Refused) -> bool:
         """Return whether a DELETE finds nothing because an earlier attempt has deleted it."""
-        is_repeated = self.call.operation.method == "DELETE" and self.attempts > 0
-        return is_repeated and isinstance(failure, errors.NotFound)
+        is_deletion = self.call.operation.method == "DELETE"
+        return is_deletion and self.may_be_done and isinstance(failure, errors.NotFound)

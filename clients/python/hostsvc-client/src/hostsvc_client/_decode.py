@@ -67,18 +67,20 @@ def decoder(kind: Any) -> Decoder:
 
 def _dataclass_decoder(kind: Any) -> Decoder:
     hints = get_type_hints(kind)
-    decoders: dict[str, tuple[str, Decoder]] = {}
+
+    @cache
+    def decoders() -> list[
+        tuple[str, str, Decoder]
+    ]:  # not before the first use, as a type may contain itself
+        return [(field.name, wire_name(field.name), decoder(hints[field.name])) for field in fields(kind)]
 
     def decode(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        if not decoders:  # not before the first use, as a type may contain itself
-            for field in fields(kind):
-                decoders[field.name] = wire_name(field.name), decoder(hints[field.name])
         answer = object.__new__(kind)
         values = {
             name: None if value.get(wire) is None else convert(value[wire])
-            for name, (wire, convert) in decoders.items()
+            for name, wire, convert in decoders()
         }
         answer.__dict__.update(values, _received=value)
         return answer

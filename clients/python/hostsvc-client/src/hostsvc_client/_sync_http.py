@@ -43,6 +43,8 @@ class Http:
                     raise failure or errors.ServiceFailed(response.status_code)
                 for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     yield event.event, event.data, event.id
+        except httpx2.SSEError as error:
+            raise errors.HostsvcError(f"no events can be read at {call.url}: {error}") from None
         except httpx2.RequestError as error:
             raise _failure(error) from None
 
