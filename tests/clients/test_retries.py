@@ -138,6 +138,14 @@ def test_id_cannot_lead_to_another_operation(name: str) -> None:
     assert server.requests == []
 
 
+def test_unusable_key_is_named_without_showing_it() -> None:
+    with answering(201) as server, Hostsvc(server.url, "hsk_key\n") as client:
+        client.notifications.create(agent=AGENT, title="Hello")
+    for unusable in ("hsk_\u00e9", "hsk_\nx"):
+        with Hostsvc(server.url, unusable) as client, pytest.raises(ValueError, match=r"^Authorization may"):
+            client.agents.get(AGENT)
+
+
 def test_waiting_for_a_run_ends_in_time_without_a_service() -> None:
     with answering() as server:
         pass

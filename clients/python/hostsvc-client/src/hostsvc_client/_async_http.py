@@ -39,8 +39,8 @@ class AsyncHttp:
             async with self._client.stream("GET", call.url, headers=call.headers, timeout=limits) as response:
                 if response.status_code != httpx2.codes.OK:
                     content = await response.aread()
-                    failure = failure_of(Reply(response.status_code, response.headers, content))
-                    raise failure or errors.ServiceFailed(response.status_code)
+                    reply = Reply(response.status_code, response.headers, content)
+                    raise failure_of(reply) or errors.ServiceFailed(reply.status)
                 async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     yield event.event, event.data, event.id
         except httpx2.SSEError as error:

@@ -22,7 +22,6 @@ Upload = tuple[str, bytes, str]
 PAGE = 100
 MAX_WAIT_SECONDS = 60
 FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 0.25, 8.0
-MAX_RETRY_AFTER_SECONDS = 120.0
 # An open stream sends a comment every 15 seconds.
 MAX_SILENCE_SECONDS = 45.0
 # A misspelt field is refused, and the refusal names the right one.
@@ -34,7 +33,7 @@ COMMON_HEADERS = {
 
 
 class Options(TypedDict, total=False):
-    """The options of a client. `timeout` bounds an attempt, `deadline` all attempts of a call, in seconds."""
+    """The options of a client. `timeout` seconds of silence end an attempt; none begins after `deadline`."""
 
     authorization: str
     organization: str | None
@@ -62,7 +61,7 @@ class Settings:
             raise ValueError(f"the url must begin with http:// or https://, got {url!r}")
         if "authorization" not in options:
             key = os.environ.get("HOSTSVC_API_KEY") if api_key is None else api_key
-            options = {**options, "authorization": f"Bearer {key}" if key else ""}
+            options = {**options, "authorization": f"Bearer {key.strip()}" if key else ""}
         return cls(url.rstrip("/"), **options)
 
 
@@ -73,7 +72,7 @@ class Call:
     name: str
     operation: Operation
     url: str
-    headers: dict[str, str]
+    headers: dict[str, str] = field(repr=False)
     content: dict[str, Any]
     """The body, as arguments of the library."""
     sent: frozenset[str]
@@ -124,6 +123,11 @@ def prepare(
         headers["X-Organization"] = str(organization or settings.organization)
     if operation.takes_key:
         headers["Idempotency-Key"] = idempotency_key or os.urandom(16).hex()
+    for header, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise ValueError(
+                f"{header} may only have printable ASCII characters"
+            )  # not which: it may be a key
     if isinstance(body, Mapping):
         body = {wire_name(key): value for key, value in body.items()}
     content: dict[str, Any] = {}
@@ -247,8 +251,7 @@ class Retries:
         self.may_be_done |= failure.is_sent
         delay = delay_after(failure, self.attempts)
         may_repeat = failure.is_passing and (self.call.operation.is_repeatable or not failure.is_sent)
-        is_late = delay > min(MAX_RETRY_AFTER_SECONDS, self.left)
-        if not may_repeat or is_late or self.attempts >= self.settings.max_attempts:
+        if not may_repeat or delay > self.left or self.attempts >= self.settings.max_attempts:
             raise failure
         return delay
 
