@@ -128,7 +128,7 @@ def explained() -> Iterator[None]:
     except ValueError as error:  # an address, an id or a file that cannot be one
         raise click.UsageError(str(error)) from None
     except errors.HostsvcError as error:
-        click.echo(f"hs: {error}", err=True)
+        click.echo(f"hs: {printable(str(error))}", err=True)
         raise SystemExit(NO_ANSWER if isinstance(error, errors.ConnectionFailed) else REFUSED) from None
 
 
