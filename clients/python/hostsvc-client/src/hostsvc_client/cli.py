@@ -63,10 +63,9 @@ def stored() -> dict[str, str]:
     return found
 
 
-def store(url: str, key: str, is_file: bool) -> str:
+def store(url: str, key: str) -> str:
     """Store the credentials and return where they are."""
-    keyring = None if is_file else keyring_or_none()
-    if keyring:
+    if keyring := keyring_or_none():
         keyring.set_password(KEYRING, url, key)
     path = credentials_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -182,15 +181,14 @@ def main(context: click.Context, url: str | None, key: str | None, is_json: bool
 
 
 @main.command()
-@click.option("--file", "is_file", is_flag=True, help="Store the key in a file, even if there is a keyring.")
 @click.pass_obj
-def login(session: Session, is_file: bool) -> None:
+def login(session: Session) -> None:
     """Store the address and an API key, in the keyring or in a file that only you can read."""
     url = session.url or click.prompt("Address of the service", default="http://127.0.0.1:8080")
     key = session.key or click.prompt("API key", hide_input=True)
     with explained(), Hostsvc(url, key) as client:
         caller = client.auth.me()
-    where = store(url, key, is_file)
+    where = store(url, key)
     session.show(caller, f"Logged in. The key is in {where}.")
 
 
