@@ -1,5 +1,7 @@
 """An organization as a file: `hs export` and `hs apply`."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -139,6 +141,23 @@ def test_mistakes_are_named_before_anything_changes(organization: Hostsvc, text:
     with pytest.raises(ManifestError, match=message):
         changes(organization, text)
     assert list(organization.agents.list()) == []
+
+
+def test_own_adapter_hides_a_shared_one_of_its_name(organization: Hostsvc, shared: Service) -> None:
+    name = f"Parcels {uuid4()}"
+    with Hostsvc(shared.url, shared.sign_up(f"{uuid4()}@example.org")) as other:
+        public = other.adapters.create(name=name)
+    text = f"agents: {{Ada: {{model: builtin/inbox, adapters: [{name}]}}}}"
+    publish = [sys.executable, "-m", "hostsvc", "adapters", "publish", public.id]
+    subprocess.run([*publish, "--config", shared.config], check=True, capture_output=True)
+    changes(organization, text)
+    assert organization.agents.list().page()[0].adapters == [public.id]
+    assert list(export(organization)) == ["agents"]
+    assert changes(organization, f"adapters: {{{name}: {{}}}}") == [f"create adapter {name}"]
+    assert changes(organization, dump(export(organization))) == []
+    assert export(organization)["agents"]["Ada"]["adapters"] == [public.id]
+    assert changes(organization, text) == ["change agent Ada: adapters"]
+    assert export(organization)["agents"]["Ada"]["adapters"] == [name]
 
 
 def test_name_that_two_things_have_is_refused(organization: Hostsvc) -> None:

@@ -100,17 +100,22 @@ class Present:
 
     client: Hostsvc
     found: dict[str, dict[tuple[str, str], Json]] = field(default_factory=dict)
+    shared: dict[str, Json] = field(default_factory=dict)
+    """The adapters of other organizations, by name."""
     twice: set[tuple[str, str, str]] = field(default_factory=set)
 
     def read(self) -> Present:
+        own = {organization.id for organization in self.client.organizations.list()}
         for kind in (*KINDS, TOOLS, SCHEDULES):
             found = self.found[kind.key] = {}
             for answer in getattr(self.client, kind.key).list():
                 item = answer.to_dict()
                 place = item.get(kind.owner, ""), item["name"]
-                if place in found:
+                if kind.key == "adapters" and item["organization_id"] not in own:
+                    self.shared[item["name"]] = item
+                elif place in found:
                     self.twice.add((kind.key, *place))
-                if place not in found or item.get("visibility") != "public":
+                else:
                     found[place] = item
         return self
 
@@ -122,13 +127,18 @@ class Present:
 
     def id_of(self, key: str, name: str) -> str:
         """Return the id of what a file refers to by name."""
-        item = self.get(key, "", name)
+        item = self.get(key, "", name) or self._by_name(key).get(name)
         if item is None and not re.fullmatch("[0-9a-f-]{36}", name):  # an id stands for what is archived
             raise ManifestError(f"there is no {name!r} among the {key}")
         return str(item["id"]) if item else name
 
     def name_of(self, key: str, id_: str) -> str:
-        return next((str(item["name"]) for item in self.found[key].values() if item["id"] == id_), id_)
+        return next((name for name, item in self._by_name(key).items() if item["id"] == id_), id_)
+
+    def _by_name(self, key: str) -> Json:
+        """Return what a file may refer to. A shared adapter is hidden by one's own of its name."""
+        own = {name: item for (_, name), item in self.found[key].items()}
+        return {**self.shared, **own} if key == "adapters" else own
 
 
 def _mapped(value: Any, convert: Callable[[str], str]) -> Any:
@@ -144,7 +154,7 @@ def export(client: Hostsvc) -> Json:
 def _written(present: Present, kind: Kind, owner: str) -> Iterator[tuple[str, Json]]:
     for its_owner, name in reversed(present.found[kind.key]):
         item = present.get(kind.key, its_owner, name) or {}
-        if its_owner != owner or not name or item.get("visibility") == "public":
+        if its_owner != owner or not name:
             continue
         fields, defaults = {}, {"paused": False, **DEFAULTS[kind.body]}
         for one in kind.fields:
