@@ -496,8 +496,8 @@ PLANTED = (
         "limits: a queued start does not heed that quiet hours begin",
         Supervisor.reconcile,
         "decision = decide(facts, now, self.context.policy)",
-        "decision = decide(facts if facts.state.queued_at is None else replace(facts, limits=type(facts.limits)()), now,"
-        " self.context.policy)",
+        "decision = decide(facts if facts.state.queued_at is None else"
+        " replace(facts, limits=type(facts.limits)()), now, self.context.policy)",
         0,
     ),
 )

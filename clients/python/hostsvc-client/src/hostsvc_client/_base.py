@@ -15,7 +15,7 @@ from hostsvc_client._decode import decoder, wire_name
 from hostsvc_client._operation import Operation
 from hostsvc_client._operations import OPERATIONS
 
-VERSION = "0.2.0"
+VERSION = "0.3.0.dev0"
 Upload = tuple[str, bytes, str]
 """A file to upload: its name, its content and its media type."""
 
