@@ -30,7 +30,7 @@ class Process:
     supervisor_settings = SupervisorSettings()
     run_settings = RunSettings()
     organization_limit = 0
-    scan_seconds = idle_seconds = 3600.0  # between two scans, and between two looks for idle supervisors
+    scan_seconds = idle_seconds = 86_400.0  # between two scans, and between two looks for idle supervisors
 
     def __init__(
         self,

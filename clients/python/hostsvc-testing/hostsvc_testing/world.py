@@ -30,7 +30,7 @@ from hostsvc_testing.memory.memory_tools import ADAPTER, KEPT, LocalSchemaChecke
 from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.process import Process, Service
 from hostsvc_testing.script import Script
-from hostsvc_testing.virtual.clock import Wall
+from hostsvc_testing.virtual.clock import TICK_SECONDS, Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import NothingAhead, VirtualLoop, end_leftovers
 from storage import ids
@@ -311,8 +311,7 @@ class WorldProcess(Process):
     def open(self, world: World) -> None:
         """Make the toolset and the loop of the service, for the agents of this world."""
         self._world = world
-        self._due, self._looked_at = asyncio.Event(), 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._due, self._looked_at, self._rings_at = asyncio.Event(), 0.0, 0.0
         clock, tables, told = self.clock, self._tables, Untold(self._tables)
         parts = SimpleNamespace(
             **{each.name: getattr(self.storage, each.name) for each in fields(self.storage)},
@@ -351,14 +350,15 @@ class WorldProcess(Process):
 
     def at_rest(self) -> None:
         """Set the timer for what is due next. A look every few seconds would make a month long."""
-        if self._timer is not None:
-            self._timer.cancel()
         moments = [state.next_due_at for state in self._tables.states.values()]
         moments += [call.due_at for call in self._tables.calls.rows.values()]
         due_at = min((moment for moment in moments if moment is not None), default=None)
         if due_at is not None:
             moment = self._loop.time() + (due_at - self.clock.now()).total_seconds()
-            self._timer = self._loop.call_at(max(moment, self._looked_at + GAP_SECONDS), self._due.set)
+            moment = max(moment, self._looked_at + GAP_SECONDS)
+            if not self._loop.time() < self._rings_at <= moment + TICK_SECONDS:
+                self._rings_at = moment
+                self._loop.call_at(moment, self._due.set)
 
     async def _look(self, runner: ParkedCallRunner) -> None:
         await self._due.wait()

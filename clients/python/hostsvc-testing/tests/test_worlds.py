@@ -97,6 +97,15 @@ async def test_month_of_thousand_wakes(world: World) -> None:
     assert world.now >= datetime(2027, 3, 31, 9, tzinfo=UTC)
 
 
+async def test_reminder_for_years_ahead_comes(world: World) -> None:
+    agent = await world.agent(run=answers)
+    await world.notify(agent, "Renew", scheduled_for=world.now + timedelta(days=1500))
+    await world.advance(days=1499)
+    assert agent.wakes == 0
+    await world.advance(days=1)
+    assert agent.wakes == 1
+
+
 async def test_agent_that_forgets_to_clear_is_found(world: World) -> None:
     agent = await world.agent(run=forgets_to_clear)
     await world.text(agent, sender=PHONE, body="Hello")
