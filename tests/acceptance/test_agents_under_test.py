@@ -12,6 +12,11 @@ from tests.acceptance.client import sign_up
 from tests.acceptance.services import Services
 
 TESTS = """
+from datetime import timedelta
+
+import pytest
+
+
 async def test_passes(world):
     agent = await world.agent(template="support", timezone="Europe/Vienna")
     path = f"/api/cloud/agents/{agent.id}/tools/ask_person/"
@@ -20,13 +25,16 @@ async def test_passes(world):
     await world._ask("POST", "/api/defaults/messages/", agent=agent.id, **sent)
     await world.text(agent, sender="+436601234567", body="Where is my parcel?")
     await world.email(agent, sender="ada@example.org", body="Hello", subject="Hi")
-    await world.notify(agent, "Look", priority="low")
+    await world.notify(agent, "Look", priority="low", scheduled_for=world.now + timedelta(seconds=1))
     await world.advance(seconds=4)
     assert [call.question for call in agent.pending] == ["May I?"]
     assert agent.wakes >= 1 and agent.runs[0].outcome == "slept"
+    assert world.now - agent.runs[0].started_at < timedelta(minutes=1)
     assert [one.body for one in agent.sent] == ["Soon."]
     wakes = agent.wakes
     await world.decide(agent, answer="Yes")
+    with pytest.raises(LookupError):
+        await world.decide(agent)
     await world.advance(seconds=3)
     assert (agent.pending, agent.queue, agent.wakes) == ([], [], wakes + 1)
 
@@ -66,3 +74,5 @@ async def test_tests_of_agents_run_against_service(
     for reason in ("take too long in real time", "needs a world in memory", "not <built-in function print>"):
         assert reason in done.stdout
     assert "needs a template of the service, not 'nobody'" in done.stdout
+    agents = await client.get("/api/cloud/agents/?include_archived=true")
+    assert {each["status"] for each in agents} == {"archived"}

@@ -3,13 +3,15 @@
 import asyncio
 import os
 from collections.abc import Coroutine
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import aiohttp
 import orjson
 import pytest
+
+from hostsvc_testing.world import UNDECIDED
 
 MAX_SECONDS = 600.0  # that a test may let pass
 AGENTS, DEFAULTS = "/api/cloud/agents/", "/api/defaults"
@@ -18,17 +20,24 @@ LISTS = {
     "queue": "notifications/?cleared=false",
     "pending": "approvals/?state=pending",
 }
+TIMES = ("_at", "_for", "_until")  # how the names of fields end that hold times
 
 
 class RemoteWorld:
     """A world that is real. Agents have the models of their templates, whatever a test scripts."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        if not (key := os.environ.get("HOSTSVC_API_KEY")):
+            pytest.fail("--hostsvc-url needs an API key of the service in HOSTSVC_API_KEY")
+        self._url, self._headers = url, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._agents: list[SimpleNamespace] = []
 
     def run(self, test: Coroutine[Any, Any, object]) -> None:
         asyncio.run(self._run(test))
+
+    @property
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
     async def agent(self, template: str = "", model: Any = None, run: Any = None, **fields: Any) -> Any:
         known = {each["name"]: each["id"] for each in await self._ask("GET", "/api/templates/")}
@@ -51,7 +60,9 @@ class RemoteWorld:
         await self._ask("POST", f"{DEFAULTS}/notifications/", **new)
 
     async def decide(self, agent: Any, approve: bool = True, **answer: Any) -> None:
-        path = f"{DEFAULTS}/approvals/{agent.pending[0].id}/decide/"
+        if not agent.pending:
+            raise LookupError(UNDECIDED)
+        path = f"{DEFAULTS}/approvals/{agent.pending.pop(0).id}/decide/"
         await self._ask("POST", path, approve=approve, **answer)
 
     async def advance(self, **by: float) -> None:
@@ -70,14 +81,16 @@ class RemoteWorld:
         pytest.skip(f"world.{name} needs a world in memory, without --hostsvc-url")
 
     async def _run(self, test: Coroutine[Any, Any, object]) -> None:
-        key = os.environ["HOSTSVC_API_KEY"]
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        async with aiohttp.ClientSession(self._url, headers=headers) as self._http:
-            await test
+        async with aiohttp.ClientSession(self._url, headers=self._headers) as self._http:
+            try:
+                await test
+            finally:  # they would live on, and cost
+                for each in self._agents:
+                    await self._ask("PATCH", f"{AGENTS}{each.id}/", status="archived")
 
     async def _list(self, path: str) -> list[SimpleNamespace]:
         """Return the rows of a list, the oldest first."""
-        return [SimpleNamespace(**row) for row in reversed(await self._ask("GET", path))]
+        return [_row(row) for row in reversed(await self._ask("GET", path))]
 
     async def _ask(self, method: str, path: str, **body: Any) -> Any:
         data = orjson.dumps(body) if body else None
@@ -85,3 +98,8 @@ class RemoteWorld:
             if not answer.ok:
                 pytest.fail(f"{method} {path} answered {answer.status}: {await answer.text()}")
             return await answer.json()
+
+
+def _row(fields: dict[str, Any]) -> SimpleNamespace:
+    times = {name: text for name, text in fields.items() if text and name.endswith(TIMES)}
+    return SimpleNamespace(**fields | {name: datetime.fromisoformat(text) for name, text in times.items()})

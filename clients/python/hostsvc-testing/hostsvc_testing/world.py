@@ -60,6 +60,7 @@ PATIENCE_SECONDS = 86_400.0  # that a test may wait without letting time pass
 RESTART_SECONDS = (0.5, 2.0, 30.0)
 GAP_SECONDS = 1.0  # between two looks at what stays due
 FIRST_MESSAGES = 2  # of a run: the instruction, and what it is told
+UNDECIDED = "nothing of this agent waits for a decision: let time pass before"
 CRASH_STEPS = 100  # turns of the loop; a wake that sends a message has about as many
 
 
@@ -199,7 +200,7 @@ class World:
     async def decide(self, agent: WorldAgent, approve: bool = True, answer: Any = None) -> None:
         """Decide what waits for a person longest: approve a call or not, or answer a question."""
         if not agent.pending:
-            raise LookupError("nothing of this agent waits for a decision: let time pass before")
+            raise LookupError(UNDECIDED)
         call_id, text = agent.pending[0].id, None if answer is None else orjson.dumps(answer).decode()
         rule = partial(decide, decision=Decision(approve, answer=text), by="user:test", now=self.now)
         await self._clients.parked_calls.change(call_id, rule, self.now)
