@@ -1,7 +1,7 @@
 """The toolset: all tools of an agent by name, and the one way to call them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,14 +51,17 @@ class Toolset:
         checker: SchemaChecker,
         models: KnownModels | None,
         results: ResultAddresses | None = None,
+        builtin: Container[str] | None = None,
     ) -> None:
+        """`builtin`: the names of the built-in tools that agents have; None for all."""
         self.results = results or ResultAddresses()
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock, self.results)
         self.imports = McpImports(stores, outbound, checker, clock)
         self._messaging = messages.Messaging(self._adapters, clock)
-        self._builtin = _builtin(self._messaging, questions.Questions(checker), models)
+        tools = _builtin(self._messaging, questions.Questions(checker), models)
+        self._builtin = {tool.name: tool for tool in tools if builtin is None or tool.name in builtin}
         self.failures: Counter[str] = Counter()  # by built-in tool; ADAPTER for all others
 
     async def definitions(self, agent: Agent, template: Template | None) -> list[ToolDefinition]:
@@ -181,9 +184,9 @@ class Toolset:
 
 def _builtin(
     messaging: messages.Messaging, people: questions.Questions, models: KnownModels | None
-) -> dict[str, AgentTool]:
+) -> Sequence[AgentTool]:
     """Return the tools that every agent has."""
-    tools = (
+    return (
         notifications.list_notifications,
         notifications.clear_notification,
         notifications.create_notification,
@@ -211,4 +214,3 @@ def _builtin(
         runs.get_time,
         runs.sleep,
     )
-    return {tool.name: tool for tool in tools}

@@ -4,17 +4,19 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from hostsvc_testing.memory.memory_store import build_memory_storage
 from hostsvc_testing.memory.tables import Tables
-from storage.model import Organization
+from storage.model import Agent, Organization
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
-from tests.storage.factories import organization, stored_organization
+from tests.storage.factories import NOW, adapter, organization, stored_organization, tool
 from tests.storage.stores import Store
 
 
@@ -39,7 +41,12 @@ def memory() -> Store:
         return made
 
     store: Store
-    store = Store(build_memory_storage(tables, lambda ids: store.report(ids)), new_organization)
+    storage = build_memory_storage(tables, lambda ids: store.report(ids))
+
+    async def new_tool(agent: Agent, name: str, **fields: Any) -> UUID:
+        return storage.agent_tools.insert(name, **fields)
+
+    store = Store(storage, new_organization, new_tool)
     return store
 
 
@@ -47,7 +54,18 @@ def memory() -> Store:
 def postgres(pool: Pool) -> Store:
     store: Store
     storage = Storage(pool, on_commit=lambda ids: store.report(ids), sleep=SystemClock().sleep)
-    store = Store(storage, lambda: stored_organization(pool))
+
+    async def new_tool(agent: Agent, name: str, **fields: Any) -> UUID:
+        package = adapter(agent.organization_id, name=name)
+        await storage.adapters.insert(package)
+        before = await storage.agents.get(agent.id)
+        assert before is not None
+        await storage.agents.update(agent.id, {"adapters": (*before.adapters, package.id)}, NOW)
+        stored = tool(package.id, name=name, **fields)
+        await storage.tools.insert(stored)
+        return stored.id
+
+    store = Store(storage, lambda: stored_organization(pool), new_tool)
     return store
 
 

@@ -33,6 +33,7 @@ class Store:
 
     storage: Storage | MemoryStorage
     new_organization: Callable[[], Any]
+    new_tool: Callable[..., Any]
     reported: list[UUID] = field(default_factory=list)
 
     def report(self, agent_ids: Iterable[UUID]) -> None:

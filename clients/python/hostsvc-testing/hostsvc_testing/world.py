@@ -24,9 +24,8 @@ from hostsvc_testing import rows
 from hostsvc_testing.agent_run import AgentFunction, AgentRun
 from hostsvc_testing.cluster import Cluster
 from hostsvc_testing.memory.faulty_wire import FaultyWire
-from hostsvc_testing.memory.memory_messages import MemoryContacts, MemoryMessages
 from hostsvc_testing.memory.memory_store import build_memory_storage
-from hostsvc_testing.memory.memory_tools import ADAPTER, KEPT, LocalSchemaChecker, MemoryTools, Untold
+from hostsvc_testing.memory.memory_tools import ADAPTER, BUILTIN, LocalSchemaChecker, Untold
 from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.process import Process, Service
 from hostsvc_testing.script import Script
@@ -38,7 +37,7 @@ from storage.channels.messages import Channel, Direction, Message, MessageStatus
 from storage.model import Notification, Outcome, Run, Source, Template
 from storage.parked_calls import CallState, ParkedCall
 from storage.storage import Storage
-from storage.toolbox import CHANNEL, CallableTool
+from storage.toolbox import CHANNEL
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.events.feed import EventFeed
 from supervisors.harness.builtin import BuiltinHarness
@@ -171,9 +170,7 @@ class World:
     def tool(self, name: str, call: Callable[..., Any], **fields: Any) -> None:
         """Give all agents a tool, which is a function or a coroutine function of its arguments."""
         self.tools[name] = call
-        plain = {"handler": "", "parameters": None, "is_enforced": False, "config": None, "secret": ""}
-        id_, url = UUID(int=100 + len(self.tools)), "https://tools.test/"
-        self.tables.tools[id_] = CallableTool(id_, ADAPTER, name, url=url, **(plain | fields))
+        self._clients.agent_tools.insert(name, **fields)
 
     # What reaches agents
 
@@ -181,7 +178,7 @@ class World:
         self, agent: WorldAgent, sender: str, body: str, subject: str = "", channel: Channel = Channel.SMS
     ) -> None:
         """Let an SMS arrive, or a message of another channel, with its notification."""
-        contacts = MemoryContacts(self.tables)
+        contacts = self._clients.contacts
         address = await contacts.normalize_address(ORGANIZATION, sender)
         contact = await contacts.find_or_insert(ORGANIZATION, address, self.now)
         kind = (agent.id, contact.id, channel, Direction.INBOUND)
@@ -299,7 +296,7 @@ class World:
             new = rows.new_notification(agent_id, created_at=self.now, **about)
             self.note(agent_id, f"gets {new.title}: {new.body}")
             if isinstance(to, Message):
-                self.tables.messages[new.id] = replace(to, id=new.id)
+                self._clients.messages.put(replace(to, id=new.id))
             await self._clients.notifications.insert(new, {ORGANIZATION})
 
 
@@ -313,22 +310,17 @@ class WorldProcess(Process):
         """Make the toolset and the loop of the service, for the agents of this world."""
         self._world = world
         self._due, self._looked_at, self._rings_at = asyncio.Event(), 0.0, 0.0
-        clock, tables, told = self.clock, self._tables, Untold(self._tables)
+        clock, told = self.clock, Untold(self._tables)
         parts = SimpleNamespace(
             **{each.name: getattr(self.storage, each.name) for each in fields(self.storage)},
             approval_grants=self.storage.parked_calls,
-            agent_tools=MemoryTools(tables),
-            contacts=MemoryContacts(tables),
-            messages=MemoryMessages(tables, self.wire),
             wakes=told,
             recent_notifications=told,
             traces=told,
         )
         checker, prices = LocalSchemaChecker(clock), PriceList()
         stores = cast(Storage, parts)  # as far as the tools of tests use it
-        self._toolset = Toolset(stores, clock, self, checker, None)
-        tools = self._toolset._builtin
-        self._toolset._builtin = {name: tool for name, tool in tools.items() if name in KEPT}
+        self._toolset = Toolset(stores, clock, self, checker, None, builtin=BUILTIN)
         self._builtin = BuiltinHarness(
             stores=stores,
             wakes=WakeContexts(stores, clock, self.run_settings, {}),

@@ -17,9 +17,11 @@ from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
 from hostsvc_testing.memory.memory_calls import MemoryParkedCalls
 from hostsvc_testing.memory.memory_events import MemoryEvents
 from hostsvc_testing.memory.memory_facts import budgets
+from hostsvc_testing.memory.memory_messages import MemoryContacts, MemoryMessages
 from hostsvc_testing.memory.memory_queue import MemoryNotifications
 from hostsvc_testing.memory.memory_schedules import MemorySchedules
 from hostsvc_testing.memory.memory_states import MemoryStates
+from hostsvc_testing.memory.memory_tools import MemoryTools
 from hostsvc_testing.memory.tables import ShortWire, Tables, Transaction, Wire
 from storage.agent_facts import AgentState, Budget
 from storage.events.model import BY_SERVICE, EventType
@@ -284,6 +286,9 @@ class MemoryStorage:
     schedules: MemorySchedules
     parked_calls: MemoryParkedCalls
     events: MemoryEvents
+    contacts: MemoryContacts
+    messages: MemoryMessages
+    agent_tools: MemoryTools
 
 
 def build_memory_storage(
@@ -308,4 +313,7 @@ def build_memory_storage(
         schedules=MemorySchedules(tables, wire, notifications, on_commit),
         parked_calls=MemoryParkedCalls(tables, wire, notifications, on_commit),
         events=MemoryEvents(tables, wire),
+        contacts=MemoryContacts(tables),
+        messages=MemoryMessages(tables, wire),
+        agent_tools=MemoryTools(tables),
     )

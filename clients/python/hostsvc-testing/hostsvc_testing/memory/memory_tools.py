@@ -16,8 +16,8 @@ from supervisors.json_schema.worker_process import find_errors, find_outside_ref
 
 ADAPTER = UUID(int=0)  # of all tools of a world; each agent has it
 # The built-in tools that worlds have the stores for.
-KEPT = {"list_notifications", "clear_notification", "create_notification", "ask_person", "get_time", "sleep"}
-KEPT |= {"send_message", "send_sms", "list_messages", "get_message", "get_contact"}
+BUILTIN = {"list_notifications", "clear_notification", "create_notification", "ask_person", "get_time"}
+BUILTIN |= {"send_message", "send_sms", "list_messages", "get_message", "get_contact", "sleep"}
 
 
 class MemoryTools:
@@ -26,12 +26,18 @@ class MemoryTools:
     def __init__(self, tables: Tables) -> None:
         self._tools = tables.tools
 
+    def insert(self, name: str, **fields: Any) -> UUID:
+        plain = {"handler": "", "parameters": None, "is_enforced": False, "config": None, "secret": ""}
+        id_, url = UUID(int=100 + len(self._tools)), "https://tools.test/"
+        self._tools[id_] = CallableTool(id_, ADAPTER, name, url=url, **(plain | fields))
+        return id_
+
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
         called = (tool for tool in self._tools.values() if not tool.handler)
         return [ListedTool(tool.id, "world", 0, tool.name) for tool in called]
 
     async def describe(self, tool_ids: Sequence[UUID]) -> dict[UUID, DescribedTool]:
-        tools = map(self._tools.__getitem__, tool_ids)
+        tools = (self._tools[id_] for id_ in tool_ids if id_ in self._tools)
         return {tool.id: DescribedTool(tool.id, ADAPTER, "", tool.parameters, False) for tool in tools}
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:
