@@ -4,12 +4,16 @@ import asyncio
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+import orjson
 from aiohttp import ClientSession
 
-from tests.acceptance.client import sign_up
+from tests.acceptance.client import Client, sign_up
 from tests.acceptance.services import Services
+from tests.openai_endpoint import Json, Says, open_endpoint
 
 TESTS = """
 from datetime import timedelta
@@ -20,9 +24,9 @@ import pytest
 async def test_passes(world):
     agent = await world.agent(template="support", timezone="Europe/Vienna")
     path = f"/api/cloud/agents/{agent.id}/tools/ask_person/"
-    await world._ask("POST", path, question="May I?")
+    await world.ask("POST", path, question="May I?")
     sent = {"channel": "sms", "direction": "outbound", "status": "sent", "body": "Soon."}
-    await world._ask("POST", "/api/defaults/messages/", agent=agent.id, **sent)
+    await world.ask("POST", "/api/defaults/messages/", agent=agent.id, **sent)
     await world.text(agent, sender="+436601234567", body="Where is my parcel?")
     await world.email(agent, sender="ada@example.org", body="Hello", subject="Hi")
     await world.notify(agent, "Look", priority="low", scheduled_for=world.now + timedelta(seconds=1))
@@ -56,6 +60,33 @@ async def test_fails_for_unknown_template(world):
     await world.agent(template="nobody")
 """
 
+RECORDED = """
+from datetime import timedelta
+
+from hostsvc_testing import script
+
+
+async def test_does_the_same_again(world):
+    agent = await world.agent(model=script("recorded.yaml"))
+    await world.text(agent, sender="+436601234567", body="Where is my parcel?")
+    await world.advance(minutes=1)
+    assert [one.body for one in agent.sent] == ["At the depot.", "Soon."]
+    [left] = agent.queue
+    assert timedelta(days=7) < left.scheduled_for - world.now <= timedelta(days=8)
+    assert agent.runs[0].outcome == "slept"
+"""
+PYTEST = ("-m", "pytest", "-q", "-rs", "--disable-plugin-autoload", "-p", "hostsvc_testing.plugin")
+
+
+async def python(folder: Path, client: Client, *arguments: str) -> str:
+    """Return what Python prints with these arguments."""
+    environment = {**os.environ, "HOSTSVC_API_KEY": client.authorization.split()[1]}
+    command = (sys.executable, *arguments)
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=folder, env=environment, capture_output=True, text=True
+    )
+    return done.stdout
+
 
 async def test_tests_of_agents_run_against_service(
     tmp_path: Path, services: Services, session: ClientSession
@@ -64,15 +95,46 @@ async def test_tests_of_agents_run_against_service(
     client = await sign_up(session, service.url)
     await client.post("/api/templates/", name="support", default_model="builtin/inbox")
     (tmp_path / "test_agents.py").write_text(TESTS)
-    command = (sys.executable, "-m", "pytest", "-q", "-rs", "--disable-plugin-autoload")
-    options = ("-p", "hostsvc_testing.plugin", f"--hostsvc-url={service.url}")
-    environment = {**os.environ, "HOSTSVC_API_KEY": client.authorization.split()[1]}
-    done = await asyncio.to_thread(
-        subprocess.run, (*command, *options), cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert "1 failed, 1 passed, 3 skipped" in done.stdout, done.stdout
+    output = await python(tmp_path, client, *PYTEST, f"--hostsvc-url={service.url}")
+    assert "1 failed, 1 passed, 3 skipped" in output
     for reason in ("take too long in real time", "needs a world in memory", "not <built-in function print>"):
-        assert reason in done.stdout
-    assert "needs a template of the service, not 'nobody'" in done.stdout
+        assert reason in output
+    assert "needs a template of the service, not 'nobody'" in output
     agents = await client.get("/api/cloud/agents/?include_archived=true")
     assert {each["status"] for each in agents} == {"archived"}
+
+
+async def test_recorded_model_does_the_same_in_memory(
+    tmp_path: Path, services: Services, session: ClientSession
+) -> None:
+    def answer(body: Json) -> Says:
+        told = next(one["content"] for one in body["messages"] if one["role"] == "user")
+        waiting = orjson.loads(next(line for line in told.splitlines() if line.startswith('{"id"')))
+        to = {"contact_id": waiting["source_id"]}
+        in_days = datetime.now(ZoneInfo("Europe/Vienna")) + timedelta(days=8)  # as a model writes local time
+        reminder = {"title": "Ask again", "scheduled_for": in_days.replace(tzinfo=None).isoformat()}
+        steps: tuple[list[tuple[str, Json]], ...] = (
+            [
+                ("send_message", to | {"body": "At the depot."}),
+                ("create_notification", reminder),
+                ("send_message", to | {"body": "Soon."}),
+            ],
+            [("clear_notification", {"notification_id": waiting["id"]})],
+            [("sleep", {})],
+        )
+        turn = sum(one["role"] == "assistant" for one in body["messages"])
+        return Says(calls=[(tool, orjson.dumps(arguments).decode()) for tool, arguments in steps[turn]])
+
+    async with open_endpoint() as endpoint:
+        endpoint.otherwise = answer
+        service = await services.start(**{"models.real": {"base_url": endpoint.url}})
+        client = await sign_up(session, service.url)
+        agent = await client.create_agent(model="real/thinker", timezone="Europe/Vienna")
+        message = {"agent": agent, "from": "+436601234567", "channel": "sms", "direction": "inbound"}
+        await client.post("/api/defaults/messages/", **message, body="Where is my parcel?")
+        await client.ended_run(agent, 1)
+        recorded = await python(tmp_path, client, "-m", "hostsvc_testing.record", service.url, agent)
+    assert " notification:sms\n- do:\n" in recorded
+    (tmp_path / "recorded.yaml").write_text(recorded)
+    (tmp_path / "test_recorded.py").write_text(RECORDED)
+    assert "1 passed" in await python(tmp_path, client, *PYTEST), recorded

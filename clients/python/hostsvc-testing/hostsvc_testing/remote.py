@@ -40,30 +40,30 @@ class RemoteWorld:
         return datetime.now(UTC)
 
     async def agent(self, template: str = "", model: Any = None, run: Any = None, **fields: Any) -> Any:
-        known = {each["name"]: each["id"] for each in await self._ask("GET", "/api/templates/")}
+        known = {each["name"]: each["id"] for each in await self.ask("GET", "/api/templates/")}
         if run is not None or template not in known:
             refuse = pytest.fail if template and run is None else pytest.skip
             refuse(f"with --hostsvc-url, an agent needs a template of the service, not {template or run!r}")
-        made = await self._ask("POST", AGENTS, template=known[template], name=template, **fields)
+        made = await self.ask("POST", AGENTS, template=known[template], name=template, **fields)
         self._agents.append(SimpleNamespace(id=made["id"], sent=[], runs=[], wakes=0, queue=[], pending=[]))
         return self._agents[-1]
 
     async def text(self, agent: Any, sender: str, body: str, subject: str = "", channel: str = "sms") -> None:
         about = {"from": sender, "channel": channel, "direction": "inbound", "subject": subject}
-        await self._ask("POST", f"{DEFAULTS}/messages/", agent=agent.id, body=body, **about)
+        await self.ask("POST", f"{DEFAULTS}/messages/", agent=agent.id, body=body, **about)
 
     async def email(self, agent: Any, sender: str, body: str, subject: str = "") -> None:
         await self.text(agent, sender, body, subject, "email")
 
     async def notify(self, agent: Any, title: str, body: str = "", **fields: Any) -> None:
         new = {"agent": agent.id, "title": title, "body": body, "priority": "high", **fields}
-        await self._ask("POST", f"{DEFAULTS}/notifications/", **new)
+        await self.ask("POST", f"{DEFAULTS}/notifications/", **new)
 
     async def decide(self, agent: Any, approve: bool = True, **answer: Any) -> None:
         if not agent.pending:
             raise LookupError(UNDECIDED)
         path = f"{DEFAULTS}/approvals/{agent.pending.pop(0).id}/decide/"
-        await self._ask("POST", path, approve=approve, **answer)
+        await self.ask("POST", path, approve=approve, **answer)
 
     async def advance(self, **by: float) -> None:
         """Wait, then read what the agents have done."""
@@ -86,13 +86,13 @@ class RemoteWorld:
                 await test
             finally:  # they would live on, and cost
                 for each in self._agents:
-                    await self._ask("PATCH", f"{AGENTS}{each.id}/", status="archived")
+                    await self.ask("PATCH", f"{AGENTS}{each.id}/", status="archived")
 
     async def _list(self, path: str) -> list[SimpleNamespace]:
         """Return the rows of a list, the oldest first."""
-        return [_row(row) for row in reversed(await self._ask("GET", path))]
+        return [_row(row) for row in reversed(await self.ask("GET", path))]
 
-    async def _ask(self, method: str, path: str, **body: Any) -> Any:
+    async def ask(self, method: str, path: str, **body: Any) -> Any:
         data = orjson.dumps(body) if body else None
         async with self._http.request(method, path, data=data) as answer:
             if not answer.ok:

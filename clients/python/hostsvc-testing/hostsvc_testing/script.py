@@ -34,11 +34,14 @@ class Script:
         step = self._steps.pop(0)
         if not self._steps and "when" not in self._item and self._item in self.items:
             self.items.remove(self._item)
-        calls = (
+        step = {step: {}} if isinstance(step, str) else step
+        calls = tuple(
             ToolCall(f"call_{place}", tool, orjson.dumps(arguments).decode())
             for place, (tool, arguments) in enumerate(self._calls(step, waiting, now))
         )
-        return ModelResponse(step.get("text", "") if isinstance(step, dict) else "", tuple(calls))
+        if self._steps and not calls and "text" not in step:  # what it clears is cleared already
+            return self.answer(waiting, now, is_new=False)
+        return ModelResponse(step.get("text", ""), calls)
 
     def _choose(self, waiting: Sequence[Notification]) -> dict[str, Any]:
         shown = "\n".join(f"{one.title}\n{one.body}" for one in waiting)
@@ -50,14 +53,14 @@ class Script:
         return ASLEEP
 
     def _calls(
-        self, step: Any, waiting: Sequence[Notification], now: datetime
+        self, step: dict[str, Any], waiting: Sequence[Notification], now: datetime
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the calls of a step: a mapping of tools to arguments, the name of one, or `clear`."""
-        if step == "clear":
-            yield from (("clear_notification", {"notification_id": str(one.id)}) for one in waiting)
-            return
-        for tool, arguments in ({step: {}} if isinstance(step, str) else step).items():
-            if tool != "text":
+        """Yield the calls of a step, which maps tools to arguments, and `clear` to a text."""
+        for tool, arguments in step.items():
+            if tool == "clear":
+                cleared = (one for one in waiting if str(arguments or "") in f"{one.title}\n{one.body}")
+                yield from (("clear_notification", {"notification_id": str(one.id)}) for one in cleared)
+            elif tool != "text":
                 yield tool, {name: self._filled(value, now) for name, value in (arguments or {}).items()}
 
     def _filled(self, value: Any, now: datetime) -> Any:
