@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.services import Services
 from tests.openai_endpoint import Json, Says, open_endpoint
+from tests.receiver import receiving
 
 TESTS = """
 from datetime import timedelta
@@ -67,9 +68,9 @@ from hostsvc_testing import script
 
 
 async def test_does_the_same_again(world):
-    agent = await world.agent(model=script("recorded.yaml"))
+    agent = await world.agent("support", model=script("recorded.yaml"), timezone="Europe/Vienna")
     await world.text(agent, sender="+436601234567", body="Where is my parcel?")
-    await world.advance(minutes=1)
+    await world.advance(seconds=5)
     assert [one.body for one in agent.sent] == ["At the depot.", "Soon."]
     [left] = agent.queue
     assert timedelta(days=7) < left.scheduled_for - world.now <= timedelta(days=8)
@@ -104,7 +105,7 @@ async def test_tests_of_agents_run_against_service(
     assert {each["status"] for each in agents} == {"archived"}
 
 
-async def test_recorded_model_does_the_same_in_memory(
+async def test_recorded_model_passes_same_test_in_memory(
     tmp_path: Path, services: Services, session: ClientSession
 ) -> None:
     def answer(body: Json) -> Says:
@@ -125,16 +126,22 @@ async def test_recorded_model_does_the_same_in_memory(
         turn = sum(one["role"] == "assistant" for one in body["messages"])
         return Says(calls=[(tool, orjson.dumps(arguments).decode()) for tool, arguments in steps[turn]])
 
-    async with open_endpoint() as endpoint:
+    (tmp_path / "test_recorded.py").write_text(RECORDED)
+    async with open_endpoint() as endpoint, receiving() as gateway:
         endpoint.otherwise = answer
-        service = await services.start(**{"models.real": {"base_url": endpoint.url}})
+        sections: Json = {"models.real": {"base_url": endpoint.url}, "outbound": {"allow_private": True}}
+        service = await services.start(**sections)
         client = await sign_up(session, service.url)
-        agent = await client.create_agent(model="real/thinker", timezone="Europe/Vienna")
-        message = {"agent": agent, "from": "+436601234567", "channel": "sms", "direction": "inbound"}
-        await client.post("/api/defaults/messages/", **message, body="Where is my parcel?")
-        await client.ended_run(agent, 1)
-        recorded = await python(tmp_path, client, "-m", "hostsvc_testing.record", service.url, agent)
+        template = await client.post("/api/templates/", name="support", default_model="real/thinker")
+        adapter = await client.post("/api/toolbox/adapters/", name="Gateway")
+        tool = {"adapter": adapter["id"], "name": "send", "handler": "channel:sms", "url": gateway.url}
+        await client.post("/api/toolbox/tools/", **tool)
+        pair = {"template": template["id"], "adapter": adapter["id"], "config": {}}
+        await client.post("/api/toolbox/adapter-configs/", **pair)
+        output = await python(tmp_path, client, *PYTEST, f"--hostsvc-url={service.url}")
+        assert "1 passed" in output, output
+        [agent] = await client.get("/api/cloud/agents/", include_archived="true")
+        recorded = await python(tmp_path, client, "-m", "hostsvc_testing.record", service.url, agent["id"])
     assert " notification:sms\n- do:\n" in recorded
     (tmp_path / "recorded.yaml").write_text(recorded)
-    (tmp_path / "test_recorded.py").write_text(RECORDED)
     assert "1 passed" in await python(tmp_path, client, *PYTEST), recorded

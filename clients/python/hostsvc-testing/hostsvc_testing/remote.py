@@ -44,7 +44,9 @@ class RemoteWorld:
         if run is not None or template not in known:
             refuse = pytest.fail if template and run is None else pytest.skip
             refuse(f"with --hostsvc-url, an agent needs a template of the service, not {template or run!r}")
-        made = await self.ask("POST", AGENTS, template=known[template], name=template, **fields)
+        configs = await self.ask("GET", f"/api/toolbox/adapter-configs/?template={known[template]}")
+        plain = {"name": template, "adapters": [each["adapter"] for each in configs]}
+        made = await self.ask("POST", AGENTS, template=known[template], **(plain | fields))
         self._agents.append(SimpleNamespace(id=made["id"], sent=[], runs=[], wakes=0, queue=[], pending=[]))
         return self._agents[-1]
 

@@ -156,7 +156,8 @@ class World:
         named = (each for each in self.tables.templates.values() if each.name == template)
         used = (next(named, None) or self.template(template)) if template else None
         about = {"template_id": used and used.id, "name": template or f"agent {len(self.agents) + 1}"}
-        agent = rows.agent(ORGANIZATION, adapters=(ADAPTER,), created_at=self.now, **(about | fields))
+        about |= fields | {"adapters": (ADAPTER,), "created_at": self.now}
+        agent = rows.agent(ORGANIZATION, **about)
         if model is not None:
             self.models[str(agent.id)] = mine = Script(model.name)
             mine.items = yaml.safe_load((self._folder / model.name).read_text())

@@ -297,7 +297,7 @@ def test_test_that_waits_in_vain_is_told(tmp_path: Path) -> None:
 
 
 async def test_builtin_inbox_clears_without_script(world: World) -> None:
-    agent = await world.agent()
+    agent = await world.agent(adapters=["those of a service"])
     await world.notify(agent, "Go")
     await world.advance(seconds=1)
     assert (agent.wakes, agent.queue) == (1, [])
