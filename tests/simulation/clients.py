@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ from storage.agent_facts import WAKE_LIMITS
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.notifications import NewNotification
-from storage.notifications.schedules import Schedule
+from storage.notifications.schedules import PausedReason, Schedule
 from storage.parked_calls import ParkedCall
 from storage.postgres.json_values import to_json
 from storage.toolbox import CallableTool
@@ -35,6 +35,7 @@ from supervisors.engine.messages import (
 )
 from supervisors.engine.registry import tell_agents_of, tell_agents_of_template
 from supervisors.errors import SupervisorError
+from supervisors.policy import schedules as policy
 from supervisors.policy.parked_calls import Decision, call_digest, decide, next_look
 from supervisors.tools.parking import GRANT, needs_person
 from tests.simulation.ids import Ids
@@ -43,6 +44,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.process import SimulatedProcess
 from tests.storage.factories import parked_call
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOOL = CallableTool(
     UUID(int=1), UUID(int=2), "refund", "", "http://shop", None, False, None, "", approval="always"
 )
@@ -184,13 +186,28 @@ class Clients:
         await self._storage.agents.update(agent.id, changes, self._process.clock.now())
 
     async def pause_schedule(self, schedule: Schedule) -> None:
-        await self._storage.schedules.pause(schedule.id)
+        """Pause the schedule, or end its pause."""
+
+        def toggled(row: Schedule) -> Schedule:
+            return replace(row, paused_reason=PausedReason.NONE if row.paused_reason else PausedReason.MANUAL)
+
+        await self._change(schedule, toggled)
 
     async def set_interval(self, schedule: Schedule, every_seconds: int) -> None:
-        await self._storage.schedules.set_interval(schedule.id, every_seconds, self._process.clock.now())
+        now = self._process.clock.now()
+        await self._change(schedule, lambda row: policy.changed(row, {"every_seconds": every_seconds}, now))
 
     async def follow_zone(self, schedule: Schedule) -> None:
-        await self._storage.schedules.follow_zone(schedule.id)
+        """Have the schedule looked at, as the trigger does when the zone of its agent changes."""
+        await self._change(schedule, lambda row: replace(row, due_at=EPOCH))
+
+    async def _change(self, schedule: Schedule, change: Callable[[Schedule], Schedule]) -> None:
+        async def changed(row: Schedule | None) -> Schedule:
+            assert row is not None
+            return change(row)
+
+        now = self._process.clock.now()
+        await self._storage.schedules.save(schedule.agent_id, schedule.id, changed, now)
 
     async def decide(self, call: ParkedCall, decisions: Sequence[Decision]) -> None:
         """Decide about a parked call, as several people do at once."""

@@ -23,6 +23,7 @@ from storage.channels.messages import Channel, Direction, MessageFilters, Messag
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome, Priority, Source
+from storage.notifications.schedules import Schedule
 from storage.postgres.paging import Page
 from storage.toolbox import CHANNEL
 from tests.storage.channels.resources import message
@@ -32,6 +33,7 @@ from tests.storage.factories import (
     NOW,
     SECOND,
     new_notification,
+    schedule,
     template,
     usage_record,
 )
@@ -619,3 +621,26 @@ async def test_tools_are_found_by_id_and_channel(store: Store) -> None:
     assert (found.name, found.handler, sender.id) == ("refund", "", sms)
     assert await tools.get(scout.id, unknown) is None
     assert await tools.get_channel(scout.id, "email") is None
+
+
+async def test_schedule_is_saved_by_name(store: Store) -> None:
+    scout, schedules = await store.agent(), store.storage.schedules
+    daily, weekly = schedule(scout, name="daily"), schedule(scout, name="weekly")
+
+    async def change(before: Schedule | None) -> Schedule:
+        return daily if before is None else replace(before, title="Look again")
+
+    async def new(before: Schedule | None) -> Schedule:
+        assert before is None
+        return weekly
+
+    seen: list[Schedule] = []
+    made = await schedules.save(scout.id, "daily", change, NOW)
+    await schedules.save(scout.id, "weekly", new, NOW, allow=seen.extend)
+    changed = await schedules.save(scout.id, "daily", change, NOW)
+    assert (made.id, changed.id, changed.title) == (daily.id, daily.id, "Look again")
+    assert [each.id for each in seen] == [daily.id]
+    assert [each.title for each in await schedules.list_of_agent(scout.id)] == ["Look again", weekly.title]
+    assert await schedules.delete(daily.id, NOW)
+    assert not await schedules.delete(daily.id, NOW)
+    assert [each.name for each in await schedules.list_of_agent(scout.id)] == ["weekly"]

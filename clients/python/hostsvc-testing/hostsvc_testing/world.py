@@ -45,6 +45,7 @@ from supervisors.harness.spending import BudgetGuard
 from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import ModelRequest, ModelResponse
 from supervisors.maintenance.parked_calls import ParkedCallRunner
+from supervisors.maintenance.schedules import ScheduleRunner
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.policy.parked_calls import Decision, decide
 from supervisors.settings import TracingSettings
@@ -346,6 +347,7 @@ class WorldProcess(Process):
         """Set the timer for what is due next. A look every few seconds would make a month long."""
         moments = [state.next_due_at for state in self._tables.states.values()]
         moments += [call.due_at for call in self._tables.calls.rows.values()]
+        moments += [schedule.due_at for schedule in self._tables.schedules.values()]
         due_at = min((moment for moment in moments if moment is not None), default=None)
         if due_at is not None:
             moment = self._loop.time() + (due_at - self.clock.now()).total_seconds()
@@ -358,6 +360,7 @@ class WorldProcess(Process):
         await self._due.wait()
         self._due.clear()
         self._looked_at = self._loop.time()
+        await ScheduleRunner(self.storage.schedules, self.clock).fire_due()
         await self._scan.run_once()
         if any(each.due_at and each.due_at <= self.clock.now() for each in self._tables.calls.rows.values()):
             await runner.run_once()

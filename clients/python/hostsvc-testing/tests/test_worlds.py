@@ -205,6 +205,24 @@ async def test_reminder_wakes_despite_clock_that_is_set_back(world: World) -> No
     assert agent.wakes == 2
 
 
+async def test_schedule_wakes_each_working_day(world: World) -> None:
+    async def works(run: AgentRun) -> None:
+        for one in await run.queue():
+            await run.clear(one)
+            if one.source == "api":
+                await run.call("set_schedule", name="figures", title="Look", cron="0 9 * * 1-5")
+        await run.sleep()
+
+    agent = await world.agent(run=works, timezone="Europe/Vienna")
+    await world.notify(agent, "Go")
+    world.crash()
+    await world.advance(days=28)
+    begun = {run.started_at.isoformat() for run in agent.runs}
+    assert {"2027-03-26T08:00:00+00:00", "2027-03-29T07:00:00+00:00"} <= begun  # summer time has begun
+    assert agent.wakes == 21
+    assert not agent.queue
+
+
 async def test_sleep_is_refused_while_something_waits(world: World) -> None:
     granted: list[bool] = []
 

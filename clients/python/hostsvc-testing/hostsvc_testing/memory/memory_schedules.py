@@ -1,10 +1,11 @@
 """Schedules in memory: does what `storage.notifications.schedules.Schedules` does."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from hostsvc_testing.memory import row_events
@@ -13,19 +14,16 @@ from hostsvc_testing.memory.tables import Edit, Tables, Transaction, Wire
 from storage.model import AgentStatus, Notification
 from storage.notifications.notifications import OnCommit
 from storage.notifications.schedules import (
+    Change,
     DueSchedule,
     IfUncleared,
     Occurrence,
-    PausedReason,
     Schedule,
     Step,
     merged_changes,
     notification_of,
     settle,
 )
-from supervisors.policy import schedules as policy
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MemorySchedules:
@@ -47,32 +45,37 @@ class MemorySchedules:
         fired = [await self._wire.run_to_completion(self._fire(step, now)) for step in steps]
         return [step.occurrence for step in fired if step is not None and step.occurrence is not None]
 
-    async def pause(self, schedule_id: UUID) -> None:
-        """Pause the schedule, or end its pause."""
+    async def save(
+        self,
+        agent_id: UUID,
+        key: UUID | str,
+        change: Change,
+        now: datetime,
+        *,
+        allow: Callable[[Sequence[Schedule]], None] = lambda _: None,
+        **_: Any,
+    ) -> Schedule:
         async with Transaction(self._tables) as transaction:
-            await transaction.lock("schedule", schedule_id)
-            row = self._tables.schedules[schedule_id]
-            reason = PausedReason.NONE if row.paused_reason else PausedReason.MANUAL
-            after = replace(row, paused_reason=reason, version=row.version + 1)
-            transaction.write(lambda: self._store(after))
+            for each in await self.list_of_agent(agent_id):
+                if key in {each.id, each.name}:
+                    await transaction.lock("schedule", each.id)
+            present = await self.list_of_agent(agent_id)
+            allow(present)
+            before = next((each for each in present if key in {each.id, each.name}), None)
+            after = await change(before)
+            stored = replace(after, version=before.version + 1) if before else after
+            transaction.write(lambda: self._store(stored))
+            if before and (before.every_seconds, before.next_at) != (after.every_seconds, after.next_at):
+                edit = Edit(before, after.every_seconds or 0, now)
+                transaction.write(lambda: self._tables.occurrences.append(edit))
+        return stored
 
-    async def set_interval(self, schedule_id: UUID, every_seconds: int, now: datetime) -> None:
-        """Give the schedule another interval, as a client does."""
-        async with Transaction(self._tables) as transaction:
-            await transaction.lock("schedule", schedule_id)
-            row = self._tables.schedules[schedule_id]
-            after = policy.changed(row, {"every_seconds": every_seconds}, now)
-            after = replace(after, version=row.version + 1)
-            transaction.write(lambda: self._store(after))
-            transaction.write(lambda: self._tables.occurrences.append(Edit(row, every_seconds, now)))
+    async def list_of_agent(self, agent_id: UUID) -> list[Schedule]:
+        own = (each for each in self._tables.schedules.values() if each.agent_id == agent_id)
+        return sorted(own, key=lambda each: each.name)
 
-    async def follow_zone(self, schedule_id: UUID) -> None:
-        """Have the schedule looked at, as the trigger does when the zone of its agent changes."""
-        async with Transaction(self._tables) as transaction:
-            await transaction.lock("schedule", schedule_id)
-            row = self._tables.schedules[schedule_id]
-            after = replace(row, due_at=EPOCH, version=row.version + 1)
-            transaction.write(lambda: self._store(after))
+    async def delete(self, schedule_id: UUID, now: datetime, **_: Any) -> bool:
+        return self._tables.schedules.pop(schedule_id, None) is not None
 
     def _armed(self) -> list[Schedule]:
         return [each for each in self._tables.schedules.values() if self._tables.agent(each.agent_id)]

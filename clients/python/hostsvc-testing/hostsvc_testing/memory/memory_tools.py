@@ -18,6 +18,7 @@ ADAPTER = UUID(int=0)  # of all tools of a world; each agent has it
 # The built-in tools that worlds have the stores for.
 BUILTIN = {"list_notifications", "clear_notification", "create_notification", "ask_person", "get_time"}
 BUILTIN |= {"send_message", "send_sms", "list_messages", "get_message", "get_contact", "sleep"}
+BUILTIN |= {"set_schedule", "list_schedules", "delete_schedule"}
 
 
 class MemoryTools:
