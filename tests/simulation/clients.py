@@ -195,18 +195,21 @@ class Clients:
 
     async def set_interval(self, schedule: Schedule, every_seconds: int) -> None:
         now = self._process.clock.now()
-        await self._change(schedule, lambda row: policy.changed(row, {"every_seconds": every_seconds}, now))
+        await self._change(
+            schedule, lambda row: policy.changed(row, {"every_seconds": every_seconds}, now), now
+        )
 
     async def follow_zone(self, schedule: Schedule) -> None:
         """Have the schedule looked at, as the trigger does when the zone of its agent changes."""
         await self._change(schedule, lambda row: replace(row, due_at=EPOCH))
 
-    async def _change(self, schedule: Schedule, change: Callable[[Schedule], Schedule]) -> None:
+    async def _change(
+        self, schedule: Schedule, change: Callable[[Schedule], Schedule], now: datetime = EPOCH
+    ) -> None:
         async def changed(row: Schedule | None) -> Schedule:
             assert row is not None
             return change(row)
 
-        now = self._process.clock.now()
         await self._storage.schedules.save(schedule.agent_id, schedule.id, changed, now)
 
     async def decide(self, call: ParkedCall, decisions: Sequence[Decision]) -> None:

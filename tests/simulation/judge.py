@@ -13,7 +13,7 @@ from uuid import UUID
 
 from hostsvc_testing.memory.faulty_wire import IDLE_IN_TRANSACTION_SECONDS, QUANTUM_SECONDS
 from hostsvc_testing.memory.tables import Nobody, Tables
-from hostsvc_testing.virtual.clock import Wall, beginning_of_moment
+from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import VirtualLoop
 from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
@@ -533,7 +533,7 @@ class Judge(Nobody):
             if one.activated_at is None:
                 continue
             is_reminder = one.scheduled_for == one.activated_at
-            if not is_reminder or (is_exact and one.activated_at <= beginning_of_moment(now)):
+            if not is_reminder or (is_exact and one.activated_at <= _beginning_of_moment(now)):
                 yield one
 
     def _require(self, holds: bool, invariant: str, of: AgentState, what: str) -> None:
@@ -574,3 +574,8 @@ class Judge(Nobody):
     def _was_touched(self, agent_id: UUID) -> bool:
         """Return whether it was changed at this very moment, which the supervisor need not have seen."""
         return self._touched_at.get(agent_id) == self.loop.time()
+
+
+def _beginning_of_moment(moment: datetime) -> datetime:
+    """Return the moment without the microseconds that reads have added."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

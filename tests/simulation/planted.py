@@ -160,7 +160,7 @@ PLANTED = (
         Registry.tell,
         "signal in DUE_SIGNALS and",
         "",
-        147,
+        1364,
     ),
     PlantedBug(
         "a start ignores the budget",

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from hostsvc_testing.memory.faulty_wire import QUANTUM_SECONDS
-from hostsvc_testing.memory.tables import Tables, Witnesses
+from hostsvc_testing.memory.tables import Tables
 from hostsvc_testing.virtual.clock import Wall
 from hostsvc_testing.virtual.history import History
 from hostsvc_testing.virtual.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop, end_leftovers
@@ -33,6 +33,7 @@ from tests.simulation.node_judge import NodeJudge
 from tests.simulation.process import MAX_CALL_SECONDS
 from tests.simulation.service import ORGANIZATION_LIMITS, SHARE_WITH_CAPS, SLOTS, Service, World
 from tests.simulation.why_judge import WhyJudge
+from tests.simulation.witnesses import Witnesses
 from tests.simulation.workload import EVERY_SECONDS, Action, Workload
 from tests.storage.factories import NOW
 from tests.storage.factories import schedule as plain_schedule

@@ -1,6 +1,6 @@
 """One run of an agent, as a function of the test sees it that does the work of a harness."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,11 +18,7 @@ class AgentRun:
     reason: str  # why the agent was woken
     now: Callable[[], datetime]
     queue: Callable[[], Awaitable[list[Notification]]]  # what waits: high priority first, then the oldest
-    call_tool: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-
-    async def call(self, tool: str, **arguments: Any) -> Any:
-        """Call a tool of the agent, such as `ask_person`, and return its result (docs/tools.md)."""
-        return await self.call_tool(tool, arguments)
+    call: Callable[..., Awaitable[Any]]  # a tool by its name, with its arguments (docs/tools.md)
 
     async def clear(self, *notifications: Notification) -> None:
         """Clear what is dealt with."""

@@ -369,11 +369,11 @@ class WorldProcess(Process):
         """Do the run by the function of its agent, else by the loop of the service."""
         note, function = partial(self._world.note, run.agent_id), self._world.functions.get(run.agent_id)
         note(f"wakes: {run.wake_reason}")
-        queue, call_tool = partial(self._world.queue, run.agent_id), partial(self._call_tool, run, ask)
+        queue, call = partial(self._world.queue, run.agent_id), partial(self._call_tool, run, ask)
         try:
             if function is None:
                 return await self._builtin.execute(run, ask)
-            await run.interruptible(function(AgentRun(run.wake_reason, self.clock.now, queue, call_tool)))
+            await run.interruptible(function(AgentRun(run.wake_reason, self.clock.now, queue, call)))
             return RunResult(Outcome.ENDED)
         except ToolError as error:
             raise RunError(str(error)) from error
@@ -385,7 +385,7 @@ class WorldProcess(Process):
                 if use.errors:
                     note(f"failed to call {use.name}: {use.last_error}")
 
-    async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, arguments: Mapping[str, Any]) -> Any:
+    async def _call_tool(self, run: ActiveRun, ask: Ask, tool: str, /, **arguments: Any) -> Any:
         agent = await self.storage.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")

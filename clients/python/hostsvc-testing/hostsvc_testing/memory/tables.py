@@ -70,29 +70,6 @@ class Nobody:
         pass
 
 
-class Witnesses:
-    """Several witnesses, which are told in turn."""
-
-    def __init__(self, *witnesses: Witness) -> None:
-        self._witnesses = witnesses
-
-    def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
-        for witness in self._witnesses:
-            witness.moved(before, after, update)
-
-    def activated(self, notification: Notification) -> None:
-        for witness in self._witnesses:
-            witness.activated(notification)
-
-    def changed(self, agent_id: UUID, what: str) -> None:
-        for witness in self._witnesses:
-            witness.changed(agent_id, what)
-
-    def committed(self, events: Sequence[Event]) -> None:
-        for witness in self._witnesses:
-            witness.committed(events)
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A client has given the schedule another interval, at this time."""

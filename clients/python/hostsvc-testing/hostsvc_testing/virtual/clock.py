@@ -94,8 +94,3 @@ class ProcessClock:
         elif not self.is_stopped:
             with self._loop.acting(self._owner):
                 call()
-
-
-def beginning_of_moment(moment: datetime) -> datetime:
-    """Return the moment without the microseconds that reads have added."""
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
