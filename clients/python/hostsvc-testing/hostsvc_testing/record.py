@@ -61,5 +61,7 @@ def _steps(answer: dict[str, Any], names: Names, zone: ZoneInfo) -> Iterator[dic
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     service = RemoteWorld(sys.argv[1])
     service.run(record(service, sys.argv[2]))
