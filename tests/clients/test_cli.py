@@ -77,6 +77,15 @@ def test_exit_codes_tell_what_went_wrong(hs: Hs, shared: Service, agent: str) ->
     assert "must begin with http" in hs("--url", "ftp://x", "--key", "k", "agents", code=2).output
     assert "-1 is not in the range" in hs("agents", "--limit", "-1", code=2).output
     assert "401" in hs("--url", shared.url, "--key", "hsk_wrong", "agents", code=REFUSED).output
+    refused = hs("approve", "0198c0de-0000-7000-8000-000000000000", "--deny", "--answer", "yes", code=2)
+    assert "exclude each other" in refused.output
+
+
+def test_agents_beyond_the_limit_are_announced(hs: Hs, agent: str, hostsvc: Hostsvc) -> None:
+    other = hostsvc.agents.create(name="Second", model="builtin/inbox")
+    assert "--limit shows more" in hs("agents", "--limit", "1").stderr
+    assert hs("agents").stderr == ""
+    hostsvc.agents.delete(other.id)
 
 
 def test_exit_code_tells_that_nobody_answers(

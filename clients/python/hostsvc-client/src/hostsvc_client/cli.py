@@ -200,7 +200,10 @@ def login(session: Session) -> None:
 def agents(session: Session, client: Hostsvc, limit: int, **filters: Any) -> None:
     """List agents, what they do, and why."""
     rows = client.supervisors.list(limit=min(limit, 200), **filters)
-    session.table(list(islice(rows, limit)), *AGENT_COLUMNS)
+    found = list(islice(rows, limit + 1))
+    session.table(found[:limit], *AGENT_COLUMNS)
+    if len(found) > limit:
+        click.echo(f"only the first {limit} are shown: --limit shows more", err=True)
 
 
 @main.command()
@@ -319,6 +322,8 @@ def approve(session: Session, client: Hostsvc, approval: str | None, deny: bool,
         session.table(waiting, "id", "kind", "agent_name", "tool", "arguments", "question")
         return
     text = fields.pop("answer")
+    if deny and text is not None:
+        raise click.UsageError("--deny and --answer exclude each other")
     given = {"approve": not deny} if text is None else {"answer": text}
     with suppress(ValueError, TypeError):
         given = {"answer": json.loads(text)}
