@@ -1,5 +1,6 @@
 """The facts from which the rules decide what an agent does next, and the updates that they decide on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -67,6 +68,41 @@ class PendingGroup:
     first_at: datetime
     last_at: datetime
     urgent: bool = False
+
+
+def group_pending(
+    uncleared: Iterable[tuple[Source, datetime | None, datetime | None, bool]],
+    state: AgentState,
+    now: datetime,
+) -> tuple[PendingGroup, ...]:
+    """Group uncleared notifications as the statement that reads an agent's facts does.
+
+    Each is its source, when it became active or will, when it was scheduled for, and whether it is urgent.
+    """
+    groups: dict[tuple[Source, bool, ActivationPeriod, bool], tuple[int, datetime, datetime]] = {}
+    for source, at, scheduled_for, urgent in uncleared:
+        if at is not None:
+            is_reminder = scheduled_for == at
+            key = source, is_reminder, _period(at, state, now, is_reminder=is_reminder), urgent
+            count, first_at, last_at = groups.get(key, (0, at, at))
+            groups[key] = count + 1, min(first_at, at), max(last_at, at)
+    return tuple(PendingGroup(*key[:3], *numbers, key[3]) for key, numbers in groups.items())
+
+
+def _period(at: datetime, state: AgentState, now: datetime, *, is_reminder: bool) -> ActivationPeriod:
+    if is_reminder and at > now:
+        return ActivationPeriod.AHEAD
+    if state.stopped_at is not None and at <= state.stopped_at:
+        return ActivationPeriod.STOPPED
+    if state.seen_until is not None and at <= state.seen_until and not is_reminder:
+        return ActivationPeriod.BEFORE if state.stopped_at is None else ActivationPeriod.STOPPED
+    if state.last_started_at is None:
+        return ActivationPeriod.SINCE
+    if at <= state.last_started_at:
+        return ActivationPeriod.BEFORE
+    if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
+        return ActivationPeriod.SINCE
+    return ActivationPeriod.DURING
 
 
 @dataclass(frozen=True, slots=True)

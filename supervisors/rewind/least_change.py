@@ -76,10 +76,10 @@ def _said(value: Any) -> str:
 
 
 def _changes(recording: Recording, rules: Rules, replay: Replay) -> Iterator[Change]:
-    facts, one = rules.facts, replay.watched_arrival
+    facts, one = rules.facts, replay.watched
     window, limits = window_of(facts), facts.limits
     if one is not None and one.priority is Priority.LOW:
-        source = one.life.source
+        source = one.source
         value = [{"source": str(source), "priority": str(Priority.HIGH)}]
         yield Change(
             "priorities",
@@ -87,9 +87,9 @@ def _changes(recording: Recording, rules: Rules, replay: Replay) -> Iterator[Cha
             1,
             lambda old: replace(old, priorities={**old.priorities, source: Priority.HIGH}),
         )
-    if rules.facts.state.paused or recording.initial.paused or replay.was_paused:
+    if facts.state.paused or replay.was_paused:
         yield Change("paused", False, 1, lambda old: replace(old, is_never_paused=True))
-    came_at = one.came_at if one is not None else recording.start
+    came_at = (one and one.came_at) or recording.start
     for seconds in {min(window, int((recording.end - came_at).total_seconds()) - 1), 0} if window else ():
         yield _of_facts("debounce_window_seconds", seconds, 1 - seconds / window, "agent_window_seconds")
     for name in ("max_wakes_per_hour", "max_wakes_per_day"):

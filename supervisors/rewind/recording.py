@@ -5,8 +5,9 @@ took, what it cleared and for how long it slept.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 from uuid import UUID
@@ -26,13 +27,15 @@ ALREADY_HERE = 0  # the id of an event that stands for something from before the
 
 
 @dataclass(slots=True)
-class Life:
+class Arrival:
     """A notification from its arrival, or from the end of its clearing, until it is cleared.
 
-    `first_run`: the first run that began with it in the queue, or would have. `cleared_by`: the number of the
-    run that cleared it, `offset` after its start; None if none did. `cleared_at`: None if nobody did.
+    In the recording, `first_run` is the first run that began with it in the queue, or would have, and
+    `cleared_by` the one that cleared it, `offset` after its start; None if no run did.
+    The last three are those of one replay. `runs_before`: how many runs had started in it when this came.
     """
 
+    id: UUID
     source: Source
     priority: Priority
     scheduled_for: datetime | None
@@ -40,16 +43,24 @@ class Life:
     first_run: int
     cleared_by: int | None = None
     offset: timedelta = timedelta(0)
-    cleared_at: datetime | None = None
+    is_cleared: bool = False  # by a run or by people
     is_seen: bool = False  # a run began with it in the queue
+    came_at: datetime | None = None
+    activated_at: datetime | None = None
+    runs_before: int = 0
 
     @property
     def needed_runs(self) -> int:
         """Return how many runs had it in the queue until one cleared it; at least one."""
         return 1 if self.cleared_by is None else max(1, self.cleared_by - self.first_run + 1)
 
+    def is_active(self, now: datetime) -> bool:
+        """Return whether it is of high priority and, if it is a reminder, due."""
+        at = self.activated_at
+        return at is not None and (at <= now or at != self.scheduled_for)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Recording:
     """One agent from `start` to before `end`, with its events in the order of their ids.
 
@@ -66,22 +77,31 @@ class Recording:
     initial: AgentState
     organization_paused: bool = False
     sleep_until: datetime | None = None
-    numbers: Mapping[UUID, int] = field(init=False)  # of the runs
-    failed: Collection[UUID] = field(init=False)  # the runs after which the agent backed off
 
-    def __post_init__(self) -> None:
-        numbers = {run.id: number for number, run in enumerate(self.runs)}
-        failed = {event.run_id for event in self.events if event.run_id and _tells_of_failure(event)}
-        object.__setattr__(self, "numbers", numbers)
-        object.__setattr__(self, "failed", failed)
+    @cached_property
+    def numbers(self) -> Mapping[UUID | None, int]:
+        """Return the number of each run."""
+        return {run.id: number for number, run in enumerate(self.runs)}
 
-    def number_of(self, event: Event) -> int | None:
-        """Return the number of the run that the event is about; None if it is about none."""
-        return self.numbers.get(event.run_id) if event.run_id else None
+    @cached_property
+    def failed(self) -> Collection[UUID | None]:
+        """Return the runs after which the agent backed off."""
+        return {event.run_id for event in self.events if _tells_of_failure(event)}
 
+    @cached_property
     def first_number(self) -> int:
         """Return the number of the first run that started in the period, or after it."""
         return sum(run.started_at < self.start for run in self.runs)
+
+    @cached_property
+    def arrivals(self) -> Mapping[tuple[int, UUID], Arrival]:
+        """Return the arrivals, by the event and the notification."""
+        return _arrivals_of(self)
+
+    @cached_property
+    def sleeps(self) -> Sequence[datetime | None]:
+        """Return until when the agent slept before each run, and after the last one; None: not known."""
+        return _sleeps_of(self)
 
     def recorded_runs(self) -> list[RecordedRun]:
         """Return the runs that started in the period."""
@@ -96,29 +116,27 @@ def initial_state(
     What waited while the agent was asleep had been silenced by a stop: otherwise it would have started it.
     """
     before = [run for run in runs if run.started_at < start]
-    last = before[-1] if before else None
     over = [run for run in before if run.ended_at is not None and run.ended_at < start]
     failures = sum(1 for _ in takewhile(lambda run: run.outcome in FAILURES, reversed(over)))
-    is_backing_off = phase in {Phase.BACKING_OFF, Phase.QUARANTINED}
     if phase == Phase.QUARANTINED:
         failures = max(failures, QUARANTINE_AFTER_FAILURES)
-    is_running = last is not None and last not in over
-    status = AgentStatus.ARCHIVED if phase == Phase.ARCHIVED else AgentStatus.SLEEPING
-    reason = WakeReason.RETRY_AFTER_FAILURE if failures else WakeReason.UNCLEARED_NOTIFICATIONS
-    return AgentState(
+    state = AgentState(
         agent_id,
-        status=AgentStatus.RUNNING if is_running else status,
-        run_id=last.id if last and is_running else None,
-        run_started_at=last.started_at if last and is_running else None,
-        last_started_at=last.started_at if last else None,
+        last_started_at=before[-1].started_at if before else None,
         last_ended_at=over[-1].ended_at if over else None,
-        stopped_at=start if phase == Phase.ASLEEP and not is_running and before else None,
         failures=failures,
         retries=failures,
-        retry_at=next_at if is_backing_off and not is_running else None,
-        retry_reason=reason if is_backing_off and not is_running else "",
         paused=phase == Phase.PAUSED,
     )
+    if before and before[-1] not in over:
+        run = before[-1]
+        return replace(state, status=AgentStatus.RUNNING, run_id=run.id, run_started_at=run.started_at)
+    if phase in {Phase.BACKING_OFF, Phase.QUARANTINED}:
+        reason = WakeReason.RETRY_AFTER_FAILURE if failures else WakeReason.UNCLEARED_NOTIFICATIONS
+        return replace(state, retry_at=next_at, retry_reason=reason)
+    if phase == Phase.ARCHIVED:
+        return replace(state, status=AgentStatus.ARCHIVED)
+    return replace(state, stopped_at=start) if phase == Phase.ASLEEP and before else state
 
 
 def _tells_of_failure(event: Event) -> bool:
@@ -128,50 +146,44 @@ def _tells_of_failure(event: Event) -> bool:
     return "outcome" in event.data and is_backing_off and next_at is not None and next_at > event.at
 
 
-def lives_of(recording: Recording) -> dict[tuple[int, UUID], Life]:
-    """Return the life that begins with each arrival, by the event and the notification."""
-    lives: dict[tuple[int, UUID], Life] = {}
-    waiting: dict[UUID, Life] = {}
-    unseen: list[Life] = []
+def _arrivals_of(recording: Recording) -> dict[tuple[int, UUID], Arrival]:
+    arrivals: dict[tuple[int, UUID], Arrival] = {}
+    waiting: dict[UUID, Arrival] = {}
+    unseen: list[Arrival] = []
     told: dict[UUID, dict[str, Any]] = {}  # what the events say of each notification
-    next_run = recording.first_number()
+    next_run = recording.first_number
     for event in recording.events:
-        if event.type is EventType.RUN_STARTED and (started := recording.number_of(event)) is not None:
-            next_run = started + 1
-            for life in unseen:
-                life.is_seen = life.cleared_at is None
+        number, id_ = recording.numbers.get(event.run_id), event.resource_id
+        if event.type is EventType.RUN_STARTED and number is not None:
+            next_run = number + 1
+            for one in unseen:
+                one.is_seen = not one.is_cleared
             unseen = []
-        id_ = event.resource_id
         if id_ is None:
             continue
         told.setdefault(id_, {}).update(event.data)
-        is_open_again = "cleared" in event.data.get("fields", ())
-        if event.type is EventType.NOTIFICATION_CREATED or is_open_again:
-            known = recording.notifications.get(id_)
-            waiting[id_] = lives[event.id, id_] = _new_life(told[id_], known, next_run)
+        if event.type is EventType.NOTIFICATION_CREATED or "cleared" in event.data.get("fields", ()):
+            waiting[id_] = arrivals[event.id, id_] = _arrival(id_, told[id_], recording, next_run)
             unseen.append(waiting[id_])
         elif event.type is EventType.NOTIFICATION_DELETED:
             waiting.pop(id_, None)
         elif event.type is EventType.NOTIFICATION_CLEARED and id_ in waiting:
-            _end(waiting.pop(id_), event, recording)
-    return lives
+            one = waiting.pop(id_)
+            one.is_cleared = True
+            if number is not None and event.actor.startswith("run:"):
+                one.cleared_by, one.offset = number, event.at - recording.runs[number].started_at
+    return arrivals
 
 
-def _new_life(told: Mapping[str, Any], known: KnownNotification | None, next_run: int) -> Life:
-    """Return the life of a notification as it was then: as its events tell, else as it is now."""
+def _arrival(id_: UUID, told: Mapping[str, Any], recording: Recording, next_run: int) -> Arrival:
+    """Return a notification as it was then: as its events tell, else as it is now."""
+    known = recording.notifications.get(id_)
     source = told.get("source") or (known.source if known else Source.API)
     priority = told.get("priority") or (known.priority if known else Priority.LOW)
     is_told = "source" in told or "scheduled_for" in told
-    scheduled_for = told.get("scheduled_for") if is_told or known is None else known.scheduled_for
+    scheduled_for = moment_of(told.get("scheduled_for")) if known is None or is_told else known.scheduled_for
     urgent = known is not None and known.urgent
-    return Life(Source(source), Priority(priority), moment_of(scheduled_for), urgent, next_run)
-
-
-def _end(life: Life, event: Event, recording: Recording) -> None:
-    life.cleared_at = event.at
-    number = recording.number_of(event)
-    if number is not None and event.actor.startswith("run:"):
-        life.cleared_by, life.offset = number, event.at - recording.runs[number].started_at
+    return Arrival(id_, Source(source), Priority(priority), scheduled_for, urgent, next_run)
 
 
 def moment_of(value: object) -> datetime | None:
@@ -179,16 +191,16 @@ def moment_of(value: object) -> datetime | None:
     return datetime.fromisoformat(value) if isinstance(value, str) else value  # type: ignore[return-value]
 
 
-def sleeps_of(recording: Recording) -> list[datetime | None]:
-    """Return until when the agent slept before each run, and after the last one; None if nothing is known.
+def _sleeps_of(recording: Recording) -> list[datetime | None]:
+    """Return the ends of the sleeps.
 
     A run that interrupted a sleep names its end. One that began with the end of its sleep was due when the
     log says that it had to wait, or when it was to wake.
     """
     due: dict[int, datetime] = {}
-    number, is_waiting = recording.first_number(), False
+    number, is_waiting = recording.first_number, False
     for event in recording.events:
-        started = recording.number_of(event)
+        started = recording.numbers.get(event.run_id)
         if event.type is EventType.RUN_STARTED and started is not None:
             number, is_waiting = started + 1, False
         elif event.phase is not None:
@@ -198,26 +210,19 @@ def sleeps_of(recording: Recording) -> list[datetime | None]:
             elif event.phase == Phase.ASLEEP and next_at is not None:
                 due[number] = next_at
             is_waiting = event.phase in WAITS
-    ends: list[datetime | None] = []
+    ends = [run.interrupted_sleep_until for run in recording.runs]
     for number, run in enumerate(recording.runs):
-        until = run.interrupted_sleep_until
-        if until is None and run.wake_reason == WakeReason.SLEEP_ELAPSED:
-            until = min(due.get(number, run.started_at), run.started_at)
-        ends.append(until)
+        if ends[number] is None and run.wake_reason == WakeReason.SLEEP_ELAPSED:
+            ends[number] = min(due.get(number, run.started_at), run.started_at)
     return [*ends, recording.sleep_until]
 
 
 def arrivals_before(known: Collection[KnownNotification], start: datetime) -> list[Event]:
     """Return events that stand for the arrivals of what waited at the start of a period."""
+    waited = sorted((one for one in known if one.created_at < start), key=lambda one: one.created_at)
+    names = ("source", "priority", "scheduled_for")
     return [
-        _arrival(
-            one,
-            one.id,
-            one.created_at,
-            {"source": one.source, "priority": one.priority, "scheduled_for": one.scheduled_for},
-        )
-        for one in sorted(known, key=lambda one: one.created_at)
-        if one.created_at < start
+        _created(one, one.id, one.created_at, {name: getattr(one, name) for name in names}) for one in waited
     ]
 
 
@@ -230,10 +235,10 @@ def with_schedules(recording: Recording, moments: Mapping[Schedule, Sequence[dat
     events = [event for event in recording.events if event.resource_id not in gone]
     for schedule in moments:
         data = {"source": Source.SYSTEM, "priority": schedule.priority}
-        events += [_arrival(schedule, derive_id(schedule.id, str(at)), at, data) for at in moments[schedule]]
+        events += [_created(schedule, derive_id(schedule.id, str(at)), at, data) for at in moments[schedule]]
     return replace(recording, events=sorted(events, key=lambda event: (event.at, event.id)))
 
 
-def _arrival(of: KnownNotification | Schedule, id_: UUID, at: datetime, data: dict[str, Any]) -> Event:
+def _created(of: KnownNotification | Schedule, id_: UUID, at: datetime, data: dict[str, Any]) -> Event:
     organization_id, agent_id, kind = of.organization_id, of.agent_id, EventType.NOTIFICATION_CREATED
     return Event(ALREADY_HERE, at, kind, organization_id, agent_id, None, id_, "", None, data)

@@ -13,9 +13,8 @@ from decimal import Decimal
 from itertools import accumulate
 from uuid import UUID
 
-from storage.agent_facts import NO_LIMITS, ActivationPeriod, AgentFacts, AgentState, PendingGroup, WakeLimits
+from storage.agent_facts import AgentFacts, AgentState, Budget, WakeLimits, group_pending
 from storage.events.model import Event, EventType
-from storage.events.rewind import RecordedRun
 from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.changes import activation
 from supervisors.engine.effects import answer_without_run, is_about_to_start
@@ -28,7 +27,7 @@ from supervisors.policy.explanations import (
 )
 from supervisors.policy.limits import DAY, HOUR
 from supervisors.policy.phases import Phase
-from supervisors.rewind.recording import ALREADY_HERE, Life, Recording, lives_of, moment_of, sleeps_of
+from supervisors.rewind.recording import ALREADY_HERE, Arrival, Recording, moment_of
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
@@ -39,7 +38,7 @@ LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
 Period = tuple[datetime, datetime]
-GroupKey = tuple[Source, bool, ActivationPeriod, bool]
+Wait = tuple[Source, datetime, datetime | None]  # active, and cleared
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,55 +66,33 @@ class Wake:
     cost_usd: Decimal = Decimal(0)
 
 
-@dataclass(slots=True)
-class Arrival:
-    """A notification in the virtual queue. `runs_before`: how many runs had started when it came."""
-
-    id: UUID
-    life: Life
-    priority: Priority
-    scheduled_for: datetime | None
-    runs_before: int
-    came_at: datetime
-    active_at: datetime | None = None
-    cleared_at: datetime | None = None
-
-    @property
-    def is_reminder(self) -> bool:
-        return self.scheduled_for is not None and self.scheduled_for == self.active_at
-
-
 class Replay:
-    """One replay. `steps` carries it out; afterwards `wakes` and `waits` tell what came of it.
+    """One replay. `steps` carries it out; afterwards the public attributes tell what came of it.
 
-    `delays`: when a start was due and had to wait, from the replay with the settings of the recording. That
-    one itself has None: it waits for the next recorded start.
+    `known_delays`: when a start was due and had to wait, from the replay with the settings of the recording.
+    That one itself has None: it waits for the next recorded start.
     """
 
     def __init__(
         self,
         recording: Recording,
         rules: Rules,
-        delays: Sequence[Period] | None = None,
+        known_delays: Sequence[Period] | None = None,
         watched: UUID | None = None,
     ) -> None:
-        self.woken_at: datetime | None = None  # when a run began with the watched notification active
-        self.watched_arrival: Arrival | None = None
-        self.was_paused = False
-        self._watched = watched
+        self.wakes: list[Wake] = []
+        self.waits: list[Wait] = []
         self.delays: list[Period] = []
         self.unexplained: list[Period] = []  # not by the log: other settings, or an outage
+        self.watched: Arrival | None = None
+        self.woken_at: datetime | None = None  # when a run began with the watched notification active
+        self.was_paused = recording.initial.paused
+        self._watched_id = watched
+        self._recording, self._rules, self._known_delays = recording, rules, known_delays
         self._phases = [(event.at, event.phase) for event in recording.events if event.phase is not None]
-        self.wakes: list[Wake] = []
-        self.waits: list[tuple[Source, datetime, datetime | None]] = []  # active, and cleared
-        self.decision: Decision | None = None  # while it rests
-        self._recording = recording
-        self._rules = rules
-        self._known_delays = delays
-        self._lives = lives_of(recording)
-        self._sleeps = sleeps_of(recording)
         self._runs = recording.runs
-        self._next_run = recording.first_number()
+        self._next_run, self._last_by_time = recording.first_number, -1
+        self._now = recording.start
         self._state: AgentState = recording.initial
         self._paused = recording.organization_paused
         self._queue: dict[UUID, Arrival] = {}
@@ -125,122 +102,112 @@ class Replay:
         self._run: Wake | None = None
         self._clearings: list[tuple[datetime, Arrival]] = []  # of the run, the latest first
         self._pending_at_start = 0
+        self._decision: Decision | None = None  # while it rests
         self._due_since: datetime | None = None
-        self._waits_until: datetime | None = None
+        self._waits_until = LAST_MOMENT
         self._reasons: set[str] = set()  # of the start that is due, while it waits
         self._last_active_at: datetime | None = None
-        self._now = recording.start
-        self._last_by_time = -1
-        self._begin(recording)
+        self._begin()
 
-    def _begin(self, recording: Recording) -> None:
-        self._epoch: object = None  # while this is the same, what was counted of the queue stays so
-        self._counted: dict[GroupKey, tuple[int, datetime, datetime]] = {}
-        self._uncounted: list[Arrival] = []
+    def _begin(self) -> None:
         if self._rules.is_never_paused:
             self._state = transitions.unpaused(self._state)
-        for number, run in enumerate(recording.runs):
-            if run.started_at < recording.start and run.id != self._state.run_id and run.ended_at is not None:
+        for number, run in enumerate(self._runs[: self._next_run]):
+            if run.id != self._state.run_id and run.ended_at is not None:
                 self._spend(run.cost_usd, run.ended_at)
-            elif run.started_at < recording.start:
+            else:
                 self._run = Wake(run.started_at, run.wake_reason, number, True)
         if self._run is None:
-            self._state = replace(self._state, sleep_until=self._sleeps[self._next_run])
+            self._state = replace(self._state, sleep_until=self._recording.sleeps[self._next_run])
 
     def steps(self) -> Iterator[None]:
         """Go through the period; yield after each step, so that others get their turn."""
-        events = self._recording.events
-        times = list(accumulate((event.at for event in events), max))
-        now = self._recording.start
-        for event, at in zip(events, times, strict=True):
-            while (own := self._next_of_its_own(now)) is not None and own < at:
-                now = max(now, own)
-                self._act(now)
+        events, end = self._recording.events, self._recording.end
+        times = accumulate((event.at for event in events), max)
+        for event, at in zip((*events, None), (*times, end), strict=True):
+            while (own := self._next_of_its_own()) is not None and own < at:
+                self._now = max(self._now, own)
+                self._act()
                 yield
-            now = max(now, at)
+            if event is None:
+                break
+            now = max(self._now, at)
             clock_was_set = event.id != ALREADY_HERE and now - event.at > TOGETHER
-            self._take(event, now if clock_was_set else event.at)
+            self._now = now if clock_was_set else event.at
+            self._take(event)
+            self._now = now
             if self._run is None:
-                self._rest(now)
+                self._rest()
             yield
-        while (own := self._next_of_its_own(now)) is not None and own < self._recording.end:
-            now = max(now, own)
-            self._act(now)
-            yield
-        self.waits += [_wait(one) for one in self._queue.values() if one.active_at is not None]
-        if self._due_since is not None and self._is_explained(self._due_since, self._recording.end):
+        for one in self._queue.values():
+            if one.activated_at is not None:
+                self.waits.append((one.source, one.activated_at, None))
+        if self._due_since is not None and self._is_explained(self._due_since, end):
             self.delays.append((self._due_since, LAST_MOMENT))
 
     def spent_on(self, moment: datetime) -> Decimal:
         """Return what was spent on the day of a moment, by UTC."""
-        return self._spent.get(_day(moment), Decimal(0))
+        return self._spent.get(moment.astimezone(UTC).date(), Decimal(0))
 
     def _spend(self, cost_usd: Decimal, at: datetime) -> None:
-        self._spent[_day(at)] = self.spent_on(at) + cost_usd
+        self._spent[at.astimezone(UTC).date()] = self.spent_on(at) + cost_usd
 
     # Its own moments
 
-    def _next_of_its_own(self, now: datetime) -> datetime | None:
+    def _next_of_its_own(self) -> datetime | None:
         """Return when something comes that no event brings: an end, a clearing, a wake, another decision."""
         if self._run is not None:
             clears_at = self._clearings[-1][0] if self._clearings else None
             return min(filter(None, (clears_at, self._run.ends_at)), default=None)
-        if self.decision is None:
-            self._rest(now)
+        if self._decision is None:
+            self._rest()
         if self._due_since is not None:
             return self._waits_until
-        return self.decision.next_at if self.decision else None
+        return self._decision.next_at if self._decision else None
 
-    def _act(self, now: datetime) -> None:
+    def _act(self) -> None:
         if self._run is None:
-            self._rest(now, is_over=True)
+            self._rest(has_waited=True)
             return
-        while self._clearings and self._clearings[-1][0] <= now:
-            self._clear(self._clearings.pop()[1], now)
-        if self._run.ends_at is not None and self._run.ends_at <= now:
-            self._end(now)
+        while self._clearings and self._clearings[-1][0] <= self._now:
+            self._clear(self._clearings.pop()[1])
+        if self._run.ends_at is not None and self._run.ends_at <= self._now:
+            self._end()
 
-    def _rest(self, now: datetime, *, is_over: bool = False) -> None:
-        """Decide, and start what is due, unless it has to wait as a recorded start had.
-
-        `is_over`: it has waited.
-        """
-        facts = self._facts_at(now)
+    def _rest(self, *, has_waited: bool = False) -> None:
+        """Decide, and start what is due, unless it has to wait as a recorded start had."""
+        facts, now = self._facts(), self._now
         decision = decide(facts, now, self._rules.policy)
         wake = decision.due_wake(now)
+        if wake is None and self._state.queued_at is not None:
+            self._state = replace(self._state, queued_at=None)
+            facts = replace(facts, state=self._state)
+            decision = decide(facts, now, self._rules.policy)
+        self._decision = decision
         if wake is None:
-            if self._state.queued_at is not None:
-                self._state = replace(self._state, queued_at=None)
-                facts = replace(facts, state=self._state)
-                decision = decide(facts, now, self._rules.policy)
-            self._stop_waiting(now)
+            self._stop_waiting()
             self._state = transitions.with_next_due(facts, decision, now)
-            self.decision = decision
             return
-        self.decision = decision
         self._reasons.add(wake.reason)
-        if self._due_since is None:
-            self._waits_until = self._delayed_until(now)
-        if self._due_since is None and self._waits_until is None:
-            self._start(facts, wake.reason, now, number=None)
+        until = self._waits_until if self._due_since else self._delayed_until()
+        if until is None or (self._due_since and has_waited and until <= now):
+            self._start(facts, wake.reason, number=None)
         elif self._due_since is None:
-            self._due_since, self._state = now, transitions.queued(self._state, now)
-        elif self._waits_until is not None and self._waits_until <= now and is_over:
-            self._start(facts, wake.reason, now, number=None)
+            self._due_since, self._waits_until = now, until
+            self._state = transitions.queued(self._state, now)
 
-    def _delayed_until(self, now: datetime) -> datetime | None:
+    def _delayed_until(self) -> datetime | None:
         """Return until when a start that is due now has to wait; None if it does not."""
         if self._known_delays is None:
             return LAST_MOMENT
-        place = bisect_right(self._known_delays, (now, LAST_MOMENT)) - 1
-        until = self._known_delays[place][1] if place >= 0 else now - MOMENT
-        return until if now <= until else None
+        place = bisect_right(self._known_delays, (self._now, LAST_MOMENT)) - 1
+        until = self._known_delays[place][1] if place >= 0 else None
+        return until if until is not None and self._now <= until else None
 
-    def _stop_waiting(self, now: datetime) -> None:
-        if self._due_since is not None and self._is_explained(self._due_since, now):
-            self.delays.append((self._due_since, now))
-        elif self._due_since is not None:
-            self.unexplained.append((self._due_since, now))
+    def _stop_waiting(self) -> None:
+        if self._due_since is not None:
+            is_explained = self._is_explained(self._due_since, self._now)
+            (self.delays if is_explained else self.unexplained).append((self._due_since, self._now))
         self._due_since, self._reasons = None, set()
 
     def _is_explained(self, since: datetime, until: datetime) -> bool:
@@ -252,66 +219,55 @@ class Replay:
 
     # Runs
 
-    def _start(self, facts: AgentFacts, reason: str, now: datetime, number: int | None) -> None:
+    def _start(self, facts: AgentFacts, reason: str, number: int | None) -> None:
         """Start a run: the recorded one, or else one that stands for others."""
+        now, due = self._now, self._due(number)
         self._pending_at_start = active_count(facts)
-        due = self._due(number)
-        stands_for = number if number is not None else self._stands_for(due, now)
-        run = self._runs[stands_for] if stands_for is not None else None
-        wake = Wake(now, reason, stands_for, number is not None)
+        stands_for = number if number is not None else self._stands_for(due)
+        run = None if stands_for is None else self._runs[stands_for]
         length = UNKNOWN_RUN if stands_for is None else self._length(stands_for)
-        if number is None:
-            wake.ends_at = now + length
-        wake.cost_usd = run.cost_usd if run else Decimal(0)
-        run_id = run.id if run else UUID(int=0)
-        self._state = transitions.started(facts, run_id, reason, now)
-        self._stop_waiting(now)
-        self._run, self.decision = wake, None
-        self.wakes.append(wake)
-        watched = self._queue.get(self._watched) if self._watched else None
-        if watched is not None and watched.active_at is not None and not self._is_ahead(watched):
-            self.woken_at = self.woken_at or now
+        ends_at = now + length if number is None else None
+        cost_usd = run.cost_usd if run else Decimal(0)
+        self._state = transitions.started(facts, run.id if run else UUID(int=0), reason, now)
+        self._stop_waiting()
+        self._run, self._decision = Wake(now, reason, stands_for, number is not None, ends_at, cost_usd), None
+        self.wakes.append(self._run)
         self._starts.append(now)
-        offsets = [(one.life.offset if one.life.cleared_by is not None else length, one) for one in due]
+        if self._watched_id in self._queue and self._queue[self._watched_id].is_active(now):
+            self.woken_at = self.woken_at or now
+        offsets = [(one.offset if one.cleared_by is not None else length, one) for one in due]
         clearings = [(now + min(offset, length), one) for offset, one in offsets]
         self._clearings = sorted(clearings, key=lambda each: each[0], reverse=True)
 
     def _due(self, number: int | None) -> list[Arrival]:
-        """Return what a run that starts now clears, as it has been in the queue of enough runs."""
+        """Return what a run that starts now clears, as it has been in the queue of enough runs.
+
+        One that was never cleared is cleared by the first run that it wakes if no recorded run saw it, so
+        that nothing shows that it is left uncleared.
+        """
         started = len(self.wakes) + 1
         return [
             one
             for one in self._queue.values()
-            if (one.active_at is None or not self._is_ahead(one))
-            and started - one.runs_before >= one.life.needed_runs
-            and (number is None or one.life.cleared_by != number)
-            and (one.life.cleared_by is not None or self._is_left_open(one))
+            if (one.activated_at is None or one.is_active(self._now))
+            and started - one.runs_before >= one.needed_runs
+            and (number is None or one.cleared_by != number)
+            and (one.cleared_by is not None or self._is_left_open(one))
         ]
 
-    def _is_ahead(self, one: Arrival) -> bool:
-        return one.is_reminder and one.active_at is not None and one.active_at > self._now
-
     def _is_left_open(self, one: Arrival) -> bool:
-        """Return whether no recorded run was woken by it, so that nothing shows that it is left uncleared."""
-        life = one.life
-        is_new_to_them = life.priority is Priority.LOW and one.priority is Priority.HIGH
-        return (
-            life.cleared_at is None
-            and (is_new_to_them or not life.is_seen)
-            and self._known_delays is not None
-        )
+        return not one.is_cleared and not one.is_seen and self._known_delays is not None
 
-    def _stands_for(self, due: list[Arrival], now: datetime) -> int | None:
+    def _stands_for(self, due: list[Arrival]) -> int | None:
         """Return the longest run that cleared any of this, else the one that saw the latest, or the next."""
-        cleared_by = [one.life.cleared_by for one in due if one.life.cleared_by is not None]
-        if cleared_by:
-            return max(cleared_by, key=self._length)
-        if not self._runs:
-            return None
-        active = [one for one in self._queue.values() if one.active_at is not None and one.active_at <= now]
-        latest = max(active, key=lambda one: one.active_at or now, default=None)
-        if latest is not None and latest.life.is_seen:
-            number = latest.life.first_run + len(self.wakes) - latest.runs_before
+        cleared_by = [one.cleared_by for one in due if one.cleared_by is not None]
+        if cleared_by or not self._runs:
+            return max(cleared_by, key=self._length, default=None)
+        now = self._now
+        active = [(one.activated_at or now, one) for one in self._queue.values() if one.is_active(now)]
+        _, latest = max(active, key=lambda each: each[0], default=(now, None))
+        if latest is not None and latest.is_seen:
+            number = latest.first_run + len(self.wakes) - latest.runs_before
         else:
             number = self._last_by_time = max(self._next_run, self._last_by_time + 1)
         return min(number, len(self._runs) - 1)
@@ -320,99 +276,86 @@ class Replay:
         run = self._runs[number]
         return (run.ended_at or self._recording.end) - run.started_at
 
-    def _end(self, now: datetime, outcome: Outcome | None = None) -> None:
+    def _end(self, outcome: Outcome | None = None) -> None:
         """End the run as the one that it stands for, or else with this outcome."""
-        wake, self._run = self._run, None
+        wake, self._run, now = self._run, None, self._now
         if wake is None:
             return
         for _, one in self._clearings:
-            self._clear(one, now)
+            self._clear(one)
         self._clearings, wake.ends_at = [], now
         recorded = self._runs[wake.number] if wake.number is not None else None
-        until = self._sleep_of(wake, recorded, now)
+        until = None if wake.number is None else self._recording.sleeps[wake.number + 1]
+        if until and recorded and recorded.ended_at and not wake.is_recorded:
+            until = now + (until - recorded.ended_at)
         outcome = outcome or (recorded and recorded.outcome) or Outcome.SLEPT
-        facts = self._facts_at(now)
+        facts = self._facts()
         if outcome is Outcome.SLEPT:
-            after = transitions.slept(facts, until, now)
+            self._state = transitions.slept(facts, until, now)
         else:
-            counts = outcome not in MAY_COUNT or (
-                recorded is not None and recorded.id in self._recording.failed
-            )
+            counts = outcome not in MAY_COUNT or (recorded and recorded.id) in self._recording.failed
             after = transitions.ended(facts, outcome, "", now, counts=counts, jitter=0)
             is_cut = after.stopped_at is not None or after.status is AgentStatus.ARCHIVED
             cap = None if is_cut else after.max_sleep_until
-            after = replace(after, sleep_until=transitions.clamp(until, cap))
-        self._state = after
+            self._state = replace(after, sleep_until=transitions.clamp(until, cap))
         self._spend(wake.cost_usd, now)
-        self._rest(now)
-
-    def _sleep_of(self, wake: Wake, recorded: RecordedRun | None, now: datetime) -> datetime | None:
-        """Return until when the agent sleeps after its run: as long as after the recorded one."""
-        until = None if wake.number is None else self._sleeps[wake.number + 1]
-        if until is None or wake.is_recorded or recorded is None or recorded.ended_at is None:
-            return until
-        return now + (until - recorded.ended_at)
+        self._rest()
 
     # Events
 
-    def _take(self, event: Event, now: datetime) -> None:
+    def _take(self, event: Event) -> None:
         """Let an event happen."""
-        self._now = now
         match event.type:
             case EventType.RUN_STARTED:
-                self._take_start(event, now)
+                self._take_start(event)
             case EventType.RUN_ENDED:
-                wake = self._run
-                if wake is not None and wake.is_recorded and wake.number == self._recording.number_of(event):
-                    self._end(now)
+                wake, number = self._run, self._recording.numbers.get(event.run_id)
+                if wake is not None and wake.is_recorded and wake.number == number:
+                    self._end()
             case EventType.ORGANIZATION_PAUSED | EventType.ORGANIZATION_UNPAUSED:
                 self._paused = event.type is EventType.ORGANIZATION_PAUSED
             case EventType.BUDGET_REACHED if event.data.get("of") == "organization":
-                self._shared_cap_until = renewed_at(now)
+                self._shared_cap_until = renewed_at(self._now)
             case _ if event.resource_id is not None:
-                self._take_notification(event, event.resource_id, now)
+                self._take_notification(event, event.resource_id)
             case _ if event.phase is not None:
-                self._take_change(event, now)
-        self._cut_short(now)
-
-    def _cut_short(self, now: datetime) -> None:
-        """End a run of its own that is to stop. A recorded one ends when it did."""
+                self._take_change(event)
         wake, facts = self._run, self._state
         is_to_stop = self._paused or facts.paused or facts.stopped_at or facts.status is AgentStatus.ARCHIVED
-        if wake is not None and not wake.is_recorded and is_to_stop:
-            self._end(now, Outcome.STOPPED)
+        if wake is not None and not wake.is_recorded and is_to_stop:  # a recorded one ends when it did
+            self._end(Outcome.STOPPED)
 
-    def _take_start(self, event: Event, now: datetime) -> None:
-        number = self._recording.number_of(event)
+    def _take_start(self, event: Event) -> None:
+        number = self._recording.numbers.get(event.run_id)
         if number is None:
             return
         self._next_run = number + 1
         if self._run is not None:
             return
-        facts = self._facts_at(now)
-        if self._runs[number].wake_reason == WakeReason.RUN_REQUESTED and (
+        facts, now = self._facts(), self._now
+        recorded = self._runs[number].wake_reason
+        if recorded == WakeReason.RUN_REQUESTED and (
             facts.state.status is not AgentStatus.ARCHIVED
             and answer_without_run(facts, now, run_is_stopping=False) is None
         ):
             facts = replace(facts, state=transitions.run_requested(facts.state, now))
             self._reasons.add(WakeReason.RUN_REQUESTED)
         wake = decide(facts, now, self._rules.policy).due_wake(now)
-        recorded = self._runs[number].wake_reason
         if wake is not None:
             # It was decided at a moment since it became due.
-            self._start(facts, recorded if recorded in self._reasons else wake.reason, now, number)
-        elif self._was_due_lately(now):
-            self._start(facts, recorded, now, number)
+            self._start(facts, recorded if recorded in self._reasons else wake.reason, number)
+        elif self._was_due_lately():
+            self._start(facts, recorded, number)
 
-    def _was_due_lately(self, now: datetime) -> bool:
+    def _was_due_lately(self) -> bool:
         """Return whether a start was due until a moment ago. What ended that may have come too late."""
         ended_at = self.delays[-1][1] if self.delays else None
         has_started = bool(self.wakes) and self.wakes[-1].at == ended_at
-        return ended_at is not None and now - ended_at < TOGETHER and not has_started
+        return ended_at is not None and self._now - ended_at < TOGETHER and not has_started
 
-    def _take_change(self, event: Event, now: datetime) -> None:
+    def _take_change(self, event: Event) -> None:
         """Take over what people have asked for, which the log tells by the change of the phase."""
-        facts = self._facts_at(now)
+        facts, now, why = self._facts(), self._now, event.data.get("why")
         match event.type:
             case EventType.AGENT_ARCHIVED:
                 after = transitions.archived(facts, now)
@@ -420,178 +363,112 @@ class Replay:
                 after = transitions.restored(facts, now)
             case EventType.AGENT_UNPAUSED:
                 after = transitions.unpaused(self._state)
-            case EventType.AGENT_STOPPED:
-                after = self._stopped(facts, now)
-            case _ if event.phase == Phase.PAUSED or event.data.get("why") == WHY_STOPPING_FOR_AGENT_PAUSE:
+            case type_ if type_ is EventType.AGENT_STOPPED or (
+                event.phase == Phase.STOPPING and why not in NO_STOP
+            ):
+                if self._run is None and not is_about_to_start(facts, now, self._rules.policy):
+                    return
+                after = transitions.stopped(facts, now)
+            case _ if event.phase == Phase.PAUSED or why == WHY_STOPPING_FOR_AGENT_PAUSE:
                 self.was_paused = True
                 after = self._state if self._rules.is_never_paused else transitions.paused(self._state)
-            case _ if event.phase == Phase.STOPPING and event.data.get("why") not in NO_STOP:
-                after = self._stopped(facts, now)
             case _:
                 return
         if after.stopped_at != self._state.stopped_at and self._run is None:
-            until = self._sleeps[self._next_run]
+            until = self._recording.sleeps[self._next_run]
             after = replace(after, sleep_until=until if until and until > now else None)
         self._state = after
 
-    def _stopped(self, facts: AgentFacts, now: datetime) -> AgentState:
-        if self._run is None and not is_about_to_start(facts, now, self._rules.policy):
-            return self._state
-        return transitions.stopped(facts, now)
-
-    def _take_notification(self, event: Event, id_: UUID, now: datetime) -> None:
-        life, one = self._lives.get((event.id, id_)), self._queue.get(id_)
-        if life is not None:
-            priority = life.priority
-            if event.type is EventType.NOTIFICATION_CREATED:
-                priority = self._rules.priorities.get(life.source, priority)
-            arrival = Arrival(id_, life, priority, life.scheduled_for, len(self.wakes), now)
-            arrival.active_at = one.active_at if one is not None else None
-            self._queue[id_] = arrival
-            self.watched_arrival = arrival if id_ == self._watched else self.watched_arrival
-            if arrival.active_at is None:
-                self._activate(arrival, activation(priority, life.scheduled_for, now), now)
+    def _take_notification(self, event: Event, id_: UUID) -> None:
+        recorded, one = self._recording.arrivals.get((event.id, id_)), self._queue.get(id_)
+        if recorded is not None:
+            self._add(recorded, one, is_new=event.type is EventType.NOTIFICATION_CREATED)
         elif one is None:
             return
         elif event.type is EventType.NOTIFICATION_DELETED:
             del self._queue[id_]
-            self._epoch = None
         elif event.type is EventType.NOTIFICATION_CLEARED:
             if self._is_cleared_now(one):
-                self._clear(one, now)
+                self._clear(one)
         elif event.type is EventType.NOTIFICATION_CHANGED:
-            self._change(one, event, now)
+            since, before = one.activated_at, one.scheduled_for
+            one.priority = Priority(event.data.get("priority", one.priority))
+            if "scheduled_for" in event.data.get("fields", ()):
+                one.scheduled_for = moment_of(event.data.get("scheduled_for"))
+            self._activate(one, since if one.scheduled_for == before else None)
 
-    def _change(self, one: Arrival, event: Event, now: datetime) -> None:
-        since, before = one.active_at, one.scheduled_for
-        one.priority = Priority(event.data.get("priority", one.priority))
-        if "scheduled_for" in event.data.get("fields", ()):
-            one.scheduled_for = moment_of(event.data.get("scheduled_for"))
-        since = since if one.scheduled_for == before else None
-        active_at = activation(one.priority, one.scheduled_for, now, since=since)
-        if active_at != one.active_at:
-            self._activate(one, active_at, now)
+    def _add(self, recorded: Arrival, before: Arrival | None, *, is_new: bool) -> None:
+        """Add a notification to the queue, unless it is there: then its clearing was left out."""
+        one = replace(recorded, came_at=self._now, runs_before=len(self.wakes))
+        if is_new:
+            one.priority = self._rules.priorities.get(one.source, one.priority)
+        if one.priority is Priority.HIGH and recorded.priority is Priority.LOW:
+            one.is_seen = False  # the runs that had it in the queue need not have looked at it
+        self._queue[one.id] = one
+        if one.id == self._watched_id:
+            self.watched = one
+        one.activated_at = before.activated_at if before is not None else None
+        if one.activated_at is None:
+            self._activate(one, None)
 
-    def _activate(self, one: Arrival, active_at: datetime | None, now: datetime) -> None:
+    def _activate(self, one: Arrival, since: datetime | None) -> None:
         """Make it active after all that the agent went through before, unless it is a reminder."""
-        is_new = now >= self._recording.start
+        active_at = activation(one.priority, one.scheduled_for, self._now, since=since)
+        is_new = active_at != one.activated_at and self._now >= self._recording.start
         if active_at is not None and active_at != one.scheduled_for and is_new:
             state = self._state
             others = (state.last_started_at, state.last_ended_at, state.stopped_at, state.seen_until)
             latest = max(filter(None, (self._last_active_at, *others)), default=None)
             active_at = active_at if latest is None else max(active_at, latest + MOMENT)
             self._last_active_at = active_at
-        if one.active_at is not None:
-            self._epoch = None
-        one.active_at = active_at
-        self._uncounted.append(one)
+        one.activated_at = active_at
 
     def _is_cleared_now(self, one: Arrival) -> bool:
         """Return whether the recorded clearing happens here, too: not by a run that came earlier or later."""
-        life, wake = one.life, self._run
-        if life.cleared_by is None or wake is None:
-            return life.cleared_by is None
-        came_during_run = life.cleared_by < life.first_run
-        return (wake.is_recorded and wake.number == life.cleared_by) or came_during_run
+        wake = self._run
+        if one.cleared_by is None or wake is None:
+            return one.cleared_by is None
+        came_during_run = one.cleared_by < one.first_run
+        return (wake.is_recorded and wake.number == one.cleared_by) or came_during_run
 
-    def _clear(self, one: Arrival, now: datetime) -> None:
-        if one.cleared_at is not None or self._queue.get(one.id) is not one:
+    def _clear(self, one: Arrival) -> None:
+        if self._queue.get(one.id) is not one:
             return
-        one.cleared_at = now
-        if one.active_at is not None:
-            self.waits.append(_wait(one))
         del self._queue[one.id]
-        self._epoch = None
+        if one.activated_at is not None:
+            self.waits.append((one.source, one.activated_at, self._now))
 
     # Facts
 
-    def _facts_at(self, now: datetime) -> AgentFacts:
-        self._now = now
-        settings, wake = self._rules.facts, self._run
+    def _facts(self) -> AgentFacts:
+        settings, wake, state = self._rules.facts, self._run, self._state
+        queue = self._queue.values()
+        uncleared = ((one.source, one.activated_at, one.scheduled_for, one.urgent) for one in queue)
         return replace(
             settings,
-            state=self._state,
+            state=state,
             organization_paused=self._paused,
-            pending=self._groups(now),
+            pending=group_pending(uncleared, state, self._now),
             pending_at_start=self._pending_at_start,
-            budgets=tuple(
-                replace(one, spent_usd=self._spent_of(one.cap_usd, one.of_organization, now))
-                for one in settings.budgets
-            ),
-            limits=self._limits_at(settings.limits, now),
-            interrupted_sleep_until=self._state.last_wake_interrupted_sleep_until if wake else None,
+            budgets=tuple(replace(one, spent_usd=self._spent_of(one)) for one in settings.budgets),
+            limits=self._limits(settings.limits),
+            interrupted_sleep_until=state.last_wake_interrupted_sleep_until if wake else None,
             wake_reason=wake.reason if wake else "",
         )
 
-    def _spent_of(self, cap_usd: Decimal, of_organization: bool, now: datetime) -> Decimal:
-        if of_organization:
-            return cap_usd if now < self._shared_cap_until else min(Decimal(0), cap_usd - 1)
-        return self.spent_on(now)
+    def _spent_of(self, budget: Budget) -> Decimal:
+        if not budget.of_organization:
+            return self.spent_on(self._now)
+        return budget.cap_usd if self._now < self._shared_cap_until else min(Decimal(0), budget.cap_usd - 1)
 
-    def _limits_at(self, limits: WakeLimits, now: datetime) -> WakeLimits:
-        if limits == NO_LIMITS:
-            return limits
-        per_hour, per_day = limits.max_wakes_per_hour, limits.max_wakes_per_day
+    def _limits(self, limits: WakeLimits) -> WakeLimits:
         return replace(
             limits,
-            fills_hour_at=self._filling(per_hour, now - HOUR),
-            fills_day_at=self._filling(per_day, now - 2 * DAY),
+            fills_hour_at=self._filling(limits.max_wakes_per_hour, self._now - HOUR),
+            fills_day_at=self._filling(limits.max_wakes_per_day, self._now - 2 * DAY),
         )
 
     def _filling(self, limit: int | None, after: datetime) -> datetime | None:
         """Return the start that fills a limit, if it is later than a moment."""
-        if not limit or len(self._starts) < limit or self._starts[-limit] <= after:
-            return None
-        return self._starts[-limit]
-
-    def _groups(self, now: datetime) -> tuple[PendingGroup, ...]:
-        """Return the active notifications. They are counted anew after a run, a stop or a clearing only."""
-        state = self._state
-        epoch = (state.stopped_at, state.seen_until, state.last_started_at, state.last_ended_at, state.run_id)
-        if epoch != self._epoch:
-            self._epoch, self._counted, self._uncounted = epoch, {}, list(self._queue.values())
-        later, counted = [], self._counted
-        for one in self._uncounted:
-            at, is_reminder = one.active_at, one.is_reminder
-            if at is None:
-                continue
-            if is_reminder and at > now:
-                later.append(one)
-                continue
-            period = _period(at, state, is_reminder=is_reminder)
-            key = (one.life.source, is_reminder, period, one.life.urgent)
-            count, first_at, last_at = counted.get(key, (0, at, at))
-            counted[key] = (count + 1, min(first_at, at), max(last_at, at))
-        self._uncounted = later
-        ahead = [
-            PendingGroup(one.life.source, True, ActivationPeriod.AHEAD, 1, at, at, one.life.urgent)
-            for one in later
-            if (at := one.active_at) is not None
-        ]
-        past = (
-            PendingGroup(source, is_reminder, period, *numbers, urgent)
-            for (source, is_reminder, period, urgent), numbers in counted.items()
-        )
-        return (*past, *ahead)
-
-
-def _period(at: datetime, state: AgentState, *, is_reminder: bool) -> ActivationPeriod:
-    """Return when it became active, as the statement that reads an agent's facts does."""
-    seen_until = None if is_reminder else state.seen_until
-    if state.stopped_at is not None and at <= max(state.stopped_at, seen_until or state.stopped_at):
-        return ActivationPeriod.STOPPED
-    if state.last_started_at is None:
-        return ActivationPeriod.SINCE
-    if at <= max(state.last_started_at, seen_until or state.last_started_at):
-        return ActivationPeriod.BEFORE
-    if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
-        return ActivationPeriod.SINCE
-    return ActivationPeriod.DURING
-
-
-def _wait(one: Arrival) -> tuple[Source, datetime, datetime | None]:
-    return one.life.source, one.active_at or one.cleared_at or LAST_MOMENT, one.cleared_at
-
-
-def _day(moment: datetime) -> date:
-    return moment.astimezone(UTC).date()
+        start = self._starts[-limit] if limit and len(self._starts) >= limit else after
+        return start if start > after else None

@@ -1,22 +1,12 @@
 """The facts about agents in memory: the same as the statement GET_FACTS of `storage.agents.state` reads."""
 
-from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
 from hostsvc_testing.memory.tables import Tables
-from storage.agent_facts import (
-    NO_LIMITS,
-    ActivationPeriod,
-    AgentFacts,
-    AgentState,
-    Budget,
-    PendingGroup,
-    WakeLimits,
-)
-from storage.model import Agent, Notification, Unpriced
+from storage.agent_facts import NO_LIMITS, AgentFacts, Budget, WakeLimits, group_pending
+from storage.model import Agent, Unpriced
 
 
 def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
@@ -37,7 +27,14 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         agent_window_seconds=agent.debounce_window_seconds,
         template_window_seconds=template.debounce_window_seconds if template else None,
         budgets=budgets(tables, agent, now),
-        pending=tuple(_groups(tables.uncleared(agent_id), state, now)),
+        pending=group_pending(
+            (
+                (one.source, one.activated_at, one.scheduled_for, one.urgent)
+                for one in tables.uncleared(agent_id)
+            ),
+            state,
+            now,
+        ),
         pending_at_start=run.notification_count if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
@@ -89,36 +86,3 @@ def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
         for of_organization, cap, owner_id, rule in of_both
         if cap is not None
     )
-
-
-def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> Iterable[PendingGroup]:
-    groups: dict[tuple[object, ...], PendingGroup] = {}
-    for one in queue:
-        at = one.activated_at
-        if at is None:
-            continue
-        is_reminder, period = one.scheduled_for == at, _period(one, at, state, now)
-        key = (one.source, is_reminder, one.urgent, period)
-        group = groups.get(key)
-        if group is None:
-            groups[key] = PendingGroup(one.source, is_reminder, period, 1, at, at, one.urgent)
-        else:
-            first_at, last_at = min(group.first_at, at), max(group.last_at, at)
-            groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)
-    return groups.values()
-
-
-def _period(one: Notification, at: datetime, state: AgentState, now: datetime) -> ActivationPeriod:
-    if one.scheduled_for == at and at > now:
-        return ActivationPeriod.AHEAD
-    if state.stopped_at is not None and at <= state.stopped_at:
-        return ActivationPeriod.STOPPED
-    if state.seen_until is not None and at <= state.seen_until and one.scheduled_for != at:
-        return ActivationPeriod.BEFORE if state.stopped_at is None else ActivationPeriod.STOPPED
-    if state.last_started_at is None:
-        return ActivationPeriod.SINCE
-    if at <= state.last_started_at:
-        return ActivationPeriod.BEFORE
-    if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
-        return ActivationPeriod.SINCE
-    return ActivationPeriod.DURING
