@@ -122,10 +122,10 @@ class RecordedEvents:
         """Return these notifications, and the last ones from before `start` that are not cleared, by id."""
         found: dict[UUID, KnownNotification] = {}
         every = list(ids)
-        for chunk in [[], *(every[place : place + CHUNK] for place in range(0, len(every), CHUNK))]:
+        for place in range(0, max(1, len(every)), CHUNK):
+            some, others = every[place : place + CHUNK], 0 if place else CHUNK
             rows = await fetch_all(
-                self._pool, KnownNotification, LIST_NOTIFICATIONS, agent_id, chunk, start,
-                0 if chunk else CHUNK,
-            )  # fmt: skip
+                self._pool, KnownNotification, LIST_NOTIFICATIONS, agent_id, some, start, others
+            )
             found |= {row.id: row for row in rows}
         return found

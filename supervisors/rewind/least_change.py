@@ -3,24 +3,25 @@
 One setting is tried before two, and among as many the one that is changed least in proportion to its value.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from storage.agent_facts import Budget
-from storage.model import Priority
+from storage.agent_facts import WAKE_LIMITS
+from storage.model import Priority, Source
 from supervisors.policy.decisions import window_of
 from supervisors.policy.explanations import when
 from supervisors.policy.limits import WEEK_MINUTES, parse_quiet_hours, quiet_minutes
 from supervisors.rewind.recording import Recording
 from supervisors.rewind.replay import Replay, Rules
+from supervisors.rewind.words import in_words
 
-HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
 CENT = Decimal("0.01")
 MORE_WAKES = (1, 2, 5)
 NONE_FOUND = "No change of at most two settings would have woken it by then."
@@ -32,22 +33,13 @@ class LeastChange:
 
     sentence: str
     """When the notification woke the agent, or would have, and if what; or that no such change would do."""
-    patch: dict[str, Any]
+    patch: Mapping[str, Any]
     """The settings, named as in a PATCH of the agent, or `priorities` as in a rewind; empty if none."""
     at: datetime | None
     """When the agent would have woken; null if no such change was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A setting with another value. `size`: the difference in proportion to the value."""
-
-    field: str
-    value: Any
-    size: float
-    rules: Callable[[Rules], Rules]
-
-
+Change = tuple[float, dict[str, Any]]  # its size, in proportion to the value, and the patch
 Run = Callable[[Replay], Replay]  # carries a replay out, within its time
 
 
@@ -56,76 +48,50 @@ def least_change(recording: Recording, rules: Rules, notification_id: UUID, run:
     first = run(Replay(recording, rules, watched=notification_id))
     if first.woken_at is not None:
         return LeastChange(f"It woke at {when(first.woken_at)}.", {}, first.woken_at)
-    singles = sorted(_changes(recording, rules, first), key=lambda change: change.size)
-    pairs = (pair for pair in combinations(singles, 2) if pair[0].field != pair[1].field)
-    by_size = sorted(pairs, key=lambda pair: pair[0].size + pair[1].size)
-    for changes in chain(((change,) for change in singles), by_size):
-        changed = rules
-        for change in changes:
-            changed = change.rules(changed)
-        woken_at = run(Replay(recording, changed, first.delays, watched=notification_id)).woken_at
-        if woken_at is not None:
-            said = " and ".join(f"{change.field} were {_said(change.value)}" for change in changes)
-            patch = {change.field: change.value for change in changes}
-            return LeastChange(f"It would have woken at {when(woken_at)} if {said}.", patch, woken_at)
+    singles = list(_changes(recording, rules, first))
+    pairs = [
+        (size + other_size, {**patch, **other})
+        for (size, patch), (other_size, other) in combinations(singles, 2)
+        if patch.keys() != other.keys()
+    ]
+    for changes in (singles, pairs):
+        for _, patch in sorted(changes, key=lambda change: change[0]):
+            replay = Replay(recording, _changed(rules, patch), first.delays, watched=notification_id)
+            woken_at = run(replay).woken_at
+            if woken_at is not None:
+                sentence = f"It would have woken at {when(woken_at)} with {in_words(patch)}."
+                return LeastChange(sentence, patch, woken_at)
     return LeastChange(NONE_FOUND, {}, None)
 
 
-def _said(value: Any) -> str:
-    return str(value) if value not in ("", None) else "none"
-
-
 def _changes(recording: Recording, rules: Rules, replay: Replay) -> Iterator[Change]:
+    """Yield patches of one setting that let the agent wake earlier."""
     facts, one = rules.facts, replay.watched
-    window, limits = window_of(facts), facts.limits
-    if one is not None and one.priority is Priority.LOW:
-        source = one.source
-        value = [{"source": str(source), "priority": str(Priority.HIGH)}]
-        yield Change(
-            "priorities",
-            value,
-            1,
-            lambda old: replace(old, priorities={**old.priorities, source: Priority.HIGH}),
-        )
-    if facts.state.paused or replay.was_paused:
-        yield Change("paused", False, 1, lambda old: replace(old, is_never_paused=True))
     came_at = (one and one.came_at) or recording.start
-    for seconds in {min(window, int((recording.end - came_at).total_seconds()) - 1), 0} if window else ():
-        yield _of_facts("debounce_window_seconds", seconds, 1 - seconds / window, "agent_window_seconds")
+    if one is not None and one.priority is Priority.LOW:
+        yield 1, {"priorities": [{"source": str(one.source), "priority": str(Priority.HIGH)}]}
+    if facts.state.paused or replay.was_paused:
+        yield 1, {"paused": False}
+    window, limits = window_of(facts), facts.limits
+    for seconds in {min(window, (recording.end - came_at) // SECOND - 1), 0} if window else ():
+        yield 1 - seconds / window, {"debounce_window_seconds": seconds}
     for name in ("max_wakes_per_hour", "max_wakes_per_day"):
         limit = getattr(limits, name)
         for more in MORE_WAKES if limit else ():
-            yield _of_limits(name, limit + more, more / limit)
-    for text, size in _quiet_hours(limits.quiet_hours, limits.timezone, (came_at, recording.end)):
-        yield _of_limits("quiet_hours", text, size)
+            yield more / limit, {name: limit + more}
+    for size, text in _quiet_hours(limits.quiet_hours, limits.timezone, (came_at, recording.end)):
+        yield size, {"quiet_hours": text}
+    spent_usd = replay.spent_on(recording.end)
     for budget in facts.budgets:
-        spent_usd = replay.spent_on(recording.end)
         if not budget.of_organization and spent_usd >= budget.cap_usd:
-            cap_usd = spent_usd + CENT
-            size = float((cap_usd - budget.cap_usd) / (budget.cap_usd or CENT))
-            yield _of_budget(budget, cap_usd, size)
+            more_usd = spent_usd + CENT - budget.cap_usd
+            yield (
+                float(more_usd / (budget.cap_usd or CENT)),
+                {"max_cost_usd_per_day": float(spent_usd + CENT)},
+            )
 
 
-def _of_facts(field: str, value: Any, size: float, name: str) -> Change:
-    return Change(field, value, size, lambda old: replace(old, facts=replace(old.facts, **{name: value})))
-
-
-def _of_limits(field: str, value: Any, size: float) -> Change:
-    def changed(old: Rules) -> Rules:
-        return replace(old, facts=replace(old.facts, limits=replace(old.facts.limits, **{field: value})))
-
-    return Change(field, value, size, changed)
-
-
-def _of_budget(budget: Budget, cap_usd: Decimal, size: float) -> Change:
-    def changed(old: Rules) -> Rules:
-        budgets = tuple(replace(one, cap_usd=cap_usd) if one == budget else one for one in old.facts.budgets)
-        return replace(old, facts=replace(old.facts, budgets=budgets))
-
-    return Change("max_cost_usd_per_day", float(cap_usd), size, changed)
-
-
-def _quiet_hours(text: str, timezone: str, moments: tuple[datetime, ...]) -> Iterator[tuple[str, float]]:
+def _quiet_hours(text: str, timezone: str, moments: tuple[datetime, ...]) -> Iterator[tuple[float, str]]:
     """Yield shorter quiet hours: each period ending at the whole hour before a moment, and none at all."""
     periods = text.split(", ") if text else []
     length = len(quiet_minutes(parse_quiet_hours(text)))
@@ -133,9 +99,28 @@ def _quiet_hours(text: str, timezone: str, moments: tuple[datetime, ...]) -> Ite
         begins, _, _ = period.rpartition("-")
         for moment in moments:
             end = f"{moment.astimezone(ZoneInfo(timezone)):%H:00}"
-            others = [*periods[:place], f"{begins}-{end}", *periods[place + 1 :]]
-            minutes = len(quiet_minutes(parse_quiet_hours(", ".join(others))))
+            shorter = ", ".join([*periods[:place], f"{begins}-{end}", *periods[place + 1 :]])
+            minutes = len(quiet_minutes(parse_quiet_hours(shorter)))
             if minutes < length:
-                yield ", ".join(others), (length - minutes) / WEEK_MINUTES
+                yield (length - minutes) / WEEK_MINUTES, shorter
     if text:
-        yield "", 1
+        yield 1, ""
+
+
+def _changed(rules: Rules, patch: Mapping[str, Any]) -> Rules:
+    """Return the rules with the settings of a patch from `_changes`."""
+    facts = rules.facts
+    limits = replace(facts.limits, **{name: patch[name] for name in WAKE_LIMITS if name in patch})
+    window = patch.get("debounce_window_seconds", facts.agent_window_seconds)
+    cap = patch.get("max_cost_usd_per_day")
+    budgets = tuple(
+        one if one.of_organization or cap is None else replace(one, cap_usd=Decimal(str(cap)))
+        for one in facts.budgets
+    )
+    raised = {Source(rule["source"]): Priority(rule["priority"]) for rule in patch.get("priorities", ())}
+    return replace(
+        rules,
+        facts=replace(facts, limits=limits, agent_window_seconds=window, budgets=budgets),
+        priorities={**rules.priorities, **raised},
+        is_never_paused="paused" in patch,
+    )

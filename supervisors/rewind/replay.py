@@ -140,7 +140,7 @@ class Replay:
                 self._rest()
             yield
         for one in self._queue.values():
-            if one.activated_at is not None:
+            if one.activated_at is not None and one.is_active(end):
                 self.waits.append((one.source, one.activated_at, None))
         if self._due_since is not None and self._is_explained(self._due_since, end):
             self.delays.append((self._due_since, LAST_MOMENT))

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,24 +16,34 @@ from storage.events.model import EventType
 from storage.events.rewind import RecordedEvents
 from storage.events.timeline import PhaseEvents
 from storage.model import Source
+from storage.notifications.schedules import Schedule
 from supervisors.clock import Clock
 from supervisors.engine.snapshot import Present
 from supervisors.fair_slots import FairSlots
 from supervisors.policy.explanations import when
 from supervisors.policy.phases import Phase
 from supervisors.rewind.least_change import LeastChange, Run, least_change
-from supervisors.rewind.recording import Recording, arrivals_before, initial_state, moment_of
-from supervisors.rewind.replay import Replay, Rules
+from supervisors.rewind.recording import (
+    Recording,
+    arrivals_before,
+    initial_state,
+    moment_of,
+    with_schedules,
+)
+from supervisors.rewind.replay import Replay, Rules, Wait
+from supervisors.rewind.words import length_in_words
 from supervisors.timeline.bands import pause_changes
 from supervisors.timeline.timelines import MAX_PAUSES, kept_from, require_few
 
 Result = TypeVar("Result")
+SecondsOfWait = tuple[Source, float, bool]  # whether it still waited at the end
 
 MAX_RECORDED = 20_000  # events, and runs
 MAX_REPLAY_SECONDS = 10.0
 MAX_AT_ONCE = 2  # one organization alone has one of them
 MAX_WAITING = 4  # rewinds of one organization
 MAX_BANDS = 2_000
+TEXTS = frozenset({Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B})
 RUNS_AS_RECORDED = (
     "Each run lasts as long, costs as much, ends in the same way and sleeps as long as the recorded one that "
     "it stands for; if it does the work of several, as the longest of them."
@@ -42,6 +52,10 @@ ASSUMED = (
     RUNS_AS_RECORDED,
     "What arrived and what people asked for is as recorded: no reply of the agent changes it.",
     "The settings of today count for the whole period.",
+)
+SCHEDULES_ASSUMED = (
+    "A schedule of the patch notifies each time: `only_if`, its check and the merging of what still waits "
+    "are left out."
 )
 
 
@@ -78,9 +92,12 @@ class Course:
     by_reason: Mapping[str, int]
     """How many runs started for each reason."""
     median_wait_seconds: float | None
-    """How many seconds half of the high-priority notifications waited for a run at most; null: none came."""
+    """How many seconds half of the high-priority notifications waited for a run at most, those of `waiting`
+    until the end of the period; null: none came."""
     median_wait_by_source: Mapping[str, float]
     """The same for each source."""
+    waiting: int
+    """How many high-priority notifications still waited for a run at the end of the period."""
     cost_usd: Decimal
     """The cost of the runs."""
     bands: Sequence[RunBand]
@@ -106,6 +123,16 @@ class Rewind:
     """The difference as a sentence."""
     assumed: Sequence[str]
     """What the answer assumes, as sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The settings of a rewind: rules, schedules with their moments, and the sentence that names them."""
+
+    rules: Rules
+    schedules: Mapping[Schedule, Sequence[datetime]]
+    said: str
+    """The beginning of the summary, such as `With a window of 60 s yesterday's`."""
 
 
 class Rewinds:
@@ -143,8 +170,7 @@ class Rewinds:
         pauses_then = pause_changes(pauses, is_paused=origin.paused)
         was_paused = [change for change in pauses_then if change.at <= start][-1].is_paused
         inside = [event for event in [*events, *pauses] if start <= event.at < end]
-        return await asyncio.to_thread(
-            Recording,
+        return Recording(
             start,
             end,
             [*arrivals_before(known.values(), start), *sorted(inside, key=lambda event: event.id)],
@@ -162,9 +188,9 @@ class Rewinds:
         """
         return await self._in_turn(rules, partial(least_change, recording, rules, notification_id))
 
-    async def rewind(self, recording: Recording, changed: Recording, before: Rules, after: Rules) -> Rewind:
+    async def rewind(self, recording: Recording, before: Rules, patched: Patched) -> Rewind:
         """Replay a recording, and then what it would have been. It works, and raises, like `least_change`."""
-        return await self._in_turn(before, partial(_rewind, recording, changed, before, after))
+        return await self._in_turn(before, partial(_rewind, recording, before, patched))
 
     async def _in_turn(self, rules: Rules, compute: Callable[[Run], Result]) -> Result:
         organization_id = rules.facts.organization_id
@@ -182,69 +208,72 @@ class Rewinds:
         return replay
 
 
-def _rewind(recording: Recording, changed: Recording, before: Rules, after: Rules, run: Run) -> Rewind:
+def _rewind(recording: Recording, before: Rules, patched: Patched, run: Run) -> Rewind:
     first = run(Replay(recording, before))
-    second = run(Replay(changed, after, first.delays))
-    runs = recording.recorded_runs()
+    second = run(Replay(with_schedules(recording, patched.schedules), patched.rules, first.delays))
+    runs, end = recording.recorded_runs(), recording.end
     told = {(run.started_at, run.wake_reason) for run in runs}
     late = {until for _, until in first.unexplained}
     reproduced = sum((wake.at, wake.reason) in told and wake.at not in late for wake in first.wakes)
-    recorded = _course(
-        (RunBand(run.started_at, run.ended_at or recording.end, run.wake_reason) for run in runs),
-        first.waits,
-        sum((run.cost_usd for run in runs), Decimal(0)),
-    )
-    rewound = _course(
-        (RunBand(wake.at, wake.ends_at or recording.end, wake.reason) for wake in second.wakes),
-        second.waits,
-        sum((wake.cost_usd for wake in second.wakes), Decimal(0)),
-    )
-    assumed = [*ASSUMED]
+    happened = [RunBand(run.started_at, run.ended_at or end, run.wake_reason) for run in runs]
+    simulated = [RunBand(wake.at, wake.ends_at or end, wake.reason) for wake in second.wakes]
+    waits = _waits(happened, first.waits, end), _waits(simulated, second.waits, end)
+    recorded = _course(happened, waits[0], sum((run.cost_usd for run in runs), Decimal(0)))
+    rewound = _course(simulated, waits[1], sum((wake.cost_usd for wake in second.wakes), Decimal(0)))
+    assumed = [*ASSUMED, *([SCHEDULES_ASSUMED] if patched.schedules else [])]
     changes = [event for event in recording.events if event.type is EventType.AGENT_CHANGED]
     if changes:
         fields = sorted({name for event in changes for name in event.data.get("fields", ())})
         assumed.append(f"Settings were changed in it, last at {when(changes[-1].at)}: {', '.join(fields)}.")
     if reproduced < len(runs):
         assumed.append(f"{len(runs) - reproduced} of the recorded wakes do not follow from these settings.")
-    summary = _summary(recorded, rewound)
-    return Rewind(recording.start, recording.end, recorded, rewound, reproduced, summary, assumed)
+    summary = f"{patched.said} {_difference(recorded, rewound, *waits)}"
+    return Rewind(recording.start, end, recorded, rewound, reproduced, summary, assumed)
 
 
-def _course(
-    bands: Iterable[RunBand], waits: Sequence[tuple[Source, datetime, datetime | None]], cost_usd: Decimal
-) -> Course:
-    """Return the course of these runs. A notification waits for the next start, or until it is cleared."""
-    runs = sorted(bands, key=lambda band: band.start)
-    starts = [band.start for band in runs]
-    by_source: dict[str, list[float]] = {}
+def _waits(runs: Sequence[RunBand], waits: Iterable[Wait], end: datetime) -> list[SecondsOfWait]:
+    """Return how long each notification waited for the next start, or until it was cleared or the end."""
+    starts = [run.start for run in runs]
+    found = []
     for source, active_at, cleared_at in waits:
         place = bisect_left(starts, active_at)
-        start = starts[place] if place < len(starts) else None
-        seen_at = min(filter(None, (start, cleared_at)), default=None)
-        if seen_at is not None:
-            by_source.setdefault(source, []).append(max(0.0, (seen_at - active_at).total_seconds()))
-    every = [seconds for group in by_source.values() for seconds in group]
+        seen_at = min(filter(None, (*starts[place : place + 1], cleared_at)), default=None)
+        seconds = max(0.0, ((seen_at or end) - active_at).total_seconds())
+        found.append((source, seconds, seen_at is None))
+    return found
+
+
+def _course(runs: Sequence[RunBand], waits: Sequence[SecondsOfWait], cost_usd: Decimal) -> Course:
+    sources = sorted({source for source, _, _ in waits})
     return Course(
         len(runs),
-        dict(Counter(str(band.reason) for band in runs).most_common()),
-        round(median(every), 3) if every else None,
-        {str(source): round(median(group), 3) for source, group in sorted(by_source.items())},
+        dict(Counter(str(run.reason) for run in runs).most_common()),
+        _median(waits, sources),
+        {str(source): _median(waits, (source,)) or 0.0 for source in sources},
+        sum(is_waiting for _, _, is_waiting in waits),
         cost_usd,
         runs[:MAX_BANDS],
     )
 
 
-def _summary(recorded: Course, rewound: Course) -> str:
-    before, after = recorded.median_wait_seconds, rewound.median_wait_seconds
-    verb = "wake is" if recorded.wakes == 1 else "wakes are"
-    parts = [f"{recorded.wakes} {verb} {rewound.wakes}"]
+def _median(waits: Iterable[SecondsOfWait], sources: Collection[Source]) -> float | None:
+    seconds = [seconds for source, seconds, _ in waits if source in sources]
+    return round(median(seconds), 3) if seconds else None
+
+
+def _difference(
+    recorded: Course, rewound: Course, waits: Sequence[SecondsOfWait], then: Sequence[SecondsOfWait]
+) -> str:
+    parts = [f"{recorded.wakes} wake{' is' if recorded.wakes == 1 else 's are'} {rewound.wakes}"]
+    have_texts = any(source in TEXTS for source, _, _ in (*waits, *then))
+    name, sources = ("text", TEXTS) if have_texts else ("notification", frozenset(Source))
+    before, after = _median(waits, sources), _median(then, sources)
     if before is not None and after is not None:
-        parts.append(f"the median wait of a notification was {_seconds(after)} instead of {_seconds(before)}")
-    saved = recorded.cost_usd - rewound.cost_usd
-    if saved:
+        parts.append(
+            f"the median {name} waited {length_in_words(after)} instead of {length_in_words(before)}"
+        )
+    if rewound.waiting:
+        parts.append(f"{rewound.waiting} still waited at the end instead of {recorded.waiting}")
+    if saved := recorded.cost_usd - rewound.cost_usd:
         parts.append(f"about {abs(saved):.2f} USD {'less' if saved > 0 else 'more'}")
     return f"{'; '.join(parts)}."
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"

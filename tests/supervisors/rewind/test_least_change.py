@@ -24,7 +24,7 @@ def test_quiet_hours_end_at_the_hour_before() -> None:
     least = found(one_text(), rules(quiet_hours="22:00-07:00"), "05:00")
 
     assert least.patch == {"quiet_hours": "22:00-03:00"}
-    assert least.sentence == "It would have woken at 2026-11-02 03:12 UTC if quiet_hours were 22:00-03:00."
+    assert least.sentence == "It would have woken at 2026-11-02 03:12 UTC with quiet hours of 22:00-03:00."
 
 
 def test_window_is_shortened_no_more_than_needed() -> None:

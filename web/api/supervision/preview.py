@@ -19,8 +19,9 @@ from supervisors.policy.limits import limits_of
 from supervisors.preview import Event, Preview, preview
 from supervisors.rewind.least_change import LeastChange
 from supervisors.rewind.replay import Rules
-from supervisors.rewind.rewinds import NotKept, TookTooLong
-from supervisors.timeline.timelines import TooManyChanges
+from supervisors.rewind.rewinds import MAX_RECORDED, MAX_REPLAY_SECONDS, NotKept, TookTooLong
+from supervisors.text import format_timestamp
+from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges
 from web.access.auth import Caller
 from web.access.path_access import load_agent, load_in_turn, turn_to_read
 from web.access.references import resolve
@@ -122,8 +123,12 @@ MAX_DAYS = 31
 HAS_PASSED = "This moment has passed: leave at out to ask about the present."
 TOO_FAR = f"This moment may be at most {MAX_DAYS} days ahead."
 NOT_AFTER_IT = f"Choose a past moment after the notification came, at most {MAX_DAYS} days later."
-NOT_KEPT = "The log no longer keeps the events of that time."
-TOO_MUCH = "Too much happened until then: choose an earlier moment."
+NOT_KEPT = "Events are kept from {} on: ask about that time or later."
+TOO_MANY = (
+    f"Choose a moment up to {{}}, or a later start: this period has more than {MAX_RECORDED:,} events or "
+    f"runs, or {MAX_PAUSES:,} pauses."
+)
+TAKES_TOO_LONG = f"This period takes longer than {MAX_REPLAY_SECONDS:.0f} s to replay: choose a shorter one."
 PENDING, RETRY_SECONDS = "Too many rewinds of your organization wait for their turn.", 5
 BEFORE_IT = timedelta(hours=1)  # what happened before the notification came is replayed for so long
 OWNED_FIELDS = ("paused", "status", "sleep_until")
@@ -171,15 +176,24 @@ async def _least(request: web.Request, body: dict[str, Any], present: Present) -
     came_at = notification.created_at
     if not came_at < as_of <= min(present.now, came_at + timedelta(days=MAX_DAYS)):
         raise Invalid({"as_of": [NOT_AFTER_IT]})
-    try:
+    with refused_replay("wanted", "as_of"):
         async with turn_to_read(request):
             start = max(facts.created_at, came_at - BEFORE_IT)
             recording = require_found(await rewinds.read(present, start, as_of))
         return await rewinds.least_change(recording, Rules(facts, present.policy), id_)
-    except NotKept:
-        raise Invalid({"wanted": {"woken_by": [NOT_KEPT]}}) from None
-    except (TooManyChanges, TookTooLong):
-        raise Invalid({"as_of": [TOO_MUCH]}) from None
+
+
+@contextmanager
+def refused_replay(start: str, end: str) -> Iterator[None]:
+    """Refuse a period that cannot be replayed, under the names of the fields with its start and its end."""
+    try:
+        yield
+    except NotKept as error:
+        raise Invalid({start: [NOT_KEPT.format(format_timestamp(error.oldest_at))]}) from None
+    except TooManyChanges as error:
+        raise Invalid({end: [TOO_MANY.format(format_timestamp(error.fits_until))]}) from None
+    except TookTooLong:
+        raise Invalid({end: [TAKES_TOO_LONG]}) from None
     except QueueFull:
         raise Unavailable(PENDING, RETRY_SECONDS) from None
 

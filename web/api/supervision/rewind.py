@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from itertools import islice, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,33 +11,17 @@ from aiohttp import web
 
 from storage.model import Agent, Priority, Source
 from storage.notifications.schedules import Schedule
-from supervisors.engine.snapshot import Present
-from supervisors.fair_slots import QueueFull
 from supervisors.policy.schedules import BadSchedule, changed, moments_after
-from supervisors.rewind.recording import Recording, with_schedules
 from supervisors.rewind.replay import Period, Rules
-from supervisors.rewind.rewinds import (
-    MAX_RECORDED,
-    MAX_REPLAY_SECONDS,
-    NotKept,
-    Rewind,
-    TookTooLong,
-)
-from supervisors.text import format_timestamp
-from supervisors.timeline.timelines import MAX_PAUSES, TooManyChanges
+from supervisors.rewind.rewinds import MAX_RECORDED, Patched, Rewind
+from supervisors.rewind.words import in_words
 from web.access.auth import Caller
 from web.access.path_access import turn_to_read
 from web.access.references import load_named, resolve
-from web.api.supervision.preview import (
-    PENDING,
-    RETRY_SECONDS,
-    SettingsPatchBody,
-    refused_inside,
-    with_settings,
-)
+from web.api.supervision.preview import SettingsPatchBody, refused_inside, refused_replay, with_settings
 from web.api.supervision.timeline import LONGER_BY_CLOCK, MAX_DAYS, TOO_LONG
 from web.app_keys import CLOCK, REWINDS, STATUS, STORAGE
-from web.errors import Invalid, PermissionDenied, Unavailable, require_found
+from web.errors import Invalid, require_found
 from web.fields import Boolean, Choice, Datetime, Line, ListOf, ObjectOf, Uuid, unknown_id
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
@@ -45,12 +29,7 @@ from web.routes import Routes
 MAX_SCHEDULES = 20
 FROM_NOT_BEFORE_TO = "from must be before to."
 NOT_AHEAD = "The period must be over: choose a moment that has passed."
-NOT_KEPT = "Events are kept from {} on: choose that or a later moment."
-TOO_MANY = (
-    f"Choose a to up to {{}}, or a later from: this period has more than {MAX_RECORDED:,} events or runs, or "
-    f"{MAX_PAUSES:,} pauses."
-)
-TAKES_TOO_LONG = f"This period takes longer than {MAX_REPLAY_SECONDS:.0f} s to replay: choose a shorter one."
+TOO_OFTEN = f"These schedules would notify more than {MAX_RECORDED:,} times: choose a shorter period."
 
 
 class PriorityRuleBody(Body):
@@ -108,25 +87,24 @@ async def rewind_agent(request: web.Request, caller: Caller) -> Rewind:
     body = await read_body(request)
     storage, rewinds = request.app[STORAGE], request.app[REWINDS]
     agent = await load_named(caller, storage.agents.get, "agent", body["agent_id"])
+    patch, zone, now = body["patch"], ZoneInfo(agent.timezone), request.app[CLOCK].now()
     moments = {"from": body["start"], "to": body["end"]}
-    localize(moments, ("from", "to"), ZoneInfo(agent.timezone))
-    start, end, patch = moments["from"], moments["to"], body["patch"]
-    _check_period(start, end, request.app[CLOCK].now())
+    localize(moments, ("from", "to"), zone)
+    start, end = moments.values()
+    _check_period(start, end, now)
     with refused_inside("patch"):
         references = await resolve(storage, lambda _: agent.organization_id, patch)
-        replaced = await _replaced(request, caller, agent, patch["schedules"], (start, end))
-    async with turn_to_read(request):
-        present = require_found(await request.app[STATUS].present(agent.id))
-        facts = await with_settings(request, agent, references.template, patch, present)
-        recording = await _read(request, present, start, end)
-    priorities = {rule["source"]: rule["priority"] for rule in patch["priorities"]}
-    before, after = Rules(present.facts, present.policy), Rules(facts, present.policy, priorities)
-    try:
-        return await rewinds.rewind(recording, with_schedules(recording, replaced), before, after)
-    except TookTooLong:
-        raise Invalid({"to": [TAKES_TOO_LONG]}) from None
-    except QueueFull:
-        raise Unavailable(PENDING, RETRY_SECONDS) from None
+        schedules = await _moments_of(request, caller, agent, patch["schedules"], (start, end))
+    with refused_replay("from", "to"):
+        async with turn_to_read(request):
+            present = require_found(await request.app[STATUS].present(agent.id))
+            facts = await with_settings(request, agent, references.template, patch, present)
+            recording = require_found(await rewinds.read(present, start, end))
+        priorities = {rule["source"]: rule["priority"] for rule in patch["priorities"]}
+        rules = Rules(facts, present.policy, priorities)
+        said = f"With {in_words(patch)} {_whose(start.astimezone(zone), end.astimezone(zone), now)}"
+        before = Rules(present.facts, present.policy)
+        return await rewinds.rewind(recording, before, Patched(rules, schedules, said))
 
 
 def _check_period(start: datetime, end: datetime, now: datetime) -> None:
@@ -138,38 +116,37 @@ def _check_period(start: datetime, end: datetime, now: datetime) -> None:
         raise Invalid({"from": [TOO_LONG]})
 
 
-async def _read(request: web.Request, present: Present, start: datetime, end: datetime) -> Recording:
-    try:
-        return require_found(await request.app[REWINDS].read(present, start, end))
-    except NotKept as error:
-        raise Invalid({"from": [NOT_KEPT.format(format_timestamp(error.oldest_at))]}) from None
-    except TooManyChanges as error:
-        raise Invalid({"to": [TOO_MANY.format(format_timestamp(error.fits_until))]}) from None
+def _whose(start: datetime, end: datetime, now: datetime) -> str:
+    """Return the word before the recorded wakes, of a period in the agent's time zone."""
+    today = now.astimezone(start.tzinfo).date()
+    is_yesterday = (start.date(), end.date()) == (today - timedelta(days=1), today)
+    return "yesterday's" if is_yesterday and start.time() == end.time() == time() else "the"
 
 
-async def _replaced(
+async def _moments_of(
     request: web.Request, caller: Caller, agent: Agent, changes: Sequence[Mapping[str, Any]], period: Period
 ) -> dict[Schedule, list[datetime]]:
     """Return the changed schedules with their moments in the period. Raise Invalid or PermissionDenied."""
-    replaced = {}
+    moments, left = {}, MAX_RECORDED
     for change in changes:
         get, id_ = request.app[STORAGE].schedules.get, change["schedule_id"]
         schedule = await load_named(caller, get, "schedules", id_)
-        if schedule.organization_id != agent.organization_id:
-            raise PermissionDenied
         if schedule.agent_id != agent.id:
             raise Invalid({"schedules": [unknown_id(id_)]})
         try:
-            replaced[schedule] = await asyncio.to_thread(_moments, schedule, change, period)
+            moments[schedule] = await asyncio.to_thread(_moments, schedule, change, period, left + 1)
         except BadSchedule as error:
             raise Invalid({"schedules": [str(error)]}) from error
-    return replaced
+        left -= len(moments[schedule])
+        if left < 0:
+            raise Invalid({"schedules": [TOO_OFTEN]})
+    return moments
 
 
-def _moments(schedule: Schedule, change: Mapping[str, Any], period: Period) -> list[datetime]:
+def _moments(schedule: Schedule, change: Mapping[str, Any], period: Period, limit: int) -> list[datetime]:
     if change["paused"]:
         return []
     start, end = period
     values = {} if change["cron"] is None else {"cron": change["cron"]}
     moments = moments_after(changed(schedule, values, start), start)
-    return list(islice(takewhile(lambda moment: moment < end, moments), MAX_RECORDED))
+    return list(islice(takewhile(lambda moment: moment < end, moments), limit))

@@ -125,7 +125,7 @@ async def test_least_change_that_would_have_woken_it_is_named(service: Service, 
     least = (await said(api, agent, wanted={"woken_by": text["id"]}))["least_change"]
 
     assert least["patch"] == {"debounce_window_seconds": 0}
-    assert least["sentence"].endswith(" if debounce_window_seconds were 0.")
+    assert least["sentence"].endswith(" with a window of 0 s.")
 
 
 async def test_least_change_needs_a_notification_of_the_agent(api: Api) -> None:

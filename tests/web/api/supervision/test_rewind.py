@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from supervisors.rewind import rewinds
+from tests.storage.events.recorded import forget_events
 from tests.web.conftest import Api, Service
+from web.api.supervision import rewind
 
 REWIND = "/api/cloud/rewind/"
 
@@ -17,6 +19,10 @@ async def rewound(api: Api, agent: Any, **patch: Any) -> Any:
     answer = await api.post(REWIND, {**asked, "patch": patch})
     assert answer.status == 200, answer
     return answer.body
+
+
+def hours_around_now() -> str:
+    return "-".join(f"{datetime.now(UTC) + timedelta(hours=hours):%H:00}" for hours in (-2, 2))
 
 
 async def woken_by_texts(service: Service, api: Api, *sources: str, **settings: Any) -> Any:
@@ -41,21 +47,36 @@ async def test_rewind_without_patch_reproduces_the_recorded_wakes(service: Servi
     assert answer["recorded"] == answer["rewound"]
     assert (answer["recorded"]["wakes"], answer["reproduced"]) == (3, 3)
     assert answer["recorded"]["by_reason"] == {"notification:sms": 2, "notification:api": 1}
-    assert answer["summary"].startswith("3 wakes are 3; the median wait of a notification was ")
+    assert answer["summary"].startswith(
+        "With the settings of today the 3 wakes are 3; the median text waited "
+    )
 
 
 async def test_window_and_quiet_hours_and_priorities_save_wakes(service: Service, api: Api) -> None:
     agent = await woken_by_texts(service, api, "sms", "api", "sms")
 
     held = await rewound(api, agent, debounce_window_seconds=3600)
-    around = (datetime.now(UTC) + timedelta(hours=hours) for hours in (-2, 2))
-    quiet = await rewound(api, agent, quiet_hours="-".join(f"{moment:%H:%M}" for moment in around))
+    quiet = await rewound(api, agent, quiet_hours=hours_around_now())
     low = await rewound(api, agent, priorities=[{"source": "sms", "priority": "low"}])
 
     assert held["rewound"]["by_reason"] == {"notification:api": 1}
+    assert held["summary"].startswith("With a window of 3600 s the 3 wakes are 1; the median text waited ")
     assert quiet["rewound"]["wakes"] == 0
     assert low["rewound"]["by_reason"] == {"notification:api": 1}
     assert held["recorded"]["wakes"] == quiet["recorded"]["wakes"] == low["recorded"]["wakes"] == 3
+
+
+async def test_notification_that_would_still_wait_counts_until_the_end(service: Service, api: Api) -> None:
+    agent = await api.create_agent(timezone="UTC")
+    await api.create_notification(agent, source="api", priority="high")
+    await service.wait_until_idle()
+
+    quiet = await rewound(api, agent, quiet_hours=hours_around_now())
+
+    assert (quiet["recorded"]["waiting"], quiet["rewound"]["waiting"]) == (0, 1)
+    assert quiet["rewound"]["median_wait_seconds"] > quiet["recorded"]["median_wait_seconds"]
+    assert quiet["summary"].startswith(f"With quiet hours of {hours_around_now()} the 1 wake is 0; ")
+    assert quiet["summary"].endswith("; 1 still waited at the end instead of 0.")
 
 
 async def test_rewind_stores_nothing(service: Service, api: Api) -> None:
@@ -124,7 +145,7 @@ async def test_period_with_too_many_events_names_its_limit(
     }
 
     refused = await api.post(REWIND, asked)
-    until = refused.body["to"][0].removeprefix("Choose a to up to ").partition(",")[0]
+    until = refused.body["to"][0].removeprefix("Choose a moment up to ").partition(",")[0]
     fitting = await api.post(REWIND, {**asked, "to": until})
 
     assert (refused.status, fitting.status) == (400, 200)
@@ -133,7 +154,7 @@ async def test_period_with_too_many_events_names_its_limit(
 async def test_period_that_is_not_kept_is_refused(service: Service, api: Api) -> None:
     agent, now = await api.create_agent(), datetime.now(UTC)
     await service.storage.pool.execute("UPDATE agent SET created_at = $1", now - timedelta(days=90))
-    await service.storage.pool.execute("DELETE FROM event WHERE id = 1")
+    await forget_events(service.storage.pool, until=1)
     asked = {"agent": agent["id"], "to": (now - timedelta(days=40)).isoformat(), "patch": {}}
 
     answer = await api.post(REWIND, {**asked, "from": (now - timedelta(days=50)).isoformat()})
@@ -153,3 +174,20 @@ async def test_paused_schedule_brings_nothing(service: Service, api: Api) -> Non
 
     assert paused["recorded"]["by_reason"] == {"notification:api": 1, "notification:system": 1}
     assert paused["rewound"]["by_reason"] == {"notification:api": 1}
+    assert "`only_if`" in paused["assumed"][3]
+
+
+async def test_schedules_that_would_notify_too_often_are_refused(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await api.create_agent()
+    made = await api.create("/api/defaults/schedules/", agent=agent["id"], title="Tea", cron="0 9 * * *")
+    monkeypatch.setattr(rewind, "MAX_RECORDED", 100)
+    now = datetime.now(UTC)
+    asked = {"agent": agent["id"], "from": (now - timedelta(hours=2)).isoformat(), "to": now.isoformat()}
+    patch = {"schedules": [{"id": made["id"], "cron": "* * * * *"}]}
+
+    refused = await api.post(REWIND, {**asked, "patch": patch})
+
+    assert refused.status == 400
+    assert "more than" in refused.body["patch"]["schedules"][0]
