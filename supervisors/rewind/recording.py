@@ -62,7 +62,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Recording:
-    """One agent from `start` to before `end`, with its events in the order of their ids.
+    """One agent from `start` to before `end`, with its events in the order of their times.
 
     What waited at `start` arrives first. `runs`: by start, with those that fill its limits at `start` and the
     first one after `end`. `sleep_until`: the end of the sleep after the last of them. `initial`: the state at

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from itertools import accumulate
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, Budget, WakeLimits, group_pending
@@ -27,12 +26,12 @@ from supervisors.policy.explanations import (
 )
 from supervisors.policy.limits import DAY, HOUR
 from supervisors.policy.phases import Phase
-from supervisors.rewind.recording import ALREADY_HERE, Arrival, Recording, moment_of
+from supervisors.rewind.recording import Arrival, Recording, moment_of
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
-TOGETHER = timedelta(seconds=1)  # ids of events within it may have another order than their times
+TOGETHER = timedelta(seconds=1)  # within it, what is written later may have happened earlier
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
@@ -122,23 +121,21 @@ class Replay:
 
     def steps(self) -> Iterator[None]:
         """Go through the period; yield after each step, so that others get their turn."""
-        events, end = self._recording.events, self._recording.end
-        times = accumulate((event.at for event in events), max)
-        for event, at in zip((*events, None), (*times, end), strict=True):
+        end = self._recording.end
+        for event in (*self._recording.events, None):
+            at = end if event is None else event.at
             while (own := self._next_of_its_own()) is not None and own < at:
                 self._now = max(self._now, own)
                 self._act()
                 yield
-            if event is None:
-                break
             now = max(self._now, at)
-            clock_was_set = event.id != ALREADY_HERE and now - event.at > TOGETHER
-            self._now = now if clock_was_set else event.at
-            self._take(event)
-            self._now = now
-            if self._run is None:
-                self._rest()
-            yield
+            if event is not None:
+                self._now = at  # earlier than the start for what waited then
+                self._take(event)
+                self._now = now
+                if self._run is None:
+                    self._rest()
+                yield
         for one in self._queue.values():
             if one.activated_at is not None and one.is_active(end):
                 self.waits.append((one.source, one.activated_at, None))
@@ -305,6 +302,8 @@ class Replay:
 
     def _take(self, event: Event) -> None:
         """Let an event happen."""
+        if self._due_since is not None:
+            self._rest()  # the recorded start may have been decided at this moment, before the event
         match event.type:
             case EventType.RUN_STARTED:
                 self._take_start(event)

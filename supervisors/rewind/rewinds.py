@@ -173,7 +173,10 @@ class Rewinds:
         return Recording(
             start,
             end,
-            [*arrivals_before(known.values(), start), *sorted(inside, key=lambda event: event.id)],
+            [
+                *arrivals_before(known.values(), start),
+                *sorted(inside, key=lambda event: (event.at, event.id)),
+            ],
             runs,
             known,
             initial_state(agent_id, phase, next_at, runs, start),

@@ -148,7 +148,7 @@ def _day(world: CalmSimulation, agent: Agent, costs: dict[UUID, Decimal]) -> Day
     tables, now = world._tables, world._wall.now()
     facts = memory_facts.facts(tables, agent.id, now)
     assert facts is not None
-    rows = [tables.events.rows[id_] for id_ in sorted(tables.events.rows)]
+    rows = sorted(tables.events.rows.values(), key=lambda event: (event.at, event.id))
     events = [
         event
         for event in rows
