@@ -3176,9 +3176,13 @@ class Course(Answer):
     by_reason: dict[str, int]
     """How many runs started for each reason."""
     median_wait_seconds: float | None
-    """How many seconds half of the high-priority notifications waited for a run at most; null: none came."""
+    """How many seconds half of the high-priority notifications waited for a run at most, those of `waiting`
+    until the end of the period; null: none came.
+    """
     median_wait_by_source: dict[str, float]
     """The same for each source."""
+    waiting: int
+    """How many high-priority notifications still waited for a run at the end of the period."""
     cost_usd: float
     """The cost of the runs."""
     bands: list[RunBand]

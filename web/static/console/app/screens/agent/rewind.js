@@ -1,7 +1,7 @@
 // Rewind: a day that is over, as it was and as it would have been under other settings. Nothing is stored.
 import { html, useState } from "../../lib.js";
 import { post } from "../../core/api.js";
-import { formatDuration, formatInput, formatInstant, money, plural, reasonWords } from "../../core/words.js";
+import { formatInput, formatInstant, money, plural, reasonWords } from "../../core/words.js";
 import { Button, DateField } from "../../ui/ui.js";
 import { Refusal } from "./preview.js";
 
@@ -28,14 +28,14 @@ const ask = (agent, day, values) => {
 
 const Day = ({ title, course, from, to, zone }) => {
   const x = (at) => ((Date.parse(at) - from) / (to - from)) * WIDTH;
-  const wait = course.median_wait_seconds;
-  const said = `${plural(course.wakes, "wake")}, ${money(course.cost_usd)}${wait == null ? "" : `, waits of ${formatDuration(wait)} in the median`}`;
+  const said = `${plural(course.wakes, "wake")}, ${money(course.cost_usd)}${course.waiting ? `, ${course.waiting} still waiting` : ""}`;
   return html`<figure class="what-axis">
-    <figcaption><b>${title}</b> <span>${said}</span></figcaption>
+    <figcaption><b>${title}</b> <small>${said}</small></figcaption>
     <svg viewBox="0 0 ${WIDTH} 34" preserveAspectRatio="none" role="img" aria-label="${title}: ${said}">
       <line class="what-line" x1="0" x2=${WIDTH} y1="17" y2="17" />
       ${course.bands.map(({ start, end, reason }, index) => html`<rect key=${index} class="rewind-run" x=${x(start)} width=${Math.max(2, x(end) - x(start))} y="5" height="24"><title>${formatInstant(start, zone)}, ${reasonWords(reason)}</title></rect>`)}
     </svg>
+    <div class="rewind-hours" aria-hidden="true">${[0, 6, 12, 18, 24].map((hour) => html`<small key=${hour}>${hour}:00</small>`)}</div>
   </figure>`;
 };
 
