@@ -43,8 +43,6 @@ class Arrival:
     first_run: int
     cleared_by: int | None = None
     offset: timedelta = timedelta(0)
-    is_cleared: bool = False  # by a run or by people
-    is_seen: bool = False  # a run began with it in the queue
     came_at: datetime | None = None
     activated_at: datetime | None = None
     runs_before: int = 0
@@ -149,27 +147,21 @@ def _tells_of_failure(event: Event) -> bool:
 def _arrivals_of(recording: Recording) -> dict[tuple[int, UUID], Arrival]:
     arrivals: dict[tuple[int, UUID], Arrival] = {}
     waiting: dict[UUID, Arrival] = {}
-    unseen: list[Arrival] = []
     told: dict[UUID, dict[str, Any]] = {}  # what the events say of each notification
     next_run = recording.first_number
     for event in recording.events:
         number, id_ = recording.numbers.get(event.run_id), event.resource_id
         if event.type is EventType.RUN_STARTED and number is not None:
             next_run = number + 1
-            for one in unseen:
-                one.is_seen = not one.is_cleared
-            unseen = []
         if id_ is None:
             continue
         told.setdefault(id_, {}).update(event.data)
         if event.type is EventType.NOTIFICATION_CREATED or "cleared" in event.data.get("fields", ()):
             waiting[id_] = arrivals[event.id, id_] = _arrival(id_, told[id_], recording, next_run)
-            unseen.append(waiting[id_])
         elif event.type is EventType.NOTIFICATION_DELETED:
             waiting.pop(id_, None)
         elif event.type is EventType.NOTIFICATION_CLEARED and id_ in waiting:
             one = waiting.pop(id_)
-            one.is_cleared = True
             if number is not None and event.actor.startswith("run:"):
                 one.cleared_by, one.offset = number, event.at - recording.runs[number].started_at
     return arrivals
@@ -226,16 +218,16 @@ def arrivals_before(known: Collection[KnownNotification], start: datetime) -> li
     ]
 
 
-def with_schedules(recording: Recording, moments: Mapping[Schedule, Sequence[datetime]]) -> Recording:
+def with_schedules(recording: Recording, moments: Sequence[tuple[Schedule, Sequence[datetime]]]) -> Recording:
     """Return the recording in which these schedules notify at other moments, each time."""
     if not moments:
         return recording
-    replaced = {str(schedule.id) for schedule in moments}
+    replaced = {str(schedule.id) for schedule, _ in moments}
     gone = {one.id for one in recording.notifications.values() if one.source_id in replaced}
     events = [event for event in recording.events if event.resource_id not in gone]
-    for schedule in moments:
+    for schedule, ats in moments:
         data = {"source": Source.SYSTEM, "priority": schedule.priority}
-        events += [_created(schedule, derive_id(schedule.id, str(at)), at, data) for at in moments[schedule]]
+        events += [_created(schedule, derive_id(schedule.id, str(at)), at, data) for at in ats]
     return replace(recording, events=sorted(events, key=lambda event: (event.at, event.id)))
 
 

@@ -31,7 +31,6 @@ from supervisors.rewind.recording import Arrival, Recording, moment_of
 MOMENT = timedelta(microseconds=1)  # the shortest time between two activations
 NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_STOPPING_BEFORE_NEXT})
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
-TOGETHER = timedelta(seconds=1)  # within it, what is written later may have happened earlier
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
@@ -90,7 +89,7 @@ class Replay:
         self._recording, self._rules, self._known_delays = recording, rules, known_delays
         self._phases = [(event.at, event.phase) for event in recording.events if event.phase is not None]
         self._runs = recording.runs
-        self._next_run, self._last_by_time = recording.first_number, -1
+        self._next_run = recording.first_number
         self._now = recording.start
         self._state: AgentState = recording.initial
         self._paused = recording.organization_paused
@@ -232,16 +231,16 @@ class Replay:
         self._starts.append(now)
         if self._watched_id in self._queue and self._queue[self._watched_id].is_active(now):
             self.woken_at = self.woken_at or now
+        if self._known_delays is not None and (run is None or run.outcome is Outcome.SLEPT):
+            # No agent may sleep while something of high priority is uncleared.
+            ids = {one.id for one in due}
+            due += [one for one in self._queue.values() if self._is_left(one, number) and one.id not in ids]
         offsets = [(one.offset if one.cleared_by is not None else length, one) for one in due]
         clearings = [(now + min(offset, length), one) for offset, one in offsets]
         self._clearings = sorted(clearings, key=lambda each: each[0], reverse=True)
 
     def _due(self, number: int | None) -> list[Arrival]:
-        """Return what a run that starts now clears, as it has been in the queue of enough runs.
-
-        One that was never cleared is cleared by the first run that it wakes if no recorded run saw it, so
-        that nothing shows that it is left uncleared.
-        """
+        """Return what a run that starts now clears, as it has been in the queue of enough runs."""
         started = len(self.wakes) + 1
         return [
             one
@@ -249,24 +248,21 @@ class Replay:
             if (one.activated_at is None or one.is_active(self._now))
             and started - one.runs_before >= one.needed_runs
             and (number is None or one.cleared_by != number)
-            and (one.cleared_by is not None or self._is_left_open(one))
+            and one.cleared_by is not None
         ]
 
-    def _is_left_open(self, one: Arrival) -> bool:
-        return not one.is_cleared and not one.is_seen and self._known_delays is not None
+    def _is_left(self, one: Arrival, number: int | None) -> bool:
+        return one.is_active(self._now) and (number is None or one.cleared_by != number)
 
     def _stands_for(self, due: list[Arrival]) -> int | None:
         """Return the longest run that cleared any of this, else the one that saw the latest, or the next."""
         cleared_by = [one.cleared_by for one in due if one.cleared_by is not None]
         if cleared_by or not self._runs:
             return max(cleared_by, key=self._length, default=None)
-        now = self._now
-        active = [(one.activated_at or now, one) for one in self._queue.values() if one.is_active(now)]
-        _, latest = max(active, key=lambda each: each[0], default=(now, None))
-        if latest is not None and latest.is_seen:
+        number, active = self._next_run, [one for one in self._queue.values() if one.is_active(self._now)]
+        if active:
+            latest = max(active, key=lambda one: one.activated_at or self._now)
             number = latest.first_run + len(self.wakes) - latest.runs_before
-        else:
-            number = self._last_by_time = max(self._next_run, self._last_by_time + 1)
         return min(number, len(self._runs) - 1)
 
     def _length(self, number: int) -> timedelta:
@@ -343,14 +339,6 @@ class Replay:
         if wake is not None:
             # It was decided at a moment since it became due.
             self._start(facts, recorded if recorded in self._reasons else wake.reason, number)
-        elif self._was_due_lately():
-            self._start(facts, recorded, number)
-
-    def _was_due_lately(self) -> bool:
-        """Return whether a start was due until a moment ago. What ended that may have come too late."""
-        ended_at = self.delays[-1][1] if self.delays else None
-        has_started = bool(self.wakes) and self.wakes[-1].at == ended_at
-        return ended_at is not None and self._now - ended_at < TOGETHER and not has_started
 
     def _take_change(self, event: Event) -> None:
         """Take over what people have asked for, which the log tells by the change of the phase."""
@@ -401,8 +389,6 @@ class Replay:
         one = replace(recorded, came_at=self._now, runs_before=len(self.wakes))
         if is_new:
             one.priority = self._rules.priorities.get(one.source, one.priority)
-        if one.priority is Priority.HIGH and recorded.priority is Priority.LOW:
-            one.is_seen = False  # the runs that had it in the queue need not have looked at it
         self._queue[one.id] = one
         if one.id == self._watched_id:
             self.watched = one

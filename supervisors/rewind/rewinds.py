@@ -130,7 +130,7 @@ class Patched:
     """The settings of a rewind: rules, schedules with their moments, and the sentence that names them."""
 
     rules: Rules
-    schedules: Mapping[Schedule, Sequence[datetime]]
+    schedules: Sequence[tuple[Schedule, Sequence[datetime]]]
     said: str
     """The beginning of the summary, such as `With a window of 60 s yesterday's`."""
 

@@ -4,8 +4,10 @@ from datetime import datetime
 from decimal import Decimal
 
 from storage.model import Outcome, Priority, Source
+from storage.notifications.schedules import Schedule
+from supervisors.rewind.recording import with_schedules
 from supervisors.rewind.replay import Replay, Rules
-from tests.supervisors.rewind.recordings import Log, at, rules
+from tests.supervisors.rewind.recordings import AGENT, MIDNIGHT, ORGANIZATION, Log, at, note, rules
 
 
 def replayed(log: Log, after: Rules, before: Rules | None = None) -> Replay:
@@ -75,3 +77,17 @@ def test_shorter_quiet_hours_wake_earlier() -> None:
     replay = replayed(log, rules(quiet_hours="22:00-03:00"), rules(quiet_hours="22:00-07:00"))
 
     assert starts(replay) == [at("03:12")]
+
+
+def test_notifications_that_no_recorded_run_saw_are_cleared() -> None:
+    log = five_texts()
+    first = Replay(log.recording(), rules())
+    list(first.steps())
+    watch = {"tool": "look"}
+    tea = Schedule(note(9), ORGANIZATION, AGENT, "", "Tea", MIDNIGHT, "", "UTC", watch=watch)
+    changed = with_schedules(log.recording(), [(tea, [at("09:00"), at("11:00")])])
+
+    replay = Replay(changed, rules(), first.delays)
+    list(replay.steps())
+
+    assert starts(replay) == [at("09:00"), *(at(f"10:0{number}:01") for number in range(5)), at("11:00")]

@@ -125,22 +125,23 @@ def _whose(start: datetime, end: datetime, now: datetime) -> str:
 
 async def _moments_of(
     request: web.Request, caller: Caller, agent: Agent, changes: Sequence[Mapping[str, Any]], period: Period
-) -> dict[Schedule, list[datetime]]:
+) -> list[tuple[Schedule, list[datetime]]]:
     """Return the changed schedules with their moments in the period. Raise Invalid or PermissionDenied."""
-    moments, left = {}, MAX_RECORDED
+    found, left = [], MAX_RECORDED
     for change in changes:
         get, id_ = request.app[STORAGE].schedules.get, change["schedule_id"]
         schedule = await load_named(caller, get, "schedules", id_)
         if schedule.agent_id != agent.id:
             raise Invalid({"schedules": [unknown_id(id_)]})
         try:
-            moments[schedule] = await asyncio.to_thread(_moments, schedule, change, period, left + 1)
+            moments = await asyncio.to_thread(_moments, schedule, change, period, left + 1)
         except BadSchedule as error:
             raise Invalid({"schedules": [str(error)]}) from error
-        left -= len(moments[schedule])
+        found.append((schedule, moments))
+        left -= len(moments)
         if left < 0:
             raise Invalid({"schedules": [TOO_OFTEN]})
-    return moments
+    return found
 
 
 def _moments(schedule: Schedule, change: Mapping[str, Any], period: Period, limit: int) -> list[datetime]:
