@@ -21,7 +21,7 @@ from web.access.references import load_named, resolve
 from web.api.supervision.preview import SettingsPatchBody, refused_inside, refused_replay, with_settings
 from web.api.supervision.timeline import LONGER_BY_CLOCK, MAX_DAYS, TOO_LONG
 from web.app_keys import CLOCK, REWINDS, STATUS, STORAGE
-from web.errors import Invalid, require_found
+from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import Boolean, Choice, Datetime, Line, ListOf, ObjectOf, Uuid, unknown_id
 from web.request.parsing import Body, localize, read_body
 from web.routes import Routes
@@ -131,6 +131,8 @@ async def _moments_of(
     for change in changes:
         get, id_ = request.app[STORAGE].schedules.get, change["schedule_id"]
         schedule = await load_named(caller, get, "schedules", id_)
+        if schedule.organization_id != agent.organization_id:
+            raise PermissionDenied
         if schedule.agent_id != agent.id:
             raise Invalid({"schedules": [unknown_id(id_)]})
         try:
