@@ -33,6 +33,7 @@ NO_STOP = frozenset({WHY_STOPPING_FOR_AGENT_PAUSE, WHY_STOPPING_FOR_PAUSE, WHY_S
 UNKNOWN_RUN = timedelta(minutes=1)  # the length of a run if none was recorded
 REACTION = timedelta(seconds=1)  # within which the service starts what is due, if it has room
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+ALWAYS = ((datetime.min.replace(tzinfo=UTC), LAST_MOMENT),)
 MAY_COUNT = frozenset({Outcome.INTERRUPTED, Outcome.BUDGET})  # as failures
 
 Period = tuple[datetime, datetime]
@@ -68,14 +69,14 @@ class Replay:
     """One replay. `steps` carries it out; afterwards the public attributes tell what came of it.
 
     `known_delays`: when a start was due and had to wait, from the replay with the settings of the recording.
-    That one itself has None: it waits for the next recorded start.
+    In that one itself each waits, for the next recorded start.
     """
 
     def __init__(
         self,
         recording: Recording,
         rules: Rules,
-        known_delays: Sequence[Period] | None = None,
+        known_delays: Sequence[Period] = ALWAYS,
         watched: UUID | None = None,
     ) -> None:
         self.wakes: list[Wake] = []
@@ -194,8 +195,6 @@ class Replay:
 
     def _delayed_until(self) -> datetime | None:
         """Return until when a start that is due now has to wait; None if it does not."""
-        if self._known_delays is None:
-            return LAST_MOMENT
         place = bisect_right(self._known_delays, (self._now, LAST_MOMENT)) - 1
         until = self._known_delays[place][1] if place >= 0 else None
         return until if until is not None and self._now <= until else None
@@ -231,7 +230,7 @@ class Replay:
         self._starts.append(now)
         if self._watched_id in self._queue and self._queue[self._watched_id].is_active(now):
             self.woken_at = self.woken_at or now
-        if self._known_delays is not None and (run is None or run.outcome is Outcome.SLEPT):
+        if run is None or run.outcome is Outcome.SLEPT:
             # No agent may sleep while something of high priority is uncleared.
             ids = {one.id for one in due}
             due += [one for one in self._queue.values() if self._is_left(one, number) and one.id not in ids]
