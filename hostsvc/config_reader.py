@@ -95,6 +95,8 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
         for key, value in (("mail.sender", config.mail.sender), ("server.base_url", config.server.base_url)):
             if not value:
                 errors.add("mail", f"{key} must be set because mail.host is")
+    if config.mail.user and not config.mail.password and "mail" not in errors.sections:
+        errors.add("mail", "mail.password must be set because mail.user is")
     keys = {
         name: environment[provider.api_key_env]
         for name, provider in config.models.items()

@@ -33,8 +33,6 @@ class MailSettings:
     def __post_init__(self) -> None:
         require_between("port", self.port, 1, 65_535)
         require_between("timeout_seconds", self.timeout_seconds, 0.1, 600)
-        if self.user and not self.password:
-            raise ValueError("password must be set because user is")
 
     def options(self) -> dict[str, Any]:
         """Return how to connect, as aiosmtplib takes it."""

@@ -418,6 +418,12 @@ def test_relay_needs_a_sender_and_a_public_address() -> None:
     ]
 
 
+def test_user_of_the_relay_needs_a_password() -> None:
+    user = {"HOSTSVC__MAIL__USER": "hostsvc"}
+    assert read_config(None, user)[1].messages == ["mail.password must be set because mail.user is"]
+    assert read_config(None, user | {"HOSTSVC__MAIL__PASSWORD": "hunter2"})[1].messages == []
+
+
 def test_credential_stands_for_the_variable_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "hostsvc_HOSTSVC__OPERATOR__TOKEN").write_text("from-systemd\n")
     (tmp_path / "HOSTSVC__SERVER__PORT").write_text("81\r\n")

@@ -57,11 +57,6 @@ async def test_letter_arrives_as_it_was_written(server: MailServer) -> None:
     assert server.recipients == ["zoë@example.org"]
 
 
-def test_user_without_a_password_is_refused() -> None:
-    with pytest.raises(ValueError, match="password must be set because user is"):
-        settings(25, password="")
-
-
 async def test_refusals_are_logged_and_the_next_letter_is_sent(server: MailServer) -> None:
     relay = MailRelay(settings(server.port))
     server.refusal = "554 no such thing"
