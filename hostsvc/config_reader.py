@@ -91,12 +91,9 @@ def read_config(file: Path | None, environment: Mapping[str, str]) -> tuple[Conf
         config = replace(config, otlp=read_otlp_settings(environment))
     except ValueError as error:
         errors.add("", str(error))
-    if config.mail.host and not errors.sections & {"mail", "server"}:
-        for key, value in (("mail.sender", config.mail.sender), ("server.base_url", config.server.base_url)):
-            if not value:
-                errors.add("mail", f"{key} must be set because mail.host is")
-    if config.mail.user and not config.mail.password and "mail" not in errors.sections:
-        errors.add("mail", "mail.password must be set because mail.user is")
+    if not errors.sections & {"mail", "server"}:
+        for missing in config.mail.missing(config.server.base_url):
+            errors.add("mail", missing)
     keys = {
         name: environment[provider.api_key_env]
         for name, provider in config.models.items()

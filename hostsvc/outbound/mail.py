@@ -34,6 +34,14 @@ class MailSettings:
         require_between("port", self.port, 1, 65_535)
         require_between("timeout_seconds", self.timeout_seconds, 0.1, 600)
 
+    def missing(self, base_url: str) -> list[str]:
+        """Return which keys must be set besides, and why."""
+        by_host = {"mail.sender": self.sender, "server.base_url": base_url} if self.host else {}
+        missing = [f"{key} must be set because mail.host is" for key, value in by_host.items() if not value]
+        if self.user and not self.password:
+            missing.append("mail.password must be set because mail.user is")
+        return missing
+
     def options(self) -> dict[str, Any]:
         """Return how to connect, as aiosmtplib takes it."""
         relay = {"hostname": self.host, "port": self.port, "timeout": self.timeout_seconds}

@@ -41,7 +41,14 @@ async def test_operator_sees_every_node_and_those_that_ended(console: Console, o
         answer = await route.fetch()
         status = await answer.json()
         [one] = status["nodes"]
-        two = {"id": 99, "name": "web/2", "state": "leaving", "runs": 7, "confirmed_seconds": 4}
+        two = {
+            "id": 99,
+            "name": "web/2",
+            "version": "0.2.0",
+            "state": "leaving",
+            "runs": 7,
+            "confirmed_seconds": 4,
+        }
         status["nodes"].append({**one, **two})
         ended = {"id": 1, "name": "web/1", "version": "0.2.0", "interrupted_runs": 3}
         status["ended_nodes"] = [{**ended, "joined_at": one["joined_at"], "ended_at": one["joined_at"]}]
