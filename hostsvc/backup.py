@@ -12,13 +12,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 import structlog
@@ -35,6 +36,10 @@ from supervisors.policy.explanations import when
 HEADER = "-- hostsvc "
 KEPT = 3  # automatic backups
 CHUNK_BYTES = 1 << 20
+PIPE_BYTES, REST_SECONDS = (
+    4096,
+    0.0002,
+)  # after each so many bytes of pg_dump; without, requests wait twice as long
 DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 # Whoever restores it owns it. Stronger compression takes several times as long.
 DUMP = ("--no-owner", "--no-privileges", "--compress=gzip:1")
@@ -73,13 +78,29 @@ def _dump(url: str, file: Path, header: Header, server: int) -> None:
             output.write(gzip.compress(HEADER.encode() + orjson.dumps(asdict(header)) + b"\n"))
             output.flush()
             command = ["nice", "-n", "19", *program, *DUMP]  # the service comes first
-            dumping = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, env=environment)  # noqa: S603
-            _require_success(dumping.returncode, dumping.stderr)
+            _copy_output(command, environment, output)
             os.fsync(output.fileno())
         os.replace(unfinished, file)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(unfinished)
+
+
+def _copy_output(command: list[str], environment: Mapping[str, str], output: BinaryIO) -> None:
+    """Take a program's output in small pieces, with rests in which the server has time for requests."""
+    with (
+        tempfile.TemporaryFile() as problem,
+        subprocess.Popen(  # noqa: S603
+            command, bufsize=0, stdout=subprocess.PIPE, stderr=problem, env=environment, pipesize=PIPE_BYTES
+        ) as program,
+    ):
+        written: Any = program.stdout
+        while piece := written.read(PIPE_BYTES):
+            output.write(piece)
+            time.sleep(REST_SECONDS)
+        code = program.wait()
+        problem.seek(0)
+        _require_success(code, problem.read())
 
 
 def read_header(file: Path) -> Header:
