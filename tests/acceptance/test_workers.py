@@ -102,9 +102,13 @@ async def test_status_and_counters_are_those_of_all_workers(
         agent = await client.create_agent()
         await client.post(f"/api/cloud/agents/{agent}/run/")
         await client.ended_run(agent)
-    status = await _operators_get(service, "/status/")
-    assert status["runs"]["limit"] == 100
-    assert tuple(node["name"] for node in status["nodes"]) == NODES
+
+    async def both() -> bool | None:
+        status = await _operators_get(service, "/status/")  # of the other worker as its last beat told
+        assert tuple(node["name"] for node in status["nodes"]) == NODES
+        return True if status["runs"]["limit"] == 100 else None
+
+    await eventually(both, "the workers to tell each other their run slots")
     await eventually(lambda: _counts_runs(service, 4), "each worker to publish its counters")
     os.kill(workers_of(service)[0], signal.SIGKILL)
 
