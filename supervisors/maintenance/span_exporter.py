@@ -24,6 +24,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.otlp import attributes_of, write_span
 from supervisors.outbound import OutboundAnswer, OutboundError
+from supervisors.text import excerpt
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,8 @@ MAX_PAUSE_SECONDS = 60.0  # between two attempts, unless the receiver asks for m
 MAX_REQUESTED_SECONDS = 3600.0
 BLOCKED_SECONDS = 0.1  # between two reads while events wait for a transaction before them
 UNUSABLE = frozenset({400, 413, 422})  # answers to a batch that would not be taken the next time either
+TOO_LARGE = 413  # though parts of it may be taken
+MAX_WORDS = 200  # characters of the receiver's that the log shows
 
 Post = Callable[[bytes], Awaitable[OutboundAnswer]]
 """Sends a request to the receiver. Raises OutboundError."""
@@ -117,24 +120,38 @@ class SpanExporter:
 
     async def _send(self, batch: list[Span]) -> None:
         """Send the batch, and empty it. Raise OutboundError if it must be sent again."""
-        if not batch:
-            return
         spans, batch[:] = batch[:], ()
+        if spans:
+            await self._post(spans)
+
+    async def _post(self, spans: list[Span]) -> None:
+        """Send the spans in one request, or by halves if that is too large for the receiver."""
         together: Any = {
             "resource": {"attributes": attributes_of(self.resource)},
             "scope_spans": [{"spans": spans}],
         }
         request = messages.ExportTraceServiceRequest(resource_spans=[together])
         answer = await self.post(request.SerializeToString())
+        if answer.status == TOO_LARGE and len(spans) > 1:
+            middle = len(spans) // 2
+            await self._post(spans[:middle])
+            await self._post(spans[middle:])
+            return
         is_refused = answer.status in UNUSABLE
         if answer.status >= 300 and not is_refused:
             requested = answer.retry_after or timedelta()
             self._retry_at = self.clock.monotonic() + min(requested.total_seconds(), MAX_REQUESTED_SECONDS)
             raise OutboundError(f"The receiver answered {answer.status}.")
-        refused = len(spans) if is_refused else 0
+        refused, words = (len(spans), answer.body.decode(errors="replace")) if is_refused else (0, "")
         with suppress(DecodeError):  # then the status alone says whether they were taken
-            told = messages.ExportTraceServiceResponse.FromString(answer.body)
-            refused = refused or told.partial_success.rejected_spans
+            told = messages.ExportTraceServiceResponse.FromString(b"" if is_refused else answer.body)
+            refused += told.partial_success.rejected_spans
+            words += told.partial_success.error_message
         if refused:
-            log.warning("spans refused by the receiver", status=answer.status, count=refused)
+            log.warning(
+                "spans refused by the receiver",
+                status=answer.status,
+                count=refused,
+                reason=excerpt(words, MAX_WORDS),
+            )
         self.storage.instance.span_exports.update(refused=refused, sent=len(spans) - refused)

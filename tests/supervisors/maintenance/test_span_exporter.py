@@ -8,12 +8,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
+from structlog.testing import capture_logs
 
 from hostsvc.otlp_receiver import open_otlp_receiver, read_otlp_settings
 from storage.history.trace_model import NewSpan, SpanContent, Trace
@@ -268,3 +270,46 @@ async def test_moments_that_the_protocol_lacks_hold_up_nothing(world: World, exp
     await world.export(exporter)
     [span] = world.spans()
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (0, 2**63 - 1)
+
+
+async def test_batch_that_is_too_large_is_sent_by_halves(world: World, exporter: SpanExporter) -> None:
+    run_id = new_id()
+    spans = [new_span(run_id, {"hostsvc.long": "x" * 100 * (n == 4)}) for n in range(7)]
+    await world.end_run(*spans)
+    taken = []
+
+    async def take_little(request: web.Request) -> web.Response:
+        body = await request.read()
+        if len(body) > 700:
+            return web.Response(status=413, text="too large")
+        taken.append(ExportTraceServiceRequest.FromString(body))
+        return web.Response()
+
+    world.receiver.answer = take_little
+    await world.export(exporter)
+    sent = [span for each in taken for span in each.resource_spans[0].scope_spans[0].spans]
+    assert sorted(span.span_id for span in sent) == sorted(span.span.id.bytes[8:] for span in spans)
+    assert world.counts == {"sent": 7}
+
+
+async def test_single_span_that_is_too_large_is_given_up(world: World, exporter: SpanExporter) -> None:
+    await world.end_run()
+    world.receiver.answer = answering(413, f"at most 1 kB{'!' * 1000}")
+    with capture_logs() as logs:
+        await world.export(exporter)
+    assert len(world.receiver.requests) == 1
+    assert world.counts == {"refused": 1}
+    [line] = [line for line in logs if line["event"] == "spans refused by the receiver"]
+    assert (line["status"], line["count"]) == (413, 1)
+    assert line["reason"] == f"at most 1 kB{'!' * 188}…"
+
+
+async def test_words_of_a_partial_refusal_are_logged(world: World, exporter: SpanExporter) -> None:
+    partial = ExportTraceServiceResponse()
+    partial.partial_success.rejected_spans = 1
+    partial.partial_success.error_message = "a span is from the future"
+    await world.end_run()
+    world.receiver.answer = answering(200, partial.SerializeToString())
+    with capture_logs() as logs:
+        await world.export(exporter)
+    assert [line["reason"] for line in logs if "reason" in line] == ["a span is from the future"]
