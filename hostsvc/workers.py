@@ -183,10 +183,13 @@ class _Parent:
         return None
 
     def _leave_to_parent(self) -> None:
-        """Close in a worker what is the parent's, and react to signals as any process does."""
+        """Close in a worker what is the parent's, and react to signals as any process does.
+
+        It reads the configuration again anyway once it is ready, so until then SIGHUP is ignored.
+        """
         signal.set_wakeup_fd(-1)
         for number in SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, signal.SIG_IGN if number in RELOAD_SIGNALS else signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for each in (self._signals, self._wakeup, *(child.channel for child in self._children)):
             if each is not None:

@@ -136,6 +136,12 @@ async def stand_in(directory: Path, behaviour: str) -> AsyncIterator[StandIn]:
             await process.wait()
 
 
+async def test_hangup_before_a_worker_serves_does_not_end_it(tmp_path: Path) -> None:
+    async with stand_in(tmp_path, "hung up") as parent:
+        assert set(await parent.both()) == NAMES
+        assert parent.ends() == []
+
+
 async def test_both_workers_answer_and_end_on_sigterm(tmp_path: Path) -> None:
     async with stand_in(tmp_path, "serve") as parent:
         workers = await parent.both()

@@ -1,10 +1,12 @@
 """A service of two workers that serve nothing but their names, to observe their parent: run as a module.
 
-The behaviour is "serve"; "slow", which ends only when it is hurried; or "refuse", which ends at once.
+The behaviour is "serve"; "slow", which ends only when it is hurried; "hung up", with an early SIGHUP; or
+"refuse", which ends at once.
 """
 
 import asyncio
 import os
+import signal
 import sys
 
 from aiohttp import web
@@ -50,5 +52,7 @@ own = fork_workers(
 if behaviour == "refuse":
     print_line("refused", own.config.node.name)
     sys.exit(2)
+if behaviour == "hung up":
+    os.kill(os.getpid(), signal.SIGHUP)
 asyncio.run(serve(own))
 own.close()

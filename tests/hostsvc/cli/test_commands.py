@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from http.client import HTTPConnection
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from tests.curl import environment_with_curl
 from tests.git_repository import GitRepository
-from tests.hostsvc.cli.shell import Shell, finished, first_line, hostsvc, refusal, started
+from tests.hostsvc.cli.shell import Shell, finished, first_line, hostsvc, inherited, refusal, started
+from tests.paths import ROOT
 
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
 PASTE = "Or paste into another terminal to sign up and get an API key:"
@@ -210,3 +212,32 @@ def test_service_loads_no_heavy_library_before_it_is_needed() -> None:
     code = f"import sys, hostsvc.cli.commands; print(sorted({heavy!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+HANGS_UP = """
+import os, signal, sys
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.getcwd()]
+del sys.modules["click"]
+os.kill(os.getpid(), signal.SIGHUP)
+import click
+"""
+
+
+@pytest.mark.parametrize("program", [["-m", "hostsvc"], ["-c", "from hostsvc.__main__ import main; main()"]])
+def test_hangup_during_imports_does_not_end_the_service(tmp_path: Path, program: list[str]) -> None:
+    (tmp_path / "click.py").write_text(HANGS_UP)  # imported in place of the real one, which it imports
+    done = subprocess.run(
+        [sys.executable, *program, "serve"],
+        cwd=tmp_path,
+        env=inherited() | {"PYTHONPATH": str(tmp_path), "HOSTSVC__SERVER__PORT": "none"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("server.port")) == (2, 1), done
+
+
+def test_installed_command_ignores_early_hangups_as_well() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["hostsvc"] == "hostsvc.__main__:main"
