@@ -123,8 +123,15 @@ WITH deleted AS (
     UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
     WHERE id = $1 AND deleted_at IS NULL RETURNING id, organization_id
 ), inserted_event AS (
-    INSERT INTO event (at, type, organization_id, agent_id, actor)
-    SELECT $2, 'agent.deleted', organization_id, id, $3 FROM deleted
+    INSERT INTO event (at, type, organization_id, agent_id, actor, data)
+    SELECT $2, 'agent.deleted', organization_id, id, $3, json_build_object('deleted_with', (
+        SELECT coalesce(json_object_agg(kind, rows), '{}') FROM (
+            SELECT 'schedule' AS kind, count(*) AS rows FROM schedule WHERE agent_id = $1
+            UNION ALL SELECT 'hook', count(*) FROM hook WHERE agent_id = $1
+            UNION ALL SELECT 'approval', count(*) FROM parked_call WHERE agent_id = $1 AND ended_at IS NULL
+            UNION ALL SELECT 'approval_grant', count(*) FROM approval_grant WHERE agent_id = $1
+        ) c WHERE rows > 0
+    )) FROM deleted
 )
 SELECT id FROM deleted
 """

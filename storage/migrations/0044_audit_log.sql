@@ -91,8 +91,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Record a row of an audited table: the names of its changed columns and what it is called, never other values. The
--- first argument of the trigger names the resource; changes of the columns in the others are not recorded.
+-- Record a row of an audited table: the names of its changed columns and what it is called, never other values, and how
+-- many rows of which tables are deleted with it. The first argument of the trigger names the resource; changes of the
+-- columns in the others are not recorded.
 CREATE FUNCTION audit_row() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -100,7 +101,16 @@ DECLARE
     shown jsonb := coalesce(to_jsonb(NEW), before);
     changed text[];
     entry jsonb;
+    child record;
+    gone jsonb := '{}';
 BEGIN
+    FOR child IN SELECT conrelid::regclass AS relation, attname, 0 AS rows FROM pg_constraint
+            JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1]
+            WHERE TG_OP = 'DELETE' AND confrelid = TG_RELID AND confdeltype = 'c' LOOP
+        EXECUTE format('SELECT count(*) FROM %s WHERE %I = $1', child.relation, child.attname)
+            INTO child.rows USING (before ->> 'id')::uuid;
+        IF child.rows > 0 THEN gone := gone || jsonb_build_object(child.relation, child.rows); END IF;
+    END LOOP;
     IF TG_OP = 'UPDATE' THEN
         SELECT array_agg(key ORDER BY key) INTO changed FROM jsonb_each(shown)
         WHERE value IS DISTINCT FROM before -> key AND key <> 'updated_at' AND key <> ALL (TG_ARGV[1:]);
@@ -112,6 +122,7 @@ BEGIN
     entry := coalesce(entry, '{}') || jsonb_build_object('resource', TG_ARGV[0], 'action',
         CASE TG_OP WHEN 'INSERT' THEN 'created' WHEN 'UPDATE' THEN 'changed' ELSE 'deleted' END);
     IF changed IS NOT NULL THEN entry := entry || jsonb_build_object('fields', changed); END IF;
+    IF gone <> '{}' THEN entry := entry || jsonb_build_object('deleted_with', gone); END IF;
     INSERT INTO event_of_program (types, organization_ids, agent_ids, resource_ids, data)
         SELECT ARRAY['audit'], ARRAY[owner], ARRAY[NULL::uuid],
                ARRAY[coalesce(shown ->> 'id', shown ->> 'adapter_id')::uuid], ARRAY[entry::text]
@@ -130,11 +141,12 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Record changes of a table; `unrecorded` columns are those that the service itself writes all the time.
+-- Record changes of a table; `unrecorded` columns are those that the service itself writes all the time. Triggers fire
+-- in the order of their names: this one before those of the foreign keys (RI_…), which delete other rows with its own.
 CREATE FUNCTION audit_table(audited regclass, resource text, VARIADIC unrecorded text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('CREATE TRIGGER audit_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION '
+    EXECUTE format('CREATE TRIGGER "Audit_row" AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION '
                    || 'audit_row(%s)', audited, (SELECT string_agg(quote_literal(argument), ', ' ORDER BY place)
                    FROM unnest(resource || unrecorded) WITH ORDINALITY AS a (argument, place)));
     EXECUTE format('CREATE TRIGGER audit_refuse_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT '

@@ -1,6 +1,6 @@
 """Writes the list of event types into docs/events.md: `python -m tests.contract.event_catalogue`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import groupby
@@ -23,6 +23,7 @@ NAMES: dict[Any, str] = {
     bool: "true or false",
     UUID: "id",
     datetime: "timestamp",
+    Mapping[str, int]: "numbers by kind",
 }
 
 

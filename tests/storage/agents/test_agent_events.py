@@ -10,6 +10,12 @@ from storage.postgres.pool import Pool
 from tests.storage.events.recorded import forget_events, list_events, logged
 from tests.storage.factories import HOUR, NOW, agent, notice, stored_agent, template
 
+INSERT_HOOK = """
+INSERT INTO hook (id, organization_id, name, agent_id, verify, header, algorithm, encoding, prefix,
+                  title, body, source, priority, created_at, updated_at, secret, old_secret)
+VALUES (gen_random_uuid(), $1, 'Push', $2, 'none', '', '', '', '',
+        '', '', 'api', 'high', now(), now(), '', '')
+"""
 KEY = f"key:{new_id()}"
 
 
@@ -38,6 +44,8 @@ async def test_deletion_is_recorded_once_and_children_lose_their_parent(pool: Po
     agents = Agents(pool)
     child = agent(scout.organization_id, parent_id=scout.id)
     await agents.insert(child, notice(scout))
+    for _ in range(2):
+        await pool.execute(INSERT_HOOK, scout.organization_id, scout.id)
     await forget_events(pool)
     assert await agents.delete(scout.id, NOW + HOUR, actor=KEY)
     assert not await agents.delete(scout.id, NOW + HOUR, actor=KEY)
@@ -47,6 +55,7 @@ async def test_deletion_is_recorded_once_and_children_lose_their_parent(pool: Po
         ("agent.deleted", scout.id, KEY),
         ("agent.changed", child.id, KEY),
     ]
+    assert events[0]["data"] == {"deleted_with": {"hook": 2}}
     assert events[1]["data"] == {"fields": ["parent"]}
     assert await list_events(pool, "notification") == []
 

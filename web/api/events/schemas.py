@@ -192,6 +192,14 @@ class MessageData(TypedDict):
     """The channel that the message goes by."""
 
 
+class DeletedData(TypedDict):
+    """The data of `agent.deleted`."""
+
+    deleted_with: NotRequired[Mapping[str, int]]
+    """How many of what was deleted with it, such as `{"schedule": 2}`: each `schedule`, `hook`,
+    `approval` that waited and `approval_grant`. Absent if another program deleted the agent."""
+
+
 class BudgetData(TypedDict):
     """The data of `budget.reached`."""
 
@@ -291,6 +299,7 @@ Data = (
     | NotificationChangedData
     | FieldsData
     | MessageData
+    | DeletedData
     | BudgetData
     | GivenUpData
     | WebhookData
@@ -307,7 +316,7 @@ Resource = AgentResponse | RunResponse | NotificationResponse | MessageResponse 
 DATA: Mapping[str, type] = {
     EventType.AGENT_CREATED: NoData,
     EventType.AGENT_CHANGED: FieldsData,
-    EventType.AGENT_DELETED: NoData,
+    EventType.AGENT_DELETED: DeletedData,
     EventType.AGENT_ASLEEP: PhaseData,
     EventType.AGENT_HOLDING: PhaseData,
     EventType.AGENT_QUEUED: PhaseData,
