@@ -28,6 +28,7 @@ from psycopg2.extensions import make_dsn, parse_dsn
 from hostsvc.config import DatabaseChoice
 from hostsvc.embedded_postgres import MAJOR_VERSION, bundled_program
 from storage.errors import DatabaseRefused, SchemaMismatch
+from storage.events.audit_log import record_act
 from storage.postgres.connections import READABLE, connect
 from storage.postgres.migrations import VERSION, migrate, read_applied, read_migrations
 from storage.restored import read_sql
@@ -125,12 +126,16 @@ async def restore(url: str, file: Path, now: datetime) -> Header:
         if await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"):
             raise DatabaseRefused("the database is not empty: give a new one, or a new database.data_dir")
         server = connection.get_server_version().major
-    ending = read_sql("set_paused").replace("/* now */", str(now)).replace("/* made_at */", header.made_at)
+    because = f"it was restored from a backup of {header.made_at}"
+    ending = read_sql("set_paused").replace("/* now */", str(now)).replace("/* because */", because)
     try:
         await asyncio.to_thread(_load, url, file, ending.encode(), server)
     except DAMAGED as error:
         raise DatabaseRefused(f"{file} is damaged: {error}; nothing was restored") from error
     await migrate(url)
+    async with connect(url) as connection, connection.transaction():
+        await record_act(connection, "restored", now, version=header.version, made_at=header.made_at)
+        await record_act(connection, "paused", now, because=because)
     return header
 
 

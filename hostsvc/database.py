@@ -10,11 +10,11 @@ import structlog
 from hostsvc.config import Config, DatabaseChoice
 from hostsvc.embedded_postgres import CLUSTER, embedded_postgres
 from hostsvc.process_end import EndRequest
-from storage.encryption import NO_ENCRYPTION, SecretCipher, parse_key
+from storage.encryption import SecretCipher, parse_key
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.identity.instance import EncryptionKeys, Instance, stored_operator_token
 from storage.postgres.connections import READABLE, connect
-from storage.postgres.migrations import check, list_pending, migrate, read_migrations, refuse_unsafe
+from storage.postgres.migrations import check, list_pending, read_migrations, refuse_unsafe
 from storage.postgres.pool import Connection, Pool, open_pool
 from storage.postgres.translation import NO_ANSWER
 from supervisors.clock import Clock, SystemClock, wait_for_event
@@ -39,10 +39,18 @@ NO_DATABASE = (
     "CREDENTIALS_DIRECTORY of the service, or create one with hostsvc migrate"
 )
 
+EMPTY = (
+    "the database is empty: correct database.url if that is wrong, else set it up with hostsvc migrate, "
+    "hostsvc init or hostsvc serve"
+)
+
 
 @asynccontextmanager
 async def open_database(config: Config, *, may_create: bool = False) -> AsyncIterator[str]:
     """Yield the URL of the database. The embedded one runs at least until the block ends.
+
+    Only serve, init, migrate and restore may create it and its schema. All other commands open it without
+    `may_create`, and by `open_current_pool` if they need a schema, so they change neither.
 
     Raise DatabaseRefused if its settings are unsafe, or if there is no embedded one and none may be created.
     """
@@ -59,7 +67,7 @@ async def open_database(config: Config, *, may_create: bool = False) -> AsyncIte
 
 @asynccontextmanager
 async def open_current_database(config: Config) -> AsyncIterator[Pool]:
-    """Yield a pool on the database. Raise DatabaseRefused if its schema is older than this version."""
+    """Yield a pool on the database. Raise DatabaseRefused if it is empty, or its schema an older one."""
     async with open_database(config) as url, open_current_pool(config, url) as pool:
         yield pool
 
@@ -67,8 +75,11 @@ async def open_current_database(config: Config) -> AsyncIterator[Pool]:
 @asynccontextmanager
 async def open_current_pool(config: Config, url: str) -> AsyncIterator[Pool]:
     """Yield a pool on the open database at `url`, like `open_current_database`."""
-    if await check(url):
-        raise DatabaseRefused("the database has an older schema: run hostsvc migrate first")
+    if pending := await check(url):
+        is_empty = len(pending) == len(read_migrations())
+        raise DatabaseRefused(
+            EMPTY if is_empty else "the database has an older schema: run hostsvc migrate first"
+        )
     async with open_pool(config.database.pool_settings(url), node=None) as pool:
         yield pool
 
@@ -77,17 +88,9 @@ async def operator_token(config: Config) -> str:
     """Return the configured operator token, or else the stored one, which is created if missing."""
     if token := config.operator.token or await _stored_token(config):
         return token
-    async with open_database(config) as url:
-        # Only an empty database is migrated: an older schema has the token's table, too, and stays as it is.
-        pending = len(await check(url))
-        if pending == len(read_migrations()):
-            await migrate(url)
-            pending = 0
-        async with open_pool(config.database.pool_settings(url), node=None) as pool:
-            # An older schema may lack the table of encryption keys; its secrets are in clear.
-            keys = config.accounts.encryption_keys
-            cipher = NO_ENCRYPTION if pending else await open_cipher(keys, pool)
-            return await Instance(pool, cipher).operator_token()
+    async with open_current_database(config) as pool:
+        cipher = await open_cipher(config.accounts.encryption_keys, pool)
+        return await Instance(pool, cipher).operator_token()
 
 
 async def _stored_token(config: Config) -> str | None:

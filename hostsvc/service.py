@@ -54,7 +54,7 @@ from supervisors.maintenance.scans import DueScan
 from supervisors.maintenance.span_exporter import SpanExporter
 from supervisors.maintenance.watches import StuckAgentWatch
 from supervisors.maintenance.webhooks import ApprovalLink, open_webhook_sender
-from supervisors.policy.explanations import when
+from supervisors.policy.explanations import when, why_instance_paused
 from supervisors.rewind.rewinds import Rewinds
 from supervisors.timeline.timelines import Timelines
 from web.app import build_app
@@ -122,8 +122,7 @@ class Service:
         else:
             yield from self._lost_connections()
         if (facts := self.parts.storage.service_facts.last) and facts.paused_at:
-            since = f"The whole instance is paused since {when(facts.paused_at)}: {facts.paused_because}."
-            yield f"{since} Run hostsvc unpause --all to end the pause."
+            yield why_instance_paused(facts.paused_at, facts.paused_because)
         yield from self.parts.stuck_agents.reasons()
 
     def _lost_connections(self) -> Iterator[str]:

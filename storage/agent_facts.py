@@ -158,17 +158,18 @@ class AgentFacts:
     wake_reason: str = ""  # of the active run, blank if there is none
     model: str = ""
     limits: WakeLimits = NO_LIMITS
-    instance_paused: bool = False
+    instance_paused_at: datetime | None = None
+    instance_paused_because: str = ""
 
     @property
     def is_paused(self) -> bool:
         """Return whether the agent, its organization or the instance is paused, so that nothing starts."""
-        return self.instance_paused or self.organization_paused or self.state.paused
+        return self.instance_paused_at is not None or self.organization_paused or self.state.paused
 
     def without_pause(self) -> "AgentFacts":
         """Return the facts as they would be if nothing that it belongs to were paused."""
         state = replace(self.state, paused=False) if self.state.paused else self.state
-        return replace(self, organization_paused=False, instance_paused=False, state=state)
+        return replace(self, organization_paused=False, instance_paused_at=None, state=state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from supervisors.engine.inspection import StatusReader
 from supervisors.engine.snapshot import AgentSummary
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, WakeCause
-from supervisors.policy.explanations import when
+from supervisors.policy.explanations import when, why_instance_paused
 from supervisors.policy.phases import ShownPhase
 from supervisors.policy.schedules import because_of, comes_at, why_stopped
 from supervisors.text import excerpt, quoted
@@ -187,7 +187,9 @@ class OverviewReader:
         counts = await self._store.count_phases(organization_ids)
         phases = shown_phases((one.organization_id in paused_ids, one.phase, one.agents) for one in counts)
         attention = Attention()
-        attention.add(AttentionKind.PAUSED, paused, why_paused)
+        attention.add(AttentionKind.PAUSED, [one for one in paused if one.is_itself], why_paused)
+        of_instance = [one for one in paused if not one.is_itself]
+        attention.add(AttentionKind.INSTANCE_PAUSED, of_instance[:1], why_paused)
         await self._add_agents(attention, active_ids, phases, stuck, now)
         asking = await self._store.list_asking(organization_ids, MAX_COUNTED)
         attention.add(AttentionKind.APPROVAL, asking, why_asking)
@@ -402,8 +404,9 @@ def why_undelivered(delivery: FailedDelivery) -> str:
 
 def why_paused(organization: PausedOrganization) -> str:
     """Say what is paused, the organization or the whole instance, and what that means."""
+    if not organization.is_itself:
+        return why_instance_paused(organization.since, organization.because)
     name = f'The organization "{excerpt(organization.name, MAX_NAME)}"'
-    name = name if organization.is_itself else "The whole instance"
     since = "" if organization.since is None else f" since {when(organization.since)}"
     return f"{name} has been paused{since}; none of its agents starts until the pause ends."
 

@@ -14,6 +14,7 @@ from hostsvc.cli.backup_commands import backup_command, restore_command
 from hostsvc.cli.database_commands import (
     accounts,
     adapters,
+    audit_command,
     migrate_command,
     operator_token_command,
     pause_command,
@@ -92,7 +93,7 @@ def main() -> None:
 
 for command in (
     *(migrate_command, operator_token_command, rotate_keys_command, vacuum_command),
-    *(backup_command, restore_command),
+    *(backup_command, restore_command, audit_command),
     *(accounts, adapters, pause_command, unpause_command),
     *(status_command, tail_command, init_command, install_service_command),
 ):

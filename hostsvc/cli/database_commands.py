@@ -1,10 +1,12 @@
 """Commands that work on the database, whether or not the service runs: upkeep, accounts and organizations."""
 
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import click
 
+from hostsvc.background import WRITERS_SECONDS
 from hostsvc.backup import migrate_safely
 from hostsvc.cli.runner import NotFound, with_config
 from hostsvc.config import Config, ConfigError
@@ -17,7 +19,8 @@ from hostsvc.database import (
     operator_token,
 )
 from storage.errors import DatabaseRefused
-from storage.events.model import BY_OPERATOR
+from storage.events.audit_log import AuditLog, record_act
+from storage.events.model import BY_OPERATOR, INSTANCE
 from storage.identity.accounts import Accounts, TokenHolders
 from storage.identity.instance import EncryptionKeys, Instance
 from storage.identity.organizations import Organizations
@@ -100,9 +103,29 @@ async def rotate_keys_command(config: Config) -> int:
             click.echo("keep all keys: some secrets cannot be decrypted", err=True)
             return INCOMPLETE
         await keys.retire(first, old, now)
+        await record_act(pool, "keys_rotated", now, key=first)
     removable = f"{', '.join(old)} may be removed" if old else "it is the only one"
     click.echo(f"every secret is encrypted with the key {first}; {removable}")
     return 0
+
+
+@click.command("audit", short_help="Print the audit log of the whole instance, or of an organization.")
+@click.argument("organization", metavar="ORG", required=False)
+@with_config
+async def audit_command(config: Config, *, organization: str | None) -> None:
+    """Print the audit log of what operators did to the whole instance, as JSON Lines, the oldest first.
+
+    With ORG, the id of an organization or its name, it is the log of that one. `hostsvc verify -` proves that
+    nothing is missing.
+    """
+    clock = SystemClock()
+    async with open_current_database(config) as pool:
+        owner = (await _get_organization(Organizations(pool), organization)).id if organization else INSTANCE
+        log = AuditLog(pool)
+        await log.chain_all(partial(clock.sleep, WRITERS_SECONDS))
+        async for piece in log.export(owner):
+            click.echo(piece, nl=False)
+        await log.record_export(owner, clock.now(), BY_OPERATOR, "")
 
 
 @click.command("vacuum")
@@ -113,7 +136,9 @@ async def vacuum_command(config: Config) -> None:
     The section [retention] says what expires when. A running service does the same every hour.
     """
     async with open_current_database(config) as pool:
-        removed = await RetentionCleaner(Retention(pool), config.retention, SystemClock()).run_once()
+        clock = SystemClock()
+        removed = await RetentionCleaner(Retention(pool), config.retention, clock).run_once()
+        await record_act(pool, "vacuumed", clock.now())
     for kind, count in removed.items():
         click.echo(f"removed {count} {kind}")
 
@@ -201,7 +226,7 @@ async def _set_paused(config: Config, id_or_name: str | None, *, whole: bool, pa
             await organizations.update(organization.id, {"paused": paused}, now, actor=BY_OPERATOR)
             name = organization.name
         else:
-            await Instance(pool).set_paused(now if paused else None, "its operator has paused it")
+            await Instance(pool).set_paused(now, "its operator has paused it" if paused else "")
     state = "paused" if paused else "no longer paused"
     interval = f"{config.supervisors.scan_interval_seconds:g} s"
     click.echo(f"{name} is {state}; a running service follows within {interval}")

@@ -17,7 +17,7 @@ from hostsvc.start_checks import nearest_existing
 from storage.postgres.connections import connect
 from storage.postgres.migrations import check
 from supervisors.clock import SystemClock
-from supervisors.policy.explanations import when
+from supervisors.policy.explanations import why_instance_paused
 
 MAX_CLOCK_SECONDS = 1.0
 MIN_FREE_GB = 2
@@ -56,7 +56,7 @@ async def _database(config: Config) -> str:
         pending = await check(url)
         paused = [] if pending else await connection.fetch(SELECT_PAUSE)
     for at, because in paused:
-        raise ConfigError(f"paused since {when(at)}: {because}; hostsvc unpause --all ends that")
+        raise ConfigError(why_instance_paused(at, because))
     if abs(clock) > MAX_CLOCK_SECONDS:
         raise ConfigError(f"its clock differs from this machine's by {clock:.1f} s: let NTP set both")
     schema = f"{len(pending)} migrations that `hostsvc serve` applies" if pending else "the schema is current"

@@ -21,6 +21,8 @@ class AttentionKind(StrEnum):
 
     PAUSED = "paused"
     """The organization is paused."""
+    INSTANCE_PAUSED = "instance_paused"
+    """The whole instance is paused; only its operator can end that. There is one for all organizations."""
     FORGOTTEN = "forgotten"
     """The agent was due a minute ago or earlier, and nothing has started it."""
     QUARANTINED = "quarantined"

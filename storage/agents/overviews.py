@@ -101,7 +101,7 @@ CROSS JOIN LATERAL (
 
 LIST_PAUSED = """
 SELECT o.id AS organization_id, o.name, CASE WHEN o.paused THEN e.at ELSE i.paused_at END AS since,
-       o.paused AS is_itself
+       o.paused AS is_itself, i.paused_because AS because
 FROM organization o CROSS JOIN instance i
 LEFT JOIN LATERAL (
     SELECT e.at FROM event e
@@ -214,7 +214,8 @@ class PausedOrganization:
     organization_id: UUID
     name: str
     since: datetime | None
-    is_itself: bool = True  # not only because the whole instance is paused
+    is_itself: bool = True  # not only the whole instance, which is paused `because`
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)

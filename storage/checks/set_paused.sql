@@ -3,7 +3,7 @@ SET search_path = public;
 
 ALTER TABLE instance ADD COLUMN IF NOT EXISTS paused_at timestamptz,
                      ADD COLUMN IF NOT EXISTS paused_because text NOT NULL DEFAULT '';
-UPDATE instance SET paused_at = '/* now */', paused_because = 'it was restored from a backup of /* made_at */';
+UPDATE instance SET paused_at = '/* now */', paused_because = '/* because */';
 
 DO $$ BEGIN
     -- The nodes of the backup do not live on this database, though their rows say so.

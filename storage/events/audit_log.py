@@ -1,16 +1,19 @@
 """The table `audit_entry`: the audited events, each with the digest that chains it to the one before."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.events.audit_chain import NO_DIGEST, AuditEntry, digest_of
+from storage.events.audit_chain import NO_DIGEST, AuditEntry, digest_of, export_lines, head_line
 from storage.events.events import Events
+from storage.events.model import BY_OPERATOR, INSTANCE
 from storage.events.reader import EventReader
 from storage.ids import new_id
+from storage.postgres.json_values import to_json
 from storage.postgres.paging import Chunk, OrganizationsPage, OwnedTable, Page, fetch_page
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Period
 from storage.postgres.statement import fetch_all, fetch_one, insert_into
 
@@ -37,9 +40,9 @@ LIST_AFTER = """
 SELECT * FROM audit_entry WHERE organization_id = $1 AND number > $2 AND number <= $3 ORDER BY number LIMIT $4
 """
 
-RECORD_EXPORT = """
+RECORD = """
 INSERT INTO event (at, type, organization_id, actor, address, data)
-VALUES ($2, 'audit', $1, $3, $4, '{"resource": "audit_log", "action": "exported"}')
+VALUES ($2, 'audit', $1, $3, $4, $5::text::json)
 """
 
 TABLE = OwnedTable("audit_entry", "e", AuditEntry)
@@ -92,14 +95,30 @@ class AuditLog:
 
     async def record_export(self, organization_id: UUID, now: datetime, actor: str, address: str) -> None:
         """Store an event that says who exports the log."""
-        await self._pool.execute(RECORD_EXPORT, organization_id, now, actor, address)
+        data = '{"resource": "audit_log", "action": "exported"}'
+        await self._pool.execute(RECORD, organization_id, now, actor, address, data)
 
     async def get_head(self, organization_id: UUID) -> AuditEntry | None:
         """Return the newest entry of an organization."""
         return await fetch_one(self._pool, AuditEntry, GET_HEAD, organization_id)
 
-    async def list_after(self, organization_id: UUID, number: int, until: int) -> Sequence[AuditEntry]:
-        """List the next entries after one number and up to another, oldest first."""
-        return await fetch_all(
-            self._pool, AuditEntry, LIST_AFTER, organization_id, number, until, MAX_ENTRIES
-        )
+    async def export(
+        self, organization_id: UUID, reading: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    ) -> AsyncIterator[bytes]:
+        """Yield the lines of the present log, oldest entries first, then its head. Read within `reading`."""
+        head, number = await self.get_head(organization_id), 0
+        until, digest = (head.number, head.digest) if head else (0, NO_DIGEST)
+        while number < until:
+            async with reading():
+                entries = await fetch_all(
+                    self._pool, AuditEntry, LIST_AFTER, organization_id, number, until, MAX_ENTRIES
+                )
+            yield export_lines(entries)
+            number = entries[-1].number
+        yield head_line(until, digest)
+
+
+async def record_act(database: "Pool | Connection", action: str, now: datetime, **more: str) -> None:
+    """Store an event that says what the operator did to the whole instance."""
+    data = to_json({"resource": "instance", "action": action, **more}).decode()
+    await database.execute(RECORD, INSTANCE, now, BY_OPERATOR, "", data)

@@ -134,6 +134,8 @@ def selected_types(patterns: Collection[str], types: Iterable[str]) -> frozenset
 BY_SERVICE = ""
 """The actor of a change that nobody asked for: a rule made it."""
 BY_OPERATOR = "operator"
+INSTANCE = UUID(int=0)
+"""The organization of events of the whole instance: what its operator does, which concerns no other."""
 
 
 def by_run(run_id: UUID) -> str:

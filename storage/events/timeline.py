@@ -9,7 +9,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.events.events import to_event
-from storage.events.model import Event
+from storage.events.model import INSTANCE, Event
 from storage.model import Priority
 from storage.postgres.pool import Pool
 from storage.postgres.statement import fetch_all, fetch_one
@@ -17,8 +17,9 @@ from storage.postgres.statement import fetch_all, fetch_one
 # The present, and the oldest event of the log, before which nothing is known of anybody.
 GET_ORIGIN = """
 SELECT a.organization_id, a.created_at, o.paused, s.phase, s.phase_since, s.run_id,
+       i.paused_at AS instance_paused_at, i.paused_because AS instance_paused_because,
        e.id AS oldest_id, e.at AS oldest_at
-FROM agent a
+FROM instance i CROSS JOIN agent a
 JOIN organization o ON o.id = a.organization_id
 JOIN agent_state s ON s.agent_id = a.id
 LEFT JOIN (SELECT id, at FROM event ORDER BY id LIMIT 1) e ON true
@@ -70,7 +71,13 @@ UNION ALL
  WHERE organization_id = $1 AND type IN ('organization.paused', 'organization.unpaused')
    AND at >= $3
  ORDER BY at, id LIMIT 1)
+UNION ALL
+(SELECT * FROM event
+ WHERE organization_id = $5 AND agent_id IS NULL AND type = 'audit'
+   AND data->>'action' IN ('paused', 'unpaused')
+ ORDER BY id DESC LIMIT $6)
 """
+MAX_INSTANCE_PAUSES = 1_000  # of the whole instance, the last ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class Origin:
     run_id: UUID | None
     oldest_id: int | None
     oldest_at: datetime | None
+    instance_paused_at: datetime | None
+    instance_paused_because: str
 
 
 class PhaseChange(NamedTuple):
@@ -133,9 +142,11 @@ class PhaseEvents:
     ) -> list[Event]:
         """List the begins and ends of pauses from `start` to before `end`, at most `limit` of them.
 
-        The last one before the period and the first one after it are in the list, too.
+        The last one before the period and the first one after it are in the list, too, and all those of the
+        whole instance.
         """
-        rows = await self._pool.fetch(LIST_PAUSES, organization_id, start, end, limit)
+        parameters = (organization_id, start, end, limit, INSTANCE, MAX_INSTANCE_PAUSES)
+        rows = await self._pool.fetch(LIST_PAUSES, *parameters)
         return [to_event(row) for row in rows]
 
 

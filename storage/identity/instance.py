@@ -10,6 +10,7 @@ from datetime import datetime
 
 from storage.encryption import NO_ENCRYPTION, OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher
 from storage.errors import DatabaseRefused
+from storage.events.model import BY_OPERATOR, INSTANCE
 from storage.postgres.pool import Connection, Pool
 
 SECRET_BYTES = 48
@@ -27,10 +28,18 @@ GET_EXPORTED = "SELECT spans_exported_until FROM instance"
 # A node that no longer does the chores may still be at it.
 SET_EXPORTED = "UPDATE instance SET spans_exported_until = greatest(spans_exported_until, $1)"
 
-# The first pause counts until it ends.
+# The first pause counts until it ends. The reason stays, for the entry of the end.
 SET_PAUSED = """
-UPDATE instance SET paused_at = $1, paused_because = $2
-WHERE paused_at IS NULL OR $1::timestamptz IS NULL
+WITH changed AS (
+    UPDATE instance SET paused_at = CASE WHEN $2 <> '' THEN $1::timestamptz END,
+                        paused_because = coalesce(nullif($2, ''), paused_because)
+    WHERE (paused_at IS NULL) = ($2 <> '') RETURNING *
+)
+INSERT INTO event (at, type, organization_id, actor, data)
+SELECT $1, 'audit', $3, $4, json_build_object(
+    'resource', 'instance', 'because', paused_because,
+    'action', CASE WHEN paused_at IS NULL THEN 'unpaused' ELSE 'paused' END)
+FROM changed
 """
 
 # A lock on the row is no fault: then the probe does without the update.
@@ -75,9 +84,9 @@ class Instance:
         """Return the token that operators present if the configuration has none."""
         return await self._secret("operator_token", SET_FOR_OPERATORS, OPERATOR_TOKEN)
 
-    async def set_paused(self, since: datetime | None, because: str) -> None:
-        """Let nothing start and nothing be sent; None ends that. `because` completes a sentence."""
-        await self._pool.execute(SET_PAUSED, since, because)
+    async def set_paused(self, now: datetime, because: str) -> None:
+        """Let nothing start and nothing be sent. `because` completes a sentence; "" ends the pause."""
+        await self._pool.execute(SET_PAUSED, now, because, INSTANCE, BY_OPERATOR)
 
     async def probe_write(self) -> None:
         """Commit a write that changes nothing. Raise a StorageError if the database takes no writes."""

@@ -146,8 +146,8 @@ def record(
     starts, ends, stops or pauses something, or ends a pause. Nor does a message that only postpones the end
     of a hold.
     """
-    if facts.organization_paused or facts.instance_paused:
-        facts = replace(facts, organization_paused=False, instance_paused=False)
+    if facts.organization_paused or facts.instance_paused_at:
+        facts = replace(facts, organization_paused=False, instance_paused_at=None)
         decision = decide(facts, step.now, policy)
     ended = () if step.end is None else (_end_of_run(facts, step.end, step.actor),)
     is_stopping = after.run_id is not None and after.run_id == step.stopping_run

@@ -27,11 +27,11 @@ UNPRICED = "A model without a known price"
 MAX_REASON_LENGTH = 200  # of a reason or an error that a sentence quotes
 WHY_ASLEEP = "Asleep until a high-priority notification, a reminder or a run request wakes it."
 WHY_PAUSED = "Its organization is paused; nothing starts until the pause ends."
-WHY_INSTANCE_PAUSED = "The whole instance is paused; nothing starts until its operator ends the pause."
 WHY_AGENT_PAUSED = "It is paused; nothing starts until its field paused is set to false."
 WHY_BOTH_PAUSED = "It is paused, and so is its organization; nothing starts until both pauses have ended."
 WHY_STOPPING_FOR_AGENT_PAUSE = "It is paused; its run was asked to stop and has not ended yet."
 WHY_STOPPING_FOR_PAUSE = "Its organization is paused; its run was asked to stop and has not ended yet."
+ITS_RUN_STOPS = "Its run was asked to stop and has not ended yet."
 WHY_STOPPING_BEFORE_NEXT = (
     "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
 )
@@ -303,9 +303,18 @@ def _waiting(waits: Sequence[tuple[str, float]]) -> str:
     return f"; waiting {int(seconds)} s for {subject}{others}"
 
 
+def why_instance_paused(since: datetime | None, because: str) -> str:
+    """Say that the whole instance is paused, since when if that is known, why, and who ends it."""
+    begin = f" since {when(since)}" if since else ""
+    return (
+        f"The whole instance is paused{begin}: {because}. "
+        "Nothing starts until an operator runs hostsvc unpause --all."
+    )
+
+
 def _why_paused(facts: AgentFacts) -> str:
-    if facts.instance_paused:
-        return WHY_INSTANCE_PAUSED
+    if facts.instance_paused_at:
+        return why_instance_paused(facts.instance_paused_at, facts.instance_paused_because)
     if not facts.state.paused:
         return WHY_PAUSED
     return WHY_BOTH_PAUSED if facts.organization_paused else WHY_AGENT_PAUSED
@@ -318,8 +327,9 @@ def _why_stopping(facts: AgentFacts) -> str:
         return f"{asked} and has not ended yet."
     if facts.state.paused:
         return WHY_STOPPING_FOR_AGENT_PAUSE
-    if facts.instance_paused:
-        return WHY_INSTANCE_PAUSED
+    if facts.instance_paused_at:
+        paused = why_instance_paused(facts.instance_paused_at, facts.instance_paused_because)
+        return f"{paused} {ITS_RUN_STOPS}"
     if facts.organization_paused:
         return WHY_STOPPING_FOR_PAUSE
     return WHY_STOPPING_BEFORE_NEXT

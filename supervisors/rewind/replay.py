@@ -432,6 +432,7 @@ class Replay:
             settings,
             state=state,
             organization_paused=self._paused,
+            instance_paused_at=None,
             pending=group_pending(uncleared, state, self._now),
             pending_at_start=self._pending_at_start,
             budgets=tuple(replace(one, spent_usd=self._spent_of(one)) for one in settings.budgets),

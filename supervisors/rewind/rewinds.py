@@ -3,8 +3,8 @@
 import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -12,7 +12,7 @@ from statistics import median
 from typing import TypeVar
 from uuid import UUID
 
-from storage.events.model import EventType
+from storage.events.model import Event, EventType
 from storage.events.rewind import RecordedEvents
 from storage.events.timeline import PhaseEvents
 from storage.model import Source
@@ -32,8 +32,8 @@ from supervisors.rewind.recording import (
 )
 from supervisors.rewind.replay import Replay, Rules, Wait
 from supervisors.rewind.words import length_in_words
-from supervisors.timeline.bands import pause_changes
-from supervisors.timeline.timelines import MAX_PAUSES, kept_from, require_few
+from supervisors.timeline.bands import PauseChange
+from supervisors.timeline.timelines import MAX_PAUSES, kept_from, pauses_of, require_few
 
 Result = TypeVar("Result")
 SecondsOfWait = tuple[Source, float, bool]  # whether it still waited at the end
@@ -167,9 +167,9 @@ class Rewinds:
         if changes and changes[0].at <= start:
             phase, next_at = changes[0].phase, moment_of(changes[0].next_at)
         is_last = not runs or runs[-1].started_at < end
-        pauses_then = pause_changes(pauses, is_paused=origin.paused)
-        was_paused = [change for change in pauses_then if change.at <= start][-1].is_paused
-        inside = [event for event in [*events, *pauses] if start <= event.at < end]
+        pauses_then = pauses_of(origin, pauses)
+        was_paused = bool([change for change in pauses_then if change.at <= start][-1].why)
+        inside = [event for event in [*events, *_told(pauses, pauses_then[1:])] if start <= event.at < end]
         return Recording(
             start,
             end,
@@ -209,6 +209,13 @@ class Rewinds:
             if self._clock.monotonic() > until:
                 raise TookTooLong
         return replay
+
+
+def _told(events: Iterable[Event], changes: Iterable[PauseChange]) -> Iterator[Event]:
+    """Yield the begins and ends of pauses, those of the whole instance as if they were the organization's."""
+    for event, change in zip(sorted(events, key=lambda one: one.id), changes, strict=True):
+        begins = EventType.ORGANIZATION_PAUSED if change.why else EventType.ORGANIZATION_UNPAUSED
+        yield replace(event, type=begins)
 
 
 def _rewind(recording: Recording, before: Rules, patched: Patched, run: Run) -> Rewind:

@@ -1,7 +1,7 @@
 """Bands: the phases that an agent went through in a period, rebuilt from the event log. Pure functions.
 
 The log records the phases of an agent as if its organization were never paused, because a pause is a single
-event of the organization. So pauses are laid over the phases here.
+event, of the organization or of the whole instance. So pauses are laid over the phases here.
 """
 
 from bisect import bisect_right
@@ -16,10 +16,12 @@ from uuid import UUID
 from storage.events.model import Event, EventType
 from storage.events.timeline import PhaseChange
 from supervisors.policy.explanations import (
+    ITS_RUN_STOPS,
     WHY_BOTH_PAUSED,
     WHY_PAUSED,
     WHY_STOPPING_BEFORE_NEXT,
     WHY_STOPPING_FOR_PAUSE,
+    why_instance_paused,
 )
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two stored moments
@@ -44,7 +46,7 @@ class BandPhase(StrEnum):
     HELD_BY_LIMITS = "held_by_limits"
     """Something waited until it might wake again, or until its quiet hours ended."""
     PAUSED = "paused"
-    """It or its organization was paused."""
+    """It, its organization or the whole instance was paused."""
     RUNNING = "running"
     """A run was active."""
     STOPPING = "stopping"
@@ -89,10 +91,13 @@ class Onset(NamedTuple):
 
 
 class PauseChange(NamedTuple):
-    """The begin or the end of a pause; `event_id` is that of the event, None if it is not kept."""
+    """The begin or the end of a pause: `why` nothing starts from then on, "" if something may.
+
+    `event_id` is that of the event by which the pause began, None if it is not kept.
+    """
 
     at: datetime
-    is_paused: bool
+    why: str
     event_id: int | None = None
 
 
@@ -127,17 +132,42 @@ def onsets_of(changes: Iterable[PhaseChange], fallback: Fallback) -> list[Onset]
     return [*onsets, *(Onset(change.at, _state_of(change)) for change in ordered)]
 
 
-def pause_changes(organization_events: Iterable[Event], *, is_paused: bool) -> list[PauseChange]:
-    """Return the changes in their order, after the state before the first; `is_paused`: the present one."""
-    types = (EventType.ORGANIZATION_PAUSED, EventType.ORGANIZATION_UNPAUSED)
-    events = sorted(
-        (event for event in organization_events if event.type in types), key=lambda event: event.id
-    )
-    changes = [
-        PauseChange(event.at, event.type is EventType.ORGANIZATION_PAUSED, event.id) for event in events
-    ]
-    was_paused = not changes[0].is_paused if changes else is_paused
-    return [PauseChange(ALWAYS, was_paused), *changes]
+def pause_changes(events: Iterable[Event], *, is_paused: bool, instance_why: str = "") -> list[PauseChange]:
+    """Return the changes in their order, one for each event, after the state before the first.
+
+    `is_paused`: whether the organization is at present; `instance_why`: why the whole instance is, "" if it
+    is not. A pause of the instance hides one of the organization.
+    """
+    ordered = sorted(events, key=lambda event: event.id)
+    of_instance = [event for event in ordered if event.type is EventType.AUDIT]
+    of_organization = [event for event in ordered if event.type is not EventType.AUDIT]
+    organization = PauseChange(ALWAYS, _why_before(of_organization, WHY_PAUSED if is_paused else ""))
+    instance = PauseChange(ALWAYS, _why_before(of_instance, instance_why))
+    changes = [instance if instance.why else organization]
+    for event in ordered:
+        change = PauseChange(event.at, _why_from(event), event.id)
+        if event.type is EventType.AUDIT:
+            instance = change
+        else:
+            organization = change
+        changes.append((instance if instance.why else organization)._replace(at=event.at))
+    return changes
+
+
+def _why_from(event: Event) -> str:
+    """Return why nothing starts from an event on; "" if it ended the pause."""
+    if event.type is EventType.AUDIT:
+        is_begin = event.data["action"] == "paused"
+        return why_instance_paused(event.at, event.data["because"]) if is_begin else ""
+    return WHY_PAUSED if event.type is EventType.ORGANIZATION_PAUSED else ""
+
+
+def _why_before(events: Sequence[Event], present: str) -> str:
+    """Return why nothing started before the first of the events; `present` if there are none."""
+    if not events or _why_from(events[0]):
+        return "" if events else present
+    is_of_instance = events[0].type is EventType.AUDIT
+    return why_instance_paused(None, events[0].data["because"]) if is_of_instance else WHY_PAUSED
 
 
 def tile(
@@ -176,19 +206,21 @@ def _ascending(items: Sequence[Onset] | Sequence[PauseChange]) -> list[datetime]
 
 
 def _paused(state: State, pause: PauseChange) -> State:
-    """Return the state that shows, if the organization is paused."""
-    if not pause.is_paused:
+    """Return the state that shows, if the organization or the instance is paused."""
+    if not pause.why:
         return state
+    is_of_organization = pause.why == WHY_PAUSED
+    why_stopping = WHY_STOPPING_FOR_PAUSE if is_of_organization else f"{pause.why} {ITS_RUN_STOPS}"
     match state.phase:
         case BandPhase.ARCHIVED | BandPhase.UNKNOWN:
             return state
         case BandPhase.RUNNING:
-            return State(BandPhase.STOPPING, WHY_STOPPING_FOR_PAUSE, state.run_id, pause.event_id)
+            return State(BandPhase.STOPPING, why_stopping, state.run_id, pause.event_id)
         case BandPhase.STOPPING if state.why == WHY_STOPPING_BEFORE_NEXT:
-            return state._replace(why=WHY_STOPPING_FOR_PAUSE)
+            return state._replace(why=why_stopping)
         case BandPhase.STOPPING:
             return state
         case BandPhase.PAUSED:
-            return state._replace(why=WHY_BOTH_PAUSED)
+            return state._replace(why=WHY_BOTH_PAUSED if is_of_organization else pause.why)
         case _:
-            return State(BandPhase.PAUSED, WHY_PAUSED, event_id=pause.event_id)
+            return State(BandPhase.PAUSED, pause.why, event_id=pause.event_id)

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from uuid import UUID
 
+from storage.events.model import Event
 from storage.events.timeline import MarkEvents, NotificationTimes, Origin, PhaseChange, PhaseEvents
 from storage.notifications.schedules import Schedule, Schedules
 from supervisors.clock import Clock
 from supervisors.engine.inspection import StatusReader
-from supervisors.policy.explanations import WHY_ASLEEP, when
+from supervisors.policy.explanations import WHY_ASLEEP, when, why_instance_paused
 from supervisors.policy.phases import Phase
 from supervisors.policy.schedules import because_of, jitter, upcoming
 from supervisors.timeline.bands import (
@@ -19,6 +20,7 @@ from supervisors.timeline.bands import (
     Band,
     BandPhase,
     Fallback,
+    PauseChange,
     State,
     onsets_of,
     pause_changes,
@@ -111,7 +113,7 @@ class Timelines:
         changes = await self._phases.list_changes(agent_id, moment, moment, 0)
         pauses = await self._phases.list_pauses(origin.organization_id, moment, moment, 0)
         fallback = await self._fallback(agent_id, origin, changes)
-        pauses_then = pause_changes(pauses, is_paused=origin.paused)
+        pauses_then = pauses_of(origin, pauses)
         state = tile(onsets_of(changes, fallback), pauses_then, moment, moment + MOMENT)[0].state
         for pause in pauses:
             if pause.id == state.event_id:
@@ -127,7 +129,7 @@ class Timelines:
         require_few((change.at for change in changes if start < change.at < end), MAX_CHANGES)
         require_few((pause.at for pause in pauses if start < pause.at < end), MAX_PAUSES)
         fallback = await self._fallback(agent_id, origin, changes)
-        pauses_then = pause_changes(pauses, is_paused=origin.paused)
+        pauses_then = pauses_of(origin, pauses)
         return tile(onsets_of(changes, fallback), pauses_then, start, end)
 
     async def _fallback(self, agent_id: UUID, origin: Origin, changes: Sequence[PhaseChange]) -> Fallback:
@@ -135,7 +137,8 @@ class Timelines:
         present = State(BandPhase(origin.phase), WHY_ASLEEP if is_new else None, origin.run_id)
         if not changes and not is_new:
             snapshot = await self._status.snapshot(agent_id)
-            is_seen = snapshot is not None and (snapshot.phase is not Phase.PAUSED or not origin.paused)
+            is_held = origin.paused or origin.instance_paused_at is not None
+            is_seen = snapshot is not None and (snapshot.phase is not Phase.PAUSED or not is_held)
             if snapshot is not None and is_seen:
                 present = State(present.phase, snapshot.why, present.run_id)
         oldest_at = kept_from(origin, self._clock.now(), self._kept_days)
@@ -172,6 +175,13 @@ class Timelines:
         schedules = await self._schedules.list_of_agent(agent_id)
         coming = await asyncio.to_thread(_coming, schedules, now, end)
         return sorted([*ahead(*outlook, reminders, now, end), *coming], key=lambda one: one.at)
+
+
+def pauses_of(origin: Origin, events: Iterable[Event]) -> list[PauseChange]:
+    """Return the pauses of the organization and of the whole instance; `events`: their begins and ends."""
+    since, because = origin.instance_paused_at, origin.instance_paused_because
+    instance_why = why_instance_paused(since, because) if since else ""
+    return pause_changes(events, is_paused=origin.paused, instance_why=instance_why)
 
 
 def kept_from(origin: Origin, now: datetime, kept_days: int) -> datetime:

@@ -74,6 +74,27 @@ async def test_pause_is_ended_from_now(console: Console, person: Person) -> None
     await expect(page.get_by_role("heading", name="Nothing needs a person")).to_be_visible()
 
 
+async def test_pause_of_the_instance_is_explained_and_not_ended_here(
+    console: Console, person: Person, module_services: Services
+) -> None:
+    agent = await person.client.create_agent()
+    connection = await asyncpg.connect(module_services.database["url"])
+    pause = "UPDATE instance SET paused_at = $1, paused_because = 'a test wants it'"
+    await connection.execute(pause, datetime.now(UTC))
+    page = await console.open("/", person)
+    said = page.get_by_text(
+        re.compile("The whole instance is paused since .*: a test wants it. Nothing starts")
+    )
+    await expect(said).to_have_count(1)
+    await expect(said).to_contain_text("until an operator runs hostsvc unpause --all.")
+    await expect(page.get_by_role("button", name="End the pause")).to_have_count(0)
+    await expect(page.get_by_role("link", name="Look at the service")).to_have_count(0)
+    await console.open(f"/agents/{agent}", person)
+    await expect(said.first).to_be_visible()
+    await connection.execute(pause, None)
+    await connection.close()
+
+
 async def test_agenda_lists_wakes_by_hour_in_chosen_zone(console: Console, person: Person) -> None:
     agent = await person.client.create_agent(name="Clerk", timezone="Asia/Tokyo")
     due_at = (datetime.now(UTC) + HOUR).replace(minute=10, second=0, microsecond=0)

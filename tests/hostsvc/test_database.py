@@ -28,6 +28,7 @@ from storage.encryption import key_id, parse_key
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.identity.instance import EncryptionKeys
 from storage.ids import new_id
+from storage.postgres.migrations import migrate
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
@@ -44,14 +45,18 @@ async def test_open_database_starts_the_embedded_one_if_url_is_blank(data_dir: P
     config = Config(database=DatabaseChoice(data_dir=data_dir))
     async with open_database(config, may_create=True):
         pass
+    with pytest.raises(DatabaseRefused, match="the database is empty"):
+        await operator_token(config)
+    async with open_database(config) as url:
+        await migrate(url)
     first = await operator_token(config)
     assert await operator_token(config) == first, "the token is stored"
     async with open_current_database(config) as pool:
         assert await pool.fetchval("SELECT operator_token FROM instance") == first
 
 
-async def test_open_current_database_refuses_older_schema(empty_database_url: str) -> None:
-    with pytest.raises(DatabaseRefused, match="run hostsvc migrate first"):
+async def test_open_current_database_refuses_an_empty_one(empty_database_url: str) -> None:
+    with pytest.raises(DatabaseRefused, match="set it up with hostsvc migrate"):
         async with open_current_database(Config(database=DatabaseChoice(url=empty_database_url))):
             pass
 

@@ -58,9 +58,7 @@ async def test_paused_instance_says_why_and_how_to_go_on() -> None:
     ).readiness()
     assert readiness.may_serve
     [reason] = readiness.reasons
-    assert reason.startswith(
-        f"The whole instance is paused since 2026-11-20 10:28 UTC: {because}. Run hostsvc"
-    )
+    assert reason.startswith(f"The whole instance is paused since 2026-11-20 10:28 UTC: {because}. Nothing")
 
 
 async def test_draining_service_does_not_serve() -> None:

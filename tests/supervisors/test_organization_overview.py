@@ -85,8 +85,11 @@ def test_pause_is_explained_with_its_begin_if_known() -> None:
     )
     forgotten = PausedOrganization(new_id(), "x" * 200, None)
     assert why_paused(forgotten) == f'The organization "{"x" * 100}…" has been paused{ending}'
-    restored = PausedOrganization(new_id(), "Acme", NOW, is_itself=False)
-    assert why_paused(restored) == f"The whole instance has been paused since 2126-11-21 09:00 UTC{ending}"
+    restored = PausedOrganization(new_id(), "Acme", NOW, is_itself=False, because="it was restored")
+    assert why_paused(restored) == (
+        "The whole instance is paused since 2126-11-21 09:00 UTC: it was restored. "
+        "Nothing starts until an operator runs hostsvc unpause --all."
+    )
 
 
 def test_failing_webhook_is_named_by_its_host_alone() -> None:

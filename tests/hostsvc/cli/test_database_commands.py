@@ -1,5 +1,6 @@
 """Commands that work on the database: upkeep, accounts and organizations."""
 
+import json
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -9,6 +10,7 @@ from uuid import UUID
 import psycopg2
 import pytest
 
+from hostsvc.cli.commands import main
 from storage.encryption import key_id, parse_key
 from storage.ids import new_id
 from storage.postgres.migrations import read_migrations
@@ -104,11 +106,43 @@ def test_serve_refuses_newer_schema_with_one_line(tmp_path: Path, shell: Shell, 
         assert "9999_future.sql" in refusal(finished(process))
 
 
-@pytest.mark.parametrize("database", ["empty_database_url", "database_url"])
-def test_operator_token_is_created_once_and_stored(
-    tmp_path: Path, database: str, request: pytest.FixtureRequest
+CREATORS = {"serve", "init", "migrate", "restore"}
+WITHOUT_DATABASE = {"check-config", "demo", "install-service", "verify"}  # demo has one of its own
+ARGUMENTS = {
+    "accounts": ["reset-password", "ann@example.com"],
+    "adapters": ["publish", str(new_id())],
+    "backup": ["b.sql.gz"],
+    "pause": ["--all"],
+    "unpause": ["--all"],
+}
+
+
+@pytest.mark.parametrize("command", sorted(main.commands.keys() - CREATORS - WITHOUT_DATABASE))
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_commands_change_no_schema_but_those_that_create_one(
+    tmp_path: Path, empty_database_url: str, command: str, is_empty: bool
 ) -> None:
-    url = request.getfixturevalue(database)
+    settings = {"HOSTSVC__DATABASE__URL": empty_database_url, "HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS": OLD_KEY}
+    if not is_empty:
+        assert hostsvc(tmp_path, "migrate", **settings).code == 0
+        execute(
+            empty_database_url,
+            "DELETE FROM schema_migration WHERE version = (SELECT max(version) FROM schema_migration)",
+        )
+    tables = "SELECT (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_trigger)"
+    before = rows(empty_database_url, tables)
+    done = hostsvc(tmp_path, command, *ARGUMENTS.get(command, []), **settings)
+    assert rows(empty_database_url, tables) == before
+    if command in {"doctor", "status", "tail"} or (command == "backup" and not is_empty):
+        return  # they look at any schema, or ask the service first
+    reason = (
+        "the database is empty" if is_empty else "the database has an older schema: run hostsvc migrate first"
+    )
+    assert refusal(done).startswith(reason)
+
+
+def test_operator_token_is_created_once_and_stored(tmp_path: Path, database_url: str) -> None:
+    url = database_url
     first, second = (hostsvc(tmp_path, "operator-token", HOSTSVC__DATABASE__URL=url) for _ in range(2))
     assert (first.code, first.err) == (0, ""), first
     assert len(first.out.strip()) >= 32
@@ -300,6 +334,28 @@ def test_pause_all_pauses_the_instance_until_unpause_all(tenants: Tenants) -> No
     assert tenants.rows(instance) == [(True, "its operator has paused it")]
     assert tenants.run("unpause", "--all").code == 0
     assert tenants.rows(instance) == [(False, "its operator has paused it")]
+
+
+def test_audit_prints_what_operators_did_as_a_complete_chain(tenants: Tenants, tmp_path: Path) -> None:
+    for command in (["pause", "--all"], ["unpause", "--all"], ["vacuum"], ["backup", "b.sql.gz"], ["audit"]):
+        assert tenants.run(*command).code == 0
+    printed = tenants.run("audit")
+    assert (printed.code, printed.err) == (0, ""), printed
+    *entries, head = map(json.loads, printed.out.splitlines())
+    assert [(entry["actor"], entry["action"]) for entry in entries] == [
+        *(("operator", action) for action in ("paused", "unpaused", "vacuumed", "backed_up", "exported")),
+    ]
+    assert entries[3]["data"] == {"file": "b.sql.gz"}
+    (tmp_path / "audit.jsonl").write_text(printed.out)
+    assert hostsvc(tmp_path, "verify", "audit.jsonl").code == 0
+    assert head["head"] == 5
+
+
+def test_audit_prints_the_log_of_an_organization(tenants: Tenants) -> None:
+    tenants.insert_organization("Acme Inc")
+    for expected in (["created"], ["created", "exported"]):
+        entries = map(json.loads, tenants.run("audit", "Acme Inc").out.splitlines()[:-1])
+        assert [entry["action"] for entry in entries] == expected
 
 
 @pytest.mark.parametrize("arguments", [(), ("Acme", "--all")])

@@ -149,10 +149,11 @@ async def test_paused_organizations_tell_since_when(pool: Pool, overviews: Overv
     await pool.execute(insert, NOW, paused.id)
     [one] = await overviews.list_paused([paused.id, running.id])
     assert one.since == NOW
-    await pool.execute("UPDATE instance SET paused_at = $1", NOW + HOUR)
+    await pool.execute("UPDATE instance SET paused_at = $1, paused_because = 'it was restored'", NOW + HOUR)
     [one, other] = await overviews.list_paused([paused.id, running.id])
     assert (one.since, one.is_itself) == (NOW, True)
     assert (other.organization_id, other.since, other.is_itself) == (running.id, NOW + HOUR, False)
+    assert other.because == "it was restored"
 
 
 async def test_failing_and_disabled_webhooks_are_listed(pool: Pool, overviews: Overviews) -> None:

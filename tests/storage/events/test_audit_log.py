@@ -1,5 +1,6 @@
 """The audit log in the database: what triggers record, with whom, and that nobody changes it."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from datetime import timedelta
@@ -9,8 +10,11 @@ import asyncpg
 import pytest
 
 from storage.agents.templates import Templates
-from storage.events.audit_log import AuditLog
+from storage.events.audit_chain import verify
+from storage.events.audit_log import AuditLog, record_act
 from storage.events.events import Events
+from storage.events.model import INSTANCE
+from storage.identity.instance import Instance
 from storage.model import Organization
 from storage.postgres.asker import AUDITED_TABLES, Asker, act_as, asker_of
 from storage.postgres.pool import Pool
@@ -19,8 +23,24 @@ from tests.postgres import TestServer, url_as
 from tests.storage.events.log import connected, write
 from tests.storage.factories import stored_organization, template
 
-TRIGGERS = "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'audit_row'"
+TRIGGERS = "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'Audit_row'"
 LIST = "SELECT actor, address, data FROM event WHERE type = 'audit' ORDER BY id"
+INSERT_FAMILY = """
+INSERT INTO adapter (id, organization_id, name, created_at)
+    VALUES (gen_random_uuid(), 'OWNER', 'Mail', now());
+INSERT INTO template (id, organization_id, name, created_at)
+    VALUES (gen_random_uuid(), 'OWNER', 'Clerk', now());
+INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at)
+    SELECT gen_random_uuid(), template.id, adapter.id, '{}', now(), now() FROM template, adapter;
+INSERT INTO mcp_server (adapter_id, url, headers, refresh_at)
+    SELECT id, 'https://a.example/', '{}', now() FROM adapter;
+INSERT INTO tool (id, adapter_id, name, is_enforced, created_at)
+    SELECT gen_random_uuid(), id, 'tool_' || n, false, now() FROM adapter, generate_series(1, 2) AS n;
+INSERT INTO webhook
+    (id, organization_id, url, description, types, tag, is_active, created_at, updated_at, position)
+    VALUES (gen_random_uuid(), 'OWNER', 'https://a.example/', '', '{*}', '', true, now(), now(), 0);
+INSERT INTO webhook_secret (id, webhook_id, value) SELECT gen_random_uuid(), id, 'x' FROM webhook
+"""
 RENAME = "UPDATE template SET name = 'Boss'"
 
 
@@ -156,3 +176,47 @@ async def test_chain_goes_on_where_it_was(pool: Pool, owner: Organization) -> No
     after = await log.get_head(owner.id)
     assert after is not None
     assert (after.number, after.previous) == (before.number + 1, before.digest)
+
+
+@pytest.mark.parametrize(
+    ("parent", "gone"),
+    [
+        ("adapter", {"tool": 2, "mcp_server": 1, "adapter_config": 1}),
+        ("template", {"adapter_config": 1}),
+        ("webhook", {"webhook_secret": 1}),
+    ],
+)
+async def test_deletion_tells_what_goes_with_it(
+    pool: Pool, psql: Any, owner: Organization, parent: str, gone: dict[str, int]
+) -> None:
+    await psql.execute(INSERT_FAMILY.replace("OWNER", str(owner.id)))
+    with Asker("user:2", "192.0.2.7"):
+        await pool.execute(f"DELETE FROM {parent}")  # noqa: S608
+    entries = [row for row in await pool.fetch(LIST) if row["data"]["action"] == "deleted"]
+    [entry] = [row for row in entries if row["data"]["resource"] == parent]
+    assert entry["actor"] == "user:2"
+    assert entry["data"]["deleted_with"] == gone
+
+
+@pytest.mark.usefixtures("owner")
+async def test_deleted_account_is_an_entry_of_its_organizations(pool: Pool) -> None:
+    await pool.execute("DELETE FROM user_account")
+    deleted = [row["data"] for row in await pool.fetch(LIST) if row["data"]["action"] == "deleted"]
+    assert {entry["resource"] for entry in deleted} == {"account", "membership"}
+    assert [entry.get("deleted_with") for entry in deleted if "email" in entry] == [{"membership": 1}]
+
+
+async def test_acts_of_the_operator_are_a_chain_of_their_own(pool: Pool, owner: Organization) -> None:
+    log, instance = AuditLog(pool), Instance(pool)
+    for because in ("a test wants it", "another one", "", ""):
+        await instance.set_paused(SystemClock().now(), because)
+    await record_act(pool, "backed_up", SystemClock().now(), file="b.sql.gz")
+    await chain(pool)
+    text = b"".join([piece async for piece in log.export(INSTANCE)]).decode()
+    assert verify(text.splitlines())[:2] == (1, 3)
+    acts = [(each["actor"], each["action"], each["data"]) for each in map(json.loads, text.splitlines()[:-1])]
+    assert acts == [
+        ("operator", "paused", {"because": "a test wants it"}),
+        ("operator", "unpaused", {"because": "a test wants it"}),
+        ("operator", "backed_up", {"file": "b.sql.gz"}),
+    ]

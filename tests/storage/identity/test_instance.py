@@ -55,7 +55,7 @@ async def test_paused_instance_has_nothing_due(pool: Pool) -> None:
     assert await due() == [1, True, 1, True, 1]
     await Instance(pool).set_paused(NOW, "a test wants it")
     assert await due() == [0, False, 0, False, 0]
-    await Instance(pool).set_paused(None, "")
+    await Instance(pool).set_paused(NOW + HOUR, "")
     assert await due() == [1, True, 1, True, 1]
 
 

@@ -11,7 +11,7 @@ from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.engine.registry import tell_agents_of
 from supervisors.maintenance.scans import PauseSync
-from supervisors.policy.explanations import WHY_INSTANCE_PAUSED
+from supervisors.policy.explanations import ITS_RUN_STOPS, why_instance_paused
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -264,9 +264,11 @@ async def test_pause_of_the_instance_holds_all_organizations(world: World) -> No
     await world.start(agent)
     await world.go_to(5)
 
-    await instance.set_paused(world.clock.now(), "a test wants it")
+    since = world.clock.now()
+    await instance.set_paused(since, "a test wants it")
+    why = why_instance_paused(since, "a test wants it")
     await organization.pause_sync.run_once()
-    assert (await world.see(agent)).why == WHY_INSTANCE_PAUSED
+    assert (await world.see(agent)).why == f"{why} {ITS_RUN_STOPS}"
     await wait_for_stopped_runs(world)
     await world.remind(neighbour, 20)
     await world.remind(neighbour, 30)
@@ -276,10 +278,10 @@ async def test_pause_of_the_instance_holds_all_organizations(world: World) -> No
     await organization.notice()
 
     assert await phases(world) == {"paused": 2}
-    assert (await world.see(neighbour)).why == WHY_INSTANCE_PAUSED
+    assert (await world.see(neighbour)).why == why
     assert (await world.state(neighbour)).next_due_at is None
     assert await world.wakes(neighbour) == []
-    await instance.set_paused(None, "")
+    await instance.set_paused(world.clock.now(), "")
     await organization.notice()
     assert await world.wakes(neighbour) == [(300, "reminder")]
     assert len(await world.wakes(agent)) == 2

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.events.audit_chain import NO_DIGEST, AuditEntry, export_lines, head_line
+from storage.events.audit_chain import AuditEntry
 from web.access.auth import Caller, requested_organization
 from web.api.events.schemas import ActorResponse, actor_of
 from web.app_keys import CLOCK, ROOM, STORAGE
@@ -97,9 +97,7 @@ async def export_audit_log(request: web.Request, caller: Caller) -> web.StreamRe
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    log, number = request.app[STORAGE].audit_log, 0
-    head = await log.get_head(organization_id)
-    until, digest = (head.number, head.digest) if head else (0, NO_DIGEST)
+    log = request.app[STORAGE].audit_log
     with request[PLACE].more(LIST_UNITS):
         response = web.StreamResponse(headers={"Content-Type": f"{JSON_LINES}; charset=utf-8"})
         if request.method == "HEAD":
@@ -109,11 +107,8 @@ async def export_audit_log(request: web.Request, caller: Caller) -> web.StreamRe
         )
         with aborting(request):
             await response.prepare(request)
-            while number < until:
-                async with request.app[ROOM].reading(caller.accountable):
-                    entries = await log.list_after(organization_id, number, until)
-                await write_in_pieces(response, export_lines(entries))
-                number = entries[-1].number
-            await response.write(head_line(until, digest))
+            reading = partial(request.app[ROOM].reading, caller.accountable)
+            async for piece in log.export(organization_id, reading):
+                await write_in_pieces(response, piece)
             await response.write_eof()
     return response

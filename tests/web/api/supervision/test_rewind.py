@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from storage.identity.instance import Instance
 from supervisors.rewind import rewinds
 from tests.storage.events.recorded import forget_events
 from tests.web.conftest import Api, Service
@@ -50,6 +51,22 @@ async def test_rewind_without_patch_reproduces_the_recorded_wakes(service: Servi
     assert answer["summary"].startswith(
         "With the settings of today the 3 wakes are 3; the median text waited "
     )
+
+
+async def test_pause_of_the_instance_is_followed(service: Service, api: Api) -> None:
+    agent, instance = await api.create_agent(), Instance(service.storage.pool)
+    await instance.set_paused(datetime.now(UTC), "a test wants it")
+    await api.create_notification(agent, source="api", priority="high")
+    await service.wait_until_idle()
+    held = await rewound(api, agent)
+    await instance.set_paused(datetime.now(UTC), "")
+    for paused in (True, False):  # which tells the agent
+        await api.patch(f"/api/organizations/organizations/{agent['organization']}/", {"paused": paused})
+    await service.wait_until_idle()
+    started = await rewound(api, agent)
+
+    assert (held["recorded"]["wakes"], held["rewound"]["wakes"]) == (0, 0)
+    assert (started["recorded"]["wakes"], started["rewound"]["wakes"], started["reproduced"]) == (1, 1, 1)
 
 
 async def test_window_and_quiet_hours_and_priorities_save_wakes(service: Service, api: Api) -> None:

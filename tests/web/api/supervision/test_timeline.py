@@ -6,6 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from storage.events.events import MAX_ID
+from storage.identity.instance import Instance
 from supervisors.text import format_timestamp
 from supervisors.timeline import timelines
 from tests.web.conftest import Api, Service
@@ -279,6 +281,39 @@ async def test_pause_of_the_organization_covers_its_agents(service: Service, api
         assert (past["phase"], past["why"]) == (phase, why)
     bands = (await api.get(timeline_of(agent))).body["bands"]
     assert [band["phase"] for band in bands][-3:] == ["asleep", "paused", "asleep"]
+
+
+async def test_pause_of_the_instance_covers_all_agents(service: Service, api: Api) -> None:
+    agent, instance = await api.create_agent(), Instance(service.storage.pool)
+    organization = f"/api/organizations/organizations/{agent['organization']}/"
+    said = [await observe(service, api, agent)]
+    for because, is_paused in (("a test wants it", True), ("a test wants it", False), ("", None)):
+        await instance.set_paused(datetime.now(UTC), because)
+        if is_paused is not None:
+            await api.patch(organization, {"paused": is_paused})
+        said.append(await observe(service, api, agent))
+
+    assert [phase for _, phase, _ in said] == ["asleep", "paused", "paused", "asleep"]
+    assert said[1][2] == said[2][2]
+    assert said[1][2].endswith(
+        ": a test wants it. Nothing starts until an operator runs hostsvc unpause --all."
+    )
+    for moment, phase, why in said:
+        past = (await api.get(f"{supervisor_of(agent)}?at={moment}")).body
+        assert (past["phase"], past["why"]) == (phase, why)
+    bands = (await api.get(timeline_of(agent))).body["bands"]
+    assert [(band["phase"], band["why"]) for band in bands][-3:] == [said[0][1:], said[1][1:], said[3][1:]]
+
+
+async def test_agent_without_events_is_told_of_the_pause_now_and_at_present(
+    service: Service, api: Api
+) -> None:
+    agent = await api.create_agent()
+    await Instance(service.storage.pool).set_paused(datetime.now(UTC), "a test wants it")
+    await service.storage.pool.execute("UPDATE instance SET chained_event_id = $1", MAX_ID)
+    await service.storage.pool.execute("DELETE FROM event")
+    _, _, why = await observe(service, api, agent)
+    assert (await api.get(timeline_of(agent))).body["bands"][-1]["why"] == why
 
 
 async def write_runs(service: Service, agent: Any, start: datetime, number: int) -> None:

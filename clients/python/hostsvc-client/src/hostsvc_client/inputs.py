@@ -107,7 +107,7 @@ BandPhaseValue: TypeAlias = "BandPhase | Literal['asleep', 'holding', 'queued', 
 AgentSortValue: TypeAlias = (
     "AgentSort | Literal['-created_at', 'name', 'next_wake', '-cost_today', '-uncleared_high']"
 )
-AttentionKindValue: TypeAlias = "AttentionKind | Literal['paused', 'forgotten', 'quarantined', 'over_budget', 'failing', 'uncleared_high', 'approval', 'stopped_schedule', 'failing_webhook', 'failed_message', 'failed_run', 'failing_hook']"
+AttentionKindValue: TypeAlias = "AttentionKind | Literal['paused', 'instance_paused', 'forgotten', 'quarantined', 'over_budget', 'failing', 'uncleared_high', 'approval', 'stopped_schedule', 'failing_webhook', 'failed_message', 'failed_run', 'failing_hook']"
 AgendaKindValue: TypeAlias = (
     "AgendaKind | Literal['run_request', 'notification', 'hold', 'reminder', 'sleep', 'retry', 'schedule']"
 )

@@ -502,7 +502,7 @@ class BandPhase(Enumeration):
     - `quarantined`: It rested after too many failures.
     - `over_budget`: It, or its organization, had spent the budget of the day.
     - `held_by_limits`: Something waited until it might wake again, or until its quiet hours ended.
-    - `paused`: It or its organization was paused.
+    - `paused`: It, its organization or the whole instance was paused.
     - `running`: A run was active.
     - `stopping`: Its run was asked to stop and had not ended yet.
     - `archived`: It was archived.
@@ -545,6 +545,8 @@ class AttentionKind(Enumeration):
     """A kind of thing that needs a person.
 
     - `paused`: The organization is paused.
+    - `instance_paused`: The whole instance is paused; only its operator can end that. There is one for all
+    organizations.
     - `forgotten`: The agent was due a minute ago or earlier, and nothing has started it.
     - `quarantined`: The agent rests after too many failures in a row.
     - `over_budget`: The budget of the day is spent.
@@ -561,6 +563,7 @@ class AttentionKind(Enumeration):
     """
 
     PAUSED = "paused"
+    INSTANCE_PAUSED = "instance_paused"
     FORGOTTEN = "forgotten"
     QUARANTINED = "quarantined"
     OVER_BUDGET = "over_budget"
@@ -2696,7 +2699,7 @@ class PastSupervisor(Answer):
     - `quarantined`: It rested after too many failures.
     - `over_budget`: It, or its organization, had spent the budget of the day.
     - `held_by_limits`: Something waited until it might wake again, or until its quiet hours ended.
-    - `paused`: It or its organization was paused.
+    - `paused`: It, its organization or the whole instance was paused.
     - `running`: A run was active.
     - `stopping`: Its run was asked to stop and had not ended yet.
     - `archived`: It was archived.
@@ -2818,6 +2821,8 @@ class Attention(Answer):
     """What it is.
 
     - `paused`: The organization is paused.
+    - `instance_paused`: The whole instance is paused; only its operator can end that. There is one for all
+    organizations.
     - `forgotten`: The agent was due a minute ago or earlier, and nothing has started it.
     - `quarantined`: The agent rests after too many failures in a row.
     - `over_budget`: The budget of the day is spent.
@@ -2949,7 +2954,7 @@ class Band(Answer):
     - `quarantined`: It rested after too many failures.
     - `over_budget`: It, or its organization, had spent the budget of the day.
     - `held_by_limits`: Something waited until it might wake again, or until its quiet hours ended.
-    - `paused`: It or its organization was paused.
+    - `paused`: It, its organization or the whole instance was paused.
     - `running`: A run was active.
     - `stopping`: Its run was asked to stop and had not ended yet.
     - `archived`: It was archived.

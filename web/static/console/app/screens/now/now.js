@@ -65,6 +65,7 @@ const MAX_COUNTED = 100; // of the kinds that can be acted on together
 const KINDS = {
   degraded: { word: "service", tone: "bad" },
   paused: { word: "paused", tone: "warn", plural: "paused organizations" },
+  instance_paused: { word: "service paused", tone: "bad" },
   forgotten: { word: "forgotten", tone: "bad", plural: "forgotten agents" },
   quarantined: { word: "quarantined", tone: "bad", plural: "agents in quarantine", all: "/console/agents?phase=quarantined" },
   over_budget: { word: "over budget", tone: "warn", plural: "agents over budget", all: "/console/agents?phase=over_budget" },
@@ -117,7 +118,7 @@ const Help = ({ item, reload }) => {
   if (href) return html`<a class="button" href=${href}>${label}</a>`;
   if (!isChosen(item)) return null;
   if (item.agent) return html`<${Button} run=${act(startRun)}>Start it now<//>`;
-  if (!isAdmin.value) return null;
+  if (item.kind !== "paused" || !isAdmin.value) return null;
   return html`<${ConfirmButton} question="All its agents may start." run=${act(endPause)}>End the pause<//>`;
 };
 
@@ -296,7 +297,8 @@ const PersonNow = () => {
     every: READ_SECONDS,
   });
   const ready = useResource(readService, [], { every: READ_SECONDS });
-  const reasons = ready.data?.reasons ?? [];
+  const told = (overview.data?.attention ?? []).map((item) => item.sentence); // such as a pause of the instance
+  const reasons = (ready.data?.reasons ?? []).filter((reason) => !told.includes(reason));
   const link = (phase) => `/console/agents?${new URLSearchParams({ phase, ...(organization && { organization }) })}`;
   return html`<${Page} title="Now" actions=${html`<${OrganizationChoice} />`}>
     <${Loaded} of=${overview}>
