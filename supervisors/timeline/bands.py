@@ -26,6 +26,7 @@ from supervisors.policy.explanations import (
 
 MOMENT = timedelta(microseconds=1)  # the shortest time between two stored moments
 ALWAYS = datetime.min.replace(tzinfo=UTC)
+OF_INSTANCE, OF_ORGANIZATION = True, False  # whether a pause is an act of the operator in the audit log
 
 
 class BandPhase(StrEnum):
@@ -139,35 +140,26 @@ def pause_changes(events: Iterable[Event], *, is_paused: bool, instance_why: str
     is not. A pause of the instance hides one of the organization.
     """
     ordered = sorted(events, key=lambda event: event.id)
-    of_instance = [event for event in ordered if event.type is EventType.AUDIT]
-    of_organization = [event for event in ordered if event.type is not EventType.AUDIT]
-    organization = PauseChange(ALWAYS, _why_before(of_organization, WHY_PAUSED if is_paused else ""))
-    instance = PauseChange(ALWAYS, _why_before(of_instance, instance_why))
-    changes = [instance if instance.why else organization]
+    organization = PauseChange(ALWAYS, WHY_PAUSED if is_paused else "")
+    held = {OF_INSTANCE: PauseChange(ALWAYS, instance_why), OF_ORGANIZATION: organization}
+    for event in reversed(ordered):
+        held[event.type is EventType.AUDIT] = PauseChange(ALWAYS, _why(event, is_after=False))
+    changes = [held[OF_INSTANCE] if held[OF_INSTANCE].why else held[OF_ORGANIZATION]]
     for event in ordered:
-        change = PauseChange(event.at, _why_from(event), event.id)
-        if event.type is EventType.AUDIT:
-            instance = change
-        else:
-            organization = change
-        changes.append((instance if instance.why else organization)._replace(at=event.at))
+        held[event.type is EventType.AUDIT] = PauseChange(event.at, _why(event, is_after=True), event.id)
+        shown = held[OF_INSTANCE] if held[OF_INSTANCE].why else held[OF_ORGANIZATION]
+        changes.append(shown._replace(at=event.at))
     return changes
 
 
-def _why_from(event: Event) -> str:
-    """Return why nothing starts from an event on; "" if it ended the pause."""
-    if event.type is EventType.AUDIT:
-        is_begin = event.data["action"] == "paused"
-        return why_instance_paused(event.at, event.data["because"]) if is_begin else ""
-    return WHY_PAUSED if event.type is EventType.ORGANIZATION_PAUSED else ""
-
-
-def _why_before(events: Sequence[Event], present: str) -> str:
-    """Return why nothing started before the first of the events; `present` if there are none."""
-    if not events or _why_from(events[0]):
-        return "" if events else present
-    is_of_instance = events[0].type is EventType.AUDIT
-    return why_instance_paused(None, events[0].data["because"]) if is_of_instance else WHY_PAUSED
+def _why(event: Event, *, is_after: bool) -> str:
+    """Return why nothing starts after the begin or end of a pause, or did before it; "" if something may."""
+    is_begin = event.type is EventType.ORGANIZATION_PAUSED or event.data.get("action") == "paused"
+    if is_begin is not is_after:
+        return ""
+    if event.type is not EventType.AUDIT:
+        return WHY_PAUSED
+    return why_instance_paused(event.at if is_after else None, event.data["because"])
 
 
 def tile(

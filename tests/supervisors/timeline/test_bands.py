@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from storage.events.model import Event, EventType
 from supervisors.policy.explanations import (
+    ITS_RUN_STOPS,
     WHY_AGENT_PAUSED,
     WHY_BOTH_PAUSED,
     WHY_PAUSED,
     WHY_STOPPING_BEFORE_NEXT,
     WHY_STOPPING_FOR_PAUSE,
+    why_instance_paused,
 )
 from supervisors.timeline.bands import MOMENT, Band, BandPhase, Fallback, State
 from tests.storage.factories import HOUR, MINUTE, NOW
@@ -48,6 +50,13 @@ def event(number: int, minutes: float, phase: str | None, **data: Any) -> Event:
 def pause(number: int, minutes: float, *, ends: bool = False) -> Event:
     kind = EventType.ORGANIZATION_UNPAUSED if ends else EventType.ORGANIZATION_PAUSED
     return replace(event(number, minutes, None), type=kind, agent_id=None, run_id=None)
+
+
+def act(number: int, minutes: float, action: str) -> Event:
+    """Return what the operator did to the whole instance."""
+    return replace(
+        pause(number, minutes), type=EventType.AUDIT, data={"action": action, "because": "it was restored"}
+    )
 
 
 def hour(events: Sequence[Event], pauses: Sequence[Event] = (), fallback: Fallback = FALLBACK) -> list[Band]:
@@ -161,6 +170,23 @@ def test_pause_without_kept_begin_is_seen_by_its_end() -> None:
 
 def test_pause_without_kept_events_lasts_until_now() -> None:
     assert told(hour([], fallback=replace(FALLBACK, is_paused=True))) == [(0, "paused", WHY_PAUSED)]
+
+
+def test_pause_of_the_instance_hides_that_of_the_organization() -> None:
+    events = [event(1, -5, "running", why="Running."), event(5, 20, "asleep", why="Asleep.")]
+    restored, because = act(3, 15, "paused"), "it was restored"
+    since = why_instance_paused(restored.at, because)
+    found = hour(events, [pause(2, 10), restored, pause(6, 30, ends=True), act(7, 40, "unpaused")])
+
+    assert told(found) == [
+        (0, "running", "Running."),
+        (10, "stopping", WHY_STOPPING_FOR_PAUSE),
+        (15, "stopping", f"{since} {ITS_RUN_STOPS}"),
+        (20, "paused", since),
+        (40, "asleep", "Asleep."),
+    ]
+    assert [band.state.event_id for band in found] == [1, 2, 3, 3, 5]
+    assert told(hour([], [act(9, 25, "unpaused")]))[0] == (0, "paused", why_instance_paused(None, because))
 
 
 def test_clock_set_back_keeps_the_order_of_events() -> None:
