@@ -69,7 +69,7 @@ async def test_restored_instance_starts_nothing_until_the_pause_ends(
 
         [reason] = await eventually(reasons, "the status to name the pause")
         assert reason.startswith("The whole instance is paused since ")
-        assert reason.endswith(" UTC. Run hostsvc unpause --all to end the pause.")
+        assert reason.endswith(" UTC. Nothing starts until an operator runs hostsvc unpause --all.")
         assert await client.status_of("/readyz") == 200
         assert (await client.supervisor_in("paused", agent))["why"].startswith("The whole instance is paused")
         assert (await client.post(f"/api/cloud/agents/{agent}/run/", wakeup=True))["status"] == "paused"

@@ -34,8 +34,8 @@ def test_paused_instance_is_found(tmp_path: Path, database_url: str) -> None:
     assert hostsvc(tmp_path, "pause", "--all", HOSTSVC__DATABASE__URL=database_url).code == 0
     code, found = lines(tmp_path, database_url, HOSTSVC__ACCOUNTS__SIGNUP="closed")
     assert code == 1
-    assert found["database"].startswith("FAILED  paused since 20")
-    assert found["database"].endswith("its operator has paused it; hostsvc unpause --all ends that")
+    assert found["database"].startswith("FAILED  The whole instance is paused since 20")
+    assert found["database"].endswith("Nothing starts until an operator runs hostsvc unpause --all.")
     assert found["signup"].startswith("ok      closed")
 
 
