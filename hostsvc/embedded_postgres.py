@@ -49,6 +49,7 @@ _SILENCE_SECONDS = 2.0  # a running server listens much earlier
 _POLL_SECONDS = 0.05
 _WATCH_SECONDS = 1.0
 _LOG_LINES = 3
+_SHUTDOWN = re.compile("database system is|shutting down|terminating any other")  # lines after the cause
 _GRACE_SECONDS = 10.0  # how long the server stays after its last user was killed, for a restarted service
 _GUARDIAN = Path(__file__).with_name("postgres_guardian.py")
 
@@ -84,6 +85,7 @@ class EmbeddedPostgres:
         self._cluster = self._data_dir / CLUSTER
         self._sockets: Path | None = None  # set by the first start, and kept for later ones
         self._locks: tuple[int, int] | None = None  # users.lock and alive.lock
+        self._is_down = False  # the server has died and could not be started again
 
     def start(self) -> str:
         """Start the server if it is not running, and return its URL."""
@@ -105,10 +107,18 @@ class EmbeddedPostgres:
         return f"postgresql://postgres:@/postgres?host={self._sockets}"
 
     async def keep_alive(self) -> None:
-        """Wait until the server has died, if this system tells of it, and start it again."""
+        """Wait until the server has died, if this system tells of it, and try to start it again."""
         if postmaster := _Postmaster.read(self._cluster):
             await postmaster.wait_until_dead()
-        if await asyncio.to_thread(self._start_if_dead):
+        try:
+            was_dead = await asyncio.to_thread(self._start_if_dead)
+        except EmbeddedPostgresError as error:
+            if not self._is_down:  # it is tried again each second
+                log.error("the embedded PostgreSQL has died and cannot be restarted", reason=str(error))
+            self._is_down = True
+            return
+        self._is_down = False
+        if was_dead:
             log.warning("the embedded PostgreSQL had died and was restarted", data=str(self._data_dir))
 
     def _start_if_dead(self) -> bool:
@@ -206,7 +216,7 @@ class EmbeddedPostgres:
             # Backends of a killed server end with their statement; until then they use its shared memory.
             time.sleep(_POLL_SECONDS)
         raise EmbeddedPostgresError(
-            f"the embedded PostgreSQL in {self._data_dir} did not start; {log} says: {_last_lines(output)}"
+            f"the embedded PostgreSQL in {self._data_dir} did not start; {log} says: {_cause(output)}"
         )
 
     def _start_guardian(self, postmaster: "_Postmaster") -> None:
@@ -412,6 +422,11 @@ def _allow_traversal(path: Path) -> None:
                 mode_before=f"{stat.S_IMODE(mode):04o}",
                 mode_now=f"{stat.S_IMODE(mode) | 0o001:04o}",
             )
+
+
+def _cause(output: str) -> str:
+    """Return the last lines that a server wrote before it began to shut down."""
+    return _last_lines("\n".join(line for line in output.splitlines() if not _SHUTDOWN.search(line)))
 
 
 def _last_lines(text: str) -> str:

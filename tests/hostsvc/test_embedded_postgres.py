@@ -26,6 +26,7 @@ from hostsvc.embedded_postgres import (
     EmbeddedPostgres,
     EmbeddedPostgresError,
     _allow_traversal,
+    _cause,
     _system_account,
     embedded_postgres,
 )
@@ -341,6 +342,40 @@ def test_failed_start_reports_the_reason(data_dir: Path) -> None:
             EmbeddedPostgres(data_dir).start()
     finally:
         settings.write_text(original)
+
+
+async def test_server_that_cannot_restart_is_logged_once(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir)
+    url = server.start()
+    settings = data_dir / "postgres" / "postgresql.auto.conf"
+    original = settings.read_text()
+    settings.write_text("max_connections = none\n")
+    try:
+        kill(postmaster(data_dir) or 0)
+        with capture_logs() as lines:
+            await server.keep_alive()
+            await server.keep_alive()
+    finally:
+        settings.write_text(original)
+    [line] = lines
+    assert line["log_level"] == "error"
+    assert "did not start" in line["reason"]
+    with capture_logs() as lines:
+        await server.keep_alive()
+    assert [line["event"] for line in lines] == ["the embedded PostgreSQL had died and was restarted"]
+    assert query(url, "SELECT 1") == 1
+    server.stop()
+
+
+def test_cause_of_a_failed_start_precedes_the_shutdown() -> None:
+    output = """LOG:  starting PostgreSQL
+PANIC:  could not write to file "pg_wal/xlogtemp.7": No space left on device
+FATAL:  the database system is not yet accepting connections
+LOG:  terminating any other active server processes
+LOG:  shutting down due to startup process failure
+LOG:  database system is shut down
+"""
+    assert _cause(output) == " / ".join(output.splitlines()[:2])
 
 
 def test_account_is_made_once_by_concurrent_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
