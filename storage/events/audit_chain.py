@@ -73,8 +73,9 @@ def verify(lines: Iterable[str], earlier: str = "") -> tuple[int, int, str]:
     """
     first, number, previous = 0, 0, NO_DIGEST.hex()
     has_earlier = earlier in ("", previous)
+    rest = iter(lines)
     try:
-        for entry in map(json.loads, lines):
+        for entry in map(json.loads, rest):
             if "detail" in entry:  # an error answer of the API
                 raise BrokenChain(f"this is no export: {entry['detail']}")
             digest = entry.pop("digest")
@@ -83,15 +84,22 @@ def verify(lines: Iterable[str], earlier: str = "") -> tuple[int, int, str]:
                     raise BrokenChain(f"entries after number {number} are missing")
                 if not has_earlier:
                     raise BrokenChain(f"no entry has the digest {earlier}")
+                if next(rest, None) is not None:
+                    raise BrokenChain(f"something follows the head, which is number {number}")
                 return first, number, digest
             if not first:
                 first, number, previous = entry["number"], entry["number"] - 1, entry["previous"]
-            if (entry["number"], entry["previous"]) != (number + 1, previous):
-                raise BrokenChain(f"an entry after number {number} is missing, changed or inserted")
-            if digest_of(entry).hex() != digest:
-                raise BrokenChain(f"the entry {number + 1} was changed")
+            _check_follows(entry, digest, number, previous)
             has_earlier |= earlier in (previous, digest)
             number, previous = number + 1, digest
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BrokenChain(f"the line after number {number} is no entry: {error!r}") from error
+        raise BrokenChain(f"the line after number {number} is no entry") from error
     raise BrokenChain(f"the end is missing: after number {number} there is no line with the head")
+
+
+def _check_follows(entry: Mapping[str, Any], digest: str, number: int, previous: str) -> None:
+    """Raise BrokenChain unless the entry has this digest and follows the one with `number` and `previous`."""
+    if (entry["number"], entry["previous"]) != (number + 1, previous):
+        raise BrokenChain(f"an entry after number {number} is missing, changed or inserted")
+    if digest_of(entry).hex() != digest:
+        raise BrokenChain(f"the entry {number + 1} was changed")

@@ -89,7 +89,12 @@ def test_truncated_export_is_found(lines: list[str]) -> None:
 
 def test_text_that_is_no_entry_is_found(lines: list[str]) -> None:
     for text in ("", "[]", "{}", "7", "{"):
-        assert broken([lines[0], text, *lines[1:]]).startswith("the line after number 1 is no entry")
+        assert broken([lines[0], text, *lines[1:]]) == "the line after number 1 is no entry"
+
+
+def test_lines_after_the_head_are_found(lines: list[str]) -> None:
+    assert broken([*lines, lines[0]]) == "something follows the head, which is number 4"
+    assert broken([*lines, *lines]) == "something follows the head, which is number 4"
 
 
 def test_rewritten_log_lacks_the_head_noted_before(entries: list[AuditEntry], lines: list[str]) -> None:
