@@ -122,7 +122,7 @@ def _other(event: Json) -> str:
         case EventType.AGENT_CHANGED:
             return f"Changed {_fields(data)}."
         case EventType.AGENT_DELETED:
-            return "Deleted."
+            return f"Deleted {data['name']}." if "name" in data else "Deleted."
         case EventType.BUDGET_REACHED:
             return (
                 f"The budget of the {data['of']} for today is spent: "

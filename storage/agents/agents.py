@@ -121,10 +121,10 @@ SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter
 MARK_DELETED = """
 WITH deleted AS (
     UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
-    WHERE id = $1 AND deleted_at IS NULL RETURNING id, organization_id
+    WHERE id = $1 AND deleted_at IS NULL RETURNING id, organization_id, name
 ), inserted_event AS (
     INSERT INTO event (at, type, organization_id, agent_id, actor, data)
-    SELECT $2, 'agent.deleted', organization_id, id, $3, json_build_object('deleted_with', (
+    SELECT $2, 'agent.deleted', organization_id, id, $3, json_build_object('name', name, 'deleted_with', (
         SELECT coalesce(json_object_agg(kind, rows), '{}') FROM (
             SELECT 'schedule' AS kind, count(*) AS rows FROM schedule WHERE agent_id = $1
             UNION ALL SELECT 'hook', count(*) FROM hook WHERE agent_id = $1

@@ -120,6 +120,11 @@ def test_run_is_named_unless_it_changes_its_own_state(type_: str, run: str, endi
     assert event_line(changed, "Grace").plain.endswith(ending)
 
 
+def test_deletion_names_the_agent_that_is_gone() -> None:
+    deleted = {**event("agent.deleted", by="key:7"), "data": {"name": "Ada"}}
+    assert event_line(deleted, "7").plain.endswith("Deleted Ada. (by key 7)")
+
+
 def test_event_of_an_organization_names_no_agent() -> None:
     text = line(type_="organization.paused", name="").plain
     assert text.endswith(f"  The organization {ORGANIZATION} is paused.")

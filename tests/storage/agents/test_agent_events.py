@@ -55,7 +55,7 @@ async def test_deletion_is_recorded_once_and_children_lose_their_parent(pool: Po
         ("agent.deleted", scout.id, KEY),
         ("agent.changed", child.id, KEY),
     ]
-    assert events[0]["data"] == {"deleted_with": {"hook": 2}}
+    assert events[0]["data"] == {"name": scout.name, "deleted_with": {"hook": 2}}
     assert events[1]["data"] == {"fields": ["parent"]}
     assert await list_events(pool, "notification") == []
 

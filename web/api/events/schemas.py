@@ -193,11 +193,13 @@ class MessageData(TypedDict):
 
 
 class DeletedData(TypedDict):
-    """The data of `agent.deleted`."""
+    """The data of `agent.deleted`. Nothing is told of an agent that another program deleted."""
 
+    name: NotRequired[str]
+    """The name that the agent had."""
     deleted_with: NotRequired[Mapping[str, int]]
     """How many of what was deleted with it, such as `{"schedule": 2}`: each `schedule`, `hook`,
-    `approval` that waited and `approval_grant`. Absent if another program deleted the agent."""
+    `approval` that waited and `approval_grant`."""
 
 
 class BudgetData(TypedDict):
