@@ -49,7 +49,8 @@ _SILENCE_SECONDS = 2.0  # a running server listens much earlier
 _POLL_SECONDS = 0.05
 _WATCH_SECONDS = 1.0
 _LOG_LINES = 3
-_SHUTDOWN = re.compile("database system is|shutting down|terminating any other")  # lines after the cause
+# What a server writes after the cause of its end, and to clients that come while it starts.
+_NO_CAUSE = re.compile("database system is|recovery state|shutting down|terminating any other")
 _GRACE_SECONDS = 10.0  # how long the server stays after its last user was killed, for a restarted service
 _GUARDIAN = Path(__file__).with_name("postgres_guardian.py")
 
@@ -426,7 +427,7 @@ def _allow_traversal(path: Path) -> None:
 
 def _cause(output: str) -> str:
     """Return the last lines that a server wrote before it began to shut down."""
-    return _last_lines("\n".join(line for line in output.splitlines() if not _SHUTDOWN.search(line)))
+    return _last_lines("\n".join(line for line in output.splitlines() if not _NO_CAUSE.search(line)))
 
 
 def _last_lines(text: str) -> str:

@@ -371,6 +371,7 @@ def test_cause_of_a_failed_start_precedes_the_shutdown() -> None:
     output = """LOG:  starting PostgreSQL
 PANIC:  could not write to file "pg_wal/xlogtemp.7": No space left on device
 FATAL:  the database system is not yet accepting connections
+DETAIL:  Consistent recovery state has not been yet reached.
 LOG:  terminating any other active server processes
 LOG:  shutting down due to startup process failure
 LOG:  database system is shut down
